@@ -1,4 +1,4 @@
-"""Makes docs/accuracy.md and its figures from the traces at hand.
+"""Makes docs/use/accuracy.md and its figures from the traces at hand.
 
     python benchmarks/accuracy.py [--output docs] [--partial]
 
@@ -132,7 +132,7 @@ def figures(folder: Path, traces: Sequence[str], output: Path) -> dict[str, Any]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="DIR", help="where to write (docs)")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/use", metavar="DIR", help="default: docs/use")
     parser.add_argument("--partial", action="store_true", help="leave out what traces are missing for")
     args = parser.parse_args()
     folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))

@@ -1,4 +1,4 @@
-"""Fills the text of docs/accuracy.md with what the backtests gave."""
+"""Fills the text of docs/use/accuracy.md with what the backtests gave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of docs/accuracy.md."""
+"""The figures of docs/use/accuracy.md."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     python benchmarks/calibration.py [--jobs 20000] [--only TRACE ...] [--json] [--output docs]
 
 Every job is asked about at its submission and learned at its end, with the probabilities corrected and without. Writes
-the tables between the markers of docs/accuracy.md and the reliability diagrams; with --only or --json it writes
+the tables between the markers of docs/use/accuracy.md and the reliability diagrams; with --only or --json it writes
 nothing. Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. Ctrl-C ends it with what was measured.
 """
 
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=20_000, metavar="N", help="of each trace, the first (20000)")
     parser.add_argument("--only", nargs="+", choices=TRACES, metavar="TRACE", help="these traces, and write nothing")
     parser.add_argument("--json", action="store_true", help="rows with all bins as JSON, and write nothing")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="DIR", help="where to write (docs)")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/use", metavar="DIR", help="default: docs/use")
     args = parser.parse_args()
     folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
     tasks = [task for task in TASKS if args.only is None or task[0] in args.only]

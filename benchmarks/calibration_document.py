@@ -1,4 +1,4 @@
-"""The table and the figures that benchmarks/calibration.py puts into docs/accuracy.md."""
+"""The table and the figures that benchmarks/calibration.py puts into docs/use/accuracy.md."""
 
 from __future__ import annotations
 

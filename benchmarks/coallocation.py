@@ -1,4 +1,4 @@
-"""Makes docs/coallocation.md and its figure: the co-allocation experiment on KTH-SP2 and SDSC-SP2.
+"""Makes docs/papers/coallocation.md and its figure: the co-allocation experiment on KTH-SP2 and SDSC-SP2.
 
     python benchmarks/coallocation.py [--output docs] [--runs coallocation.jsonl] [--workers N]
 
@@ -36,7 +36,7 @@ def experiment(*options: str) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="DIR", help="where to write (docs)")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/papers", metavar="DIR", help="default: docs/papers")
     parser.add_argument("--runs", type=Path, default=ROOT / "coallocation.jsonl", metavar="FILE", help="finished runs")
     parser.add_argument("--workers", default=str(os.cpu_count() or 1), metavar="N", help="processes (one a core)")
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Fills the text of docs/coallocation.md with what the experiment gave."""
+"""Fills the text of docs/papers/coallocation.md with what the experiment gave."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Halves and doubles each constant of the predictor or switches it off, on two traces, for docs/constants.md.
+"""Halves and doubles each constant of the predictor or switches it off, on two traces, for docs/develop/constants.md.
 
-    python benchmarks/constants.py [--jobs 10000] [--only PACE ..] [--output docs/constants.md]
+    python benchmarks/constants.py [--jobs 10000] [--only PACE ..] [--output docs/develop/constants.md]
 
 Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. What was measured is kept in .constants.jsonl:
 a run that was interrupted goes on where it was, unless the code gives other results by now.
@@ -271,7 +271,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=10_000, metavar="N", help="of each trace, the first (10000)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these constants, and write no document")
     parser.add_argument("--state", type=Path, default=STATE, metavar="FILE", help="what was measured")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs/constants.md", metavar="FILE")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/develop/constants.md", metavar="FILE")
     args = parser.parse_args()
     folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
     if missing := [name for name in TRACES.values() if not (folder / name).exists()]:

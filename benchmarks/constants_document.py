@@ -1,4 +1,4 @@
-"""Writes docs/constants.md from what benchmarks/constants.py measured."""
+"""Writes docs/develop/constants.md from what benchmarks/constants.py measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the database grows: bytes per reading in an SQLite file, and the table of docs/operations.md.
+"""How fast the database grows: bytes per reading in an SQLite file, and the table of docs/operate/operations.md.
 
     python benchmarks/growth.py [--nodes 20] [--hours 24] [--cards 1] [--jobs 0]
 

@@ -1,4 +1,4 @@
-"""Makes the tables of docs/profile-guided.md that come from traces, and their figure.
+"""Makes the tables of docs/papers/profile-guided.md that come from traces, and their figure.
 
     python benchmarks/profile_guided.py [--output docs] [--partial]
 
@@ -149,7 +149,7 @@ def _span(low: int, high: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="DIR", help="where to write (docs)")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/papers", metavar="DIR", help="default: docs/papers")
     parser.add_argument("--partial", action="store_true", help="leave out what traces are missing for")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The tables that benchmarks/profile_guided.py puts into docs/profile-guided.md."""
+"""The tables that benchmarks/profile_guided.py puts into docs/papers/profile-guided.md."""
 
 from __future__ import annotations
 

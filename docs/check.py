@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)|<img[^>]+src=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-CITATION = re.compile(r"docs/definitions\.md, ([^)]*)\)")
+CITATION = re.compile(r"docs/use/definitions\.md, ([^)]*)\)")
 WINGS = ("agent", "predictor", "scheduler", "server", "papers")
 COMMAND = re.compile(r"\b(jobsight|jobsight-agent) ([a-z-]+)((?: [^\n`|]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -53,9 +53,9 @@ def _anchor(heading: str) -> str:
 
 def wrong_citations() -> list[str]:
     """Docstrings and comments that cite a heading which the definitions do not have."""
-    known = set(headings(ROOT / "docs/definitions.md"))
+    known = set(headings(ROOT / "docs/use/definitions.md"))
     return [
-        f"{file.relative_to(ROOT)}: docs/definitions.md has no heading {cited!r}"
+        f"{file.relative_to(ROOT)}: docs/use/definitions.md has no heading {cited!r}"
         for wing in WINGS
         for file in sorted((ROOT / wing).rglob("*.py"))
         for cited in CITATION.findall(file.read_text())

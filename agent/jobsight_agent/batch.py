@@ -1,4 +1,4 @@
-"""From readings to the bytes that are sent: ``docs/wire-format.md``."""
+"""From readings to the bytes that are sent: ``docs/operate/wire-format.md``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which network interfaces are counted, so that each byte of a node's traffic counts once.
 
 A kernel lists each packet under every interface that it passes: on the card, on the bond above it, on the VLAN above
-that. sysfs says what an interface is; its name does not (docs/definitions.md, Interfaces).
+that. sysfs says what an interface is; its name does not (docs/use/definitions.md, Interfaces).
 
 1. *Cards*, which have a ``device``; a virtual machine's virtio card has one too. Not counted: a card below a
    paravirtual one, a switch port for a virtual function, and a child of another card (an InfiniBand partition).

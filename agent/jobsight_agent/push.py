@@ -1,6 +1,6 @@
 """Sends closed batches to the collector, oldest first, beside the loop that reads.
 
-What the answers mean is in ``docs/wire-format.md``. No batch is deleted before it is acknowledged: one that is
+What the answers mean is in ``docs/operate/wire-format.md``. No batch is deleted before it is acknowledged: one that is
 rejected for its content is set aside, and so is one that the server fails on while it accepts others (`Suspicion`).
 """
 

@@ -1,4 +1,4 @@
-"""Posts a batch to the collector over one kept connection. What the answers mean is in ``docs/wire-format.md``."""
+"""Posts a batch to the collector over one kept connection. What answers mean: ``docs/operate/wire-format.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the peers that know a process and what its ended tasks used, from its papers (docs/peers.md, Rules)."""
+"""The rules of peers that know a process and what its tasks used, from their papers (docs/develop/peers.md, Rules)."""
 
 from __future__ import annotations
 

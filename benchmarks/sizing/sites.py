@@ -1,4 +1,4 @@
-"""Rules for services beside Jobsight on a site's trace, at equal failures (docs/peers.md)."""
+"""Rules for services beside Jobsight on a site's trace, at equal failures (docs/develop/peers.md)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def reserved_by(kind: type[rules.OfProcess], jobs: Jobs, by: Callable[[Jobs, int
 def compare_site(file: Path, objective: Objective, coverage: float) -> Iterator[Beside]:
     """Each rule and Jobsight at the coverage at which it fails no more often, by user and by user and application.
 
-    A job that runs out is run again with twice as much, whatever the rule (docs/definitions.md, Reservations).
+    A job that runs out is run again with twice as much, whatever the rule (docs/use/definitions.md, Reservations).
 
     Raises:
         ValueError: the trace has no job with a memory value.

@@ -1,4 +1,4 @@
-"""Reads the recorded tasks of one workflow run (docs/peers.md, Files)."""
+"""Reads the recorded tasks of one workflow run (docs/develop/peers.md, Files)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Hook of PBS Professional and OpenPBS for the event queuejob: asks Jobsight about each job that is submitted.
 
 It writes what Jobsight says to the job's comment and the server's log and, where SET says so, sets the job's memory and
-run time. It never rejects a job, and waits 100 ms at most. docs/submission.md shows how to install it.
+run time. It never rejects a job, and waits 100 ms at most. docs/use/submission.md shows how to install it.
 """
 
 import sys

@@ -3,7 +3,7 @@
 -- and time limit. What the user asked for stays in admin_comment (jobsight_asked=...), because sacct has what was set.
 --
 -- Install it beside slurm.conf, with jobsight.lua, and set JobSubmitPlugins=lua. It never refuses a job and takes 100 ms
--- at most; where Jobsight does not answer, the job is submitted as it is. docs/submission.md has the rest.
+-- at most; where Jobsight does not answer, the job is submitted as it is. docs/use/submission.md has the rest.
 
 local SETTINGS = {
   address = "127.0.0.1", -- of the Jobsight server: an IP address, because looking up a name has no time limit

@@ -1,4 +1,4 @@
-"""How similar the values of a series are, and how good one forecast was (docs/definitions.md, Quality)."""
+"""How similar the values of a series are, and how good one forecast was (docs/use/definitions.md, Quality)."""
 
 from __future__ import annotations
 

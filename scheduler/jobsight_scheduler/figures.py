@@ -1,4 +1,4 @@
-"""Figures of a schedule, overall, by user and by size (docs/definitions.md, Figures of a schedule)."""
+"""Figures of a schedule, overall, by user and by size (docs/use/definitions.md, Figures of a schedule)."""
 
 from __future__ import annotations
 

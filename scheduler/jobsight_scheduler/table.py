@@ -52,7 +52,7 @@ class JobTable:
     def bounded_slowdown(self) -> Floats:
         """``max(1, (wait + run) / max(run, 10 s))``, where run is the dedicated run time.
 
-        (docs/definitions.md, Figures of a schedule)
+        (docs/use/definitions.md, Figures of a schedule)
         """
         return np.maximum(1.0, (self.wait_s + self.run_s) / np.maximum(self.run_s, 10.0))
 

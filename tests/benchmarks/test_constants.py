@@ -61,7 +61,7 @@ def test_missing_traces_are_named(tmp_path: Path) -> None:
 
 
 def test_the_document_has_each_constant_with_its_present_value() -> None:
-    text = (ROOT / "docs/constants.md").read_text()
+    text = (ROOT / "docs/develop/constants.md").read_text()
     package = ROOT / "predictor/jobsight_predictor"
     line = re.compile(r"^([A-Z_]+) = (.+?)  # [^;\n]+; ", re.MULTILINE)
     count = 0

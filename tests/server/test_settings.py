@@ -190,7 +190,7 @@ def test_there_are_few_settings_and_every_default_is_within_its_own_bounds() -> 
 
 
 def test_every_setting_is_in_the_operations_document_with_its_default() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    document = (Path(__file__).parents[2] / "docs" / "operate" / "operations.md").read_text()
     for setting in ALL:
         assert f"| `{setting.name}` | `{setting.default_text}` | {setting.help} |" in document
 

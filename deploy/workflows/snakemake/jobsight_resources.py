@@ -1,4 +1,4 @@
-"""Asks Jobsight how much memory and time a job of a Snakemake workflow should ask for (docs/workflows.md).
+"""Asks Jobsight how much memory and time a job of a Snakemake workflow should ask for (docs/use/workflows.md).
 
 In a Snakefile, with this file beside it or in PYTHONPATH:
 

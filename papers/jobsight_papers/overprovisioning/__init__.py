@@ -1,1 +1,1 @@
-"""Jobs given the memory that they need instead of what they request (docs/overprovisioning.md)."""
+"""Jobs given the memory that they need instead of what they request (docs/papers/overprovisioning.md)."""

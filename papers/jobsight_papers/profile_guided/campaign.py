@@ -1,4 +1,4 @@
-"""The profile-guided experiment, the campaign: 600 jobs of many users, the last 50 to test (docs/profile-guided.md)."""
+"""The campaign: 600 jobs of many users, the last 50 to test (docs/papers/profile-guided.md)."""
 
 from __future__ import annotations
 

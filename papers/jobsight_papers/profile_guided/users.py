@@ -1,4 +1,4 @@
-"""The profile-guided experiment, single users: the five forecasts over one user's jobs (docs/profile-guided.md)."""
+"""Single users: the five forecasts over one user's jobs (docs/papers/profile-guided.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quality of forecasts and bounds on a recorded workload, in hindsight (docs/definitions.md, Backtest)."""
+"""The quality of forecasts and bounds on a recorded workload, in hindsight (docs/use/definitions.md, Backtest)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of reservations (docs/definitions.md, Reservations)."""
+"""The cost of reservations (docs/use/definitions.md, Reservations)."""
 
 from __future__ import annotations
 

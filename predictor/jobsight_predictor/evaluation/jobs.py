@@ -1,4 +1,4 @@
-"""A recorded workload, and the order in which its jobs are submitted and learned (docs/definitions.md, Backtest)."""
+"""A recorded workload, and the order of submission and learning (docs/use/definitions.md, Backtest)."""
 
 from __future__ import annotations
 

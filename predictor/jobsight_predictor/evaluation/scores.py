@@ -1,4 +1,4 @@
-"""Scores of many forecasts at once: accuracy, shares, ranking, calibration (docs/definitions.md, Quality)."""
+"""Scores of many forecasts at once: accuracy, shares, ranking, calibration (docs/use/definitions.md, Quality)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ FORECASTERS: dict[str, type[Forecaster]] = {
 }
 
 FIVE: tuple[str, ...] = ("history", "sliding-window", "weighted", "locality", "exponential")
-"""The published five, in their published order (docs/definitions.md, The five forecasters)."""
+"""The published five, in their published order (docs/use/definitions.md, The five forecasters)."""
 
 __all__ = [
     "FIVE",

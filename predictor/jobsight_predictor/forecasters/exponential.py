@@ -1,4 +1,4 @@
-"""Brown's double exponential smoothing (docs/definitions.md, Exponential)."""
+"""Brown's double exponential smoothing (docs/use/definitions.md, Exponential)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean of all values so far (docs/definitions.md, History)."""
+"""The mean of all values so far (docs/use/definitions.md, History)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last value again (docs/definitions.md, Locality)."""
+"""The last value again (docs/use/definitions.md, Locality)."""
 
 from __future__ import annotations
 

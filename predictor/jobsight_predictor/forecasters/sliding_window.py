@@ -1,4 +1,4 @@
-"""The mean of the last few values (docs/definitions.md, Sliding window)."""
+"""The mean of the last few values (docs/use/definitions.md, Sliding window)."""
 
 from __future__ import annotations
 

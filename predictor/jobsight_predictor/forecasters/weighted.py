@@ -1,4 +1,4 @@
-"""A mean that leans towards the most frequent values (docs/definitions.md, Weighted)."""
+"""A mean that leans towards the most frequent values (docs/use/definitions.md, Weighted)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The grid resource vector of a machine: availability, success and speed (Addepalli, Andersen and Barnes).
 
 GRV = w1 RA + w2 JS + w3 CA, all terms in [0, 1]. The publication prints neither base, cap and reset of RA nor initial
-value, reward and penalty of JS: all defaults here are ours (docs/definitions.md, Grid resource vector).
+value, reward and penalty of JS: all defaults here are ours (docs/use/definitions.md, Grid resource vector).
 """
 
 from __future__ import annotations

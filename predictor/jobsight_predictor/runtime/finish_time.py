@@ -17,7 +17,7 @@ from jobsight_predictor.forecasters import Floats
 from .accuracy import RuntimeAccuracy
 
 STEP_H = 0.1
-"""Step of the grid as published; docs/overbooking.md has the error against 0.01 h."""
+"""Step of the grid as published; docs/papers/overbooking.md has the error against 0.01 h."""
 
 
 @dataclass(frozen=True, slots=True)

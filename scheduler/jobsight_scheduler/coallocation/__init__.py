@@ -1,1 +1,1 @@
-"""Jobs spread over clusters that share uplinks (docs/definitions.md, Co-allocation)."""
+"""Jobs spread over clusters that share uplinks (docs/use/definitions.md, Co-allocation)."""

@@ -25,7 +25,7 @@ def job_table(simulation: CoSimulation, users: Floats) -> JobTable:
 
 
 def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
-    """The figures of any schedule (docs/definitions.md, Figures of a schedule), and those of spreading and links.
+    """The figures of any schedule (docs/use/definitions.md, Figures of a schedule), and those of spreading and links.
 
     ``spread`` is the share of jobs on more than one cluster; ``mean_stretch`` how many times longer than alone those
     took; ``jobs_per_hour`` those that ended by the last submission, per hour until then (None if all were submitted at

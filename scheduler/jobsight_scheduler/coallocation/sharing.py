@@ -22,7 +22,7 @@ def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> li
 def proportional(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
     """Each job is slowed down by the saturation of its worst link: larger demands get more.
 
-    (docs/definitions.md, Co-allocation)
+    (docs/use/definitions.md, Co-allocation)
     """
     found = saturation(demands, uplink_bps)
     if max(found, default=0.0) <= 1.0:

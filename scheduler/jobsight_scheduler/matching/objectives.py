@@ -106,7 +106,7 @@ class LinearForm:
 
 
 def linear_forms(objective: Objective, eligibility: Eligibility, candidates: list[Integers]) -> list[LinearForm]:
-    """``objective`` over the batch (docs/definitions.md, Matching); after ``balance`` the squares of the shares.
+    """``objective`` over the batch (docs/use/definitions.md, Matching); after ``balance`` the squares of the shares.
 
     The largest share alone leaves open how the others are used where one resource is saturated.
     """

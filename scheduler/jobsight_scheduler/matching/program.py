@@ -3,7 +3,7 @@
 Columns: Z for each class of identical jobs (how many of it are matched), X for each of its dependencies and candidates,
 then, where an objective needs them, S for each resource (used or not), F (the largest share) and the square of each
 share. Rows: gangs whole, instances distinct, capacities (scaled to 1), relations, and the definitions of S, F and the
-squares (docs/definitions.md, Matching).
+squares (docs/use/definitions.md, Matching).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Policy(ABC):
 
     At one instant the engine calls ``woken``, then ``submitted`` for each submission in queue order, then ``ended``
     for each end in the order in which those jobs were started. A job whose estimate expires at ``now`` counts as
-    ended in each of them (docs/definitions.md, Order of events).
+    ended in each of them (docs/use/definitions.md, Order of events).
     """
 
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The form in which traces are simulated, so that simulators can be compared (docs/definitions.md, Canonical form)."""
+"""Traces as simulated, so that simulators can be compared (docs/use/definitions.md, Canonical form)."""
 
 from __future__ import annotations
 

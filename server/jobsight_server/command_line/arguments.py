@@ -45,7 +45,7 @@ def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequenc
         if not names or setting.section or setting.name in names:
             default = setting.default_text
             if isinstance(setting.default, tuple) and len(setting.default) > 1:
-                default = f"{len(setting.default)} entries, see docs/operations.md"
+                default = f"{len(setting.default)} entries, see docs/operate/operations.md"
             help_text = f"{setting.help} (default: {default}; {setting.environment})"
             parser.add_argument(setting.flag, dest=setting.name, metavar=_metavar(setting), help=help_text)
 

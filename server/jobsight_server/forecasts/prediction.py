@@ -51,7 +51,7 @@ class StoredPrediction(Record):
 
 
 class Prediction(StoredPrediction):
-    """What a user's next job will need in one metric, how certain that is, and its basis (docs/http-api.md)."""
+    """What a user's next job will need in one metric, how certain that is, and its basis (docs/use/http-api.md)."""
 
     cluster: str | None
     user: str

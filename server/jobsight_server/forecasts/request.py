@@ -56,7 +56,7 @@ class ForecastConfig:
     fabric: str = "fastest"
 
     def learns(self, attribution: str | None) -> bool:
-        """Whether a value of this attribution is learned; others are only shown (docs/definitions.md, Attribution)."""
+        """Whether it is learned, not only shown (docs/use/definitions.md, Attribution)."""
         return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
 
     @property

@@ -1,4 +1,4 @@
-"""Corrects raw counters for wraps and resets into cumulative columns (docs/definitions.md, Counters).
+"""Corrects raw counters for wraps and resets into cumulative columns (docs/use/definitions.md, Counters).
 
 A node's cumulative columns rise only by what is known to have happened; unknown seconds (a reboot, a counter set
 back, an interface that appeared or disappeared) are added up in ``gap_s``. The difference of two rows is then the

@@ -1,4 +1,4 @@
-"""Decodes and checks a batch (docs/wire-format.md)."""
+"""Decodes and checks a batch (docs/operate/wire-format.md)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a finished job used, by its nodes' readings and the accounting log (docs/definitions.md, Measurement)."""
+"""What a finished job used, by its nodes' readings and the accounting log (docs/use/definitions.md, Measurement)."""

@@ -1,4 +1,4 @@
-"""The memory of one job: its peak over all nodes together, and its time average (docs/definitions.md, Memory).
+"""The memory of one job: its peak over all nodes together, and its time average (docs/use/definitions.md, Memory).
 
 Nodes are read at different instants. At each reading, every other node counts with its last known one, which is valid
 for two of that node's sampling intervals, so that one lost reading is bridged. The first reading within a life is valid

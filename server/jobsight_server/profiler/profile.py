@@ -1,4 +1,4 @@
-"""A run's profile: a value for each metric, or the reason why there is none (docs/definitions.md, Measurement).
+"""A run's profile: a value for each metric, or the reason why there is none (docs/use/definitions.md, Measurement).
 
 Checked and stored as rows.
 """

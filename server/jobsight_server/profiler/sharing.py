@@ -1,6 +1,6 @@
 """Which other runs were on a run's nodes, and how much of the use is attributed to the run.
 
-(docs/definitions.md, Attribution)
+(docs/use/definitions.md, Attribution)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one job moved and computed on one node: pure arithmetic on readings (docs/definitions.md, Bandwidth).
+"""What one job moved and computed on one node: pure arithmetic on readings (docs/use/definitions.md, Bandwidth).
 
 Between two readings the counters are assumed to rise evenly. If the node was shared, each piece between two
 events (a job starts or ends there) is split by the processors that the jobs hold.

@@ -20,7 +20,7 @@ RUNS_LISTED = 50
 class Node(Record):
     """A node: freshness of its samples, wraps and resets of its counters, cost of its agent.
 
-    ``interfaces`` and ``agent`` are as last sent by the agent (docs/wire-format.md).
+    ``interfaces`` and ``agent`` are as last sent by the agent (docs/operate/wire-format.md).
     """
 
     cluster: str

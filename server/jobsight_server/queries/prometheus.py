@@ -136,7 +136,7 @@ def _jobs(connection: Connection) -> Iterator[Metric]:
 
 
 def _accuracy(connection: Connection) -> Iterator[Metric]:
-    """Of the last 500 runs learned, as they were forecast at submission (docs/definitions.md)."""
+    """Of the last 500 runs learned, as they were forecast at submission (docs/use/definitions.md)."""
     families = {
         "jobs": GaugeMetricFamily(
             "jobsight_forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned", labels=("metric",)

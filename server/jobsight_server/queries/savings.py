@@ -1,4 +1,4 @@
-"""What the recommended reservations would have freed, and what to request next time (docs/definitions.md, Savings)."""
+"""What the recommendations would have freed, and what to request next time (docs/use/definitions.md, Savings)."""
 
 from __future__ import annotations
 

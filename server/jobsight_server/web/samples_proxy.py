@@ -74,7 +74,7 @@ ROUTES = (
         "/api/v1/samples",
         relay_samples,
         ("agent",),
-        "A batch of readings of one node (see docs/wire-format.md), checked by the writer",
+        "A batch of readings of one node (see docs/operate/wire-format.md), checked by the writer",
         answer=Stored,
         body=Batch,
         errors=(413, 422, 429, 503),

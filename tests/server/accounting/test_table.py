@@ -272,6 +272,6 @@ def test_the_converter_of_bacct_makes_a_table() -> None:
 
 
 def test_the_documents_show_the_converter_and_every_column() -> None:
-    text = (ROOT / "docs" / "accounting.md").read_text()
+    text = (ROOT / "docs" / "operate" / "accounting.md").read_text()
     assert f"```python\n{(ROOT / 'examples' / 'lsf_to_table.py').read_text()}```" in text
     assert {name for name in COLUMNS if f"`{name}`" not in text} == set()

@@ -82,7 +82,7 @@ def swf(count: int, seed: int) -> str:
 def simulated(seed: int) -> Simulated:
     """The first workload from ``seed`` on in which no job ends in the very second of a submission.
 
-    There the simulation and the server differ by rule (docs/simulation.md).
+    There the simulation and the server differ by rule (docs/use/simulation.md).
     """
     for attempt in range(seed, seed + 100):
         found = simulated_as_drawn(attempt)

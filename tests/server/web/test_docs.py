@@ -1,4 +1,4 @@
-"""``docs/http-api.md`` names what is served."""
+"""``docs/use/http-api.md`` names what is served."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_server.serve.app import ROUTES
 from jobsight_server.web.openapi import openapi
 
-DOCS = (Path(__file__).parents[3] / "docs" / "http-api.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[3] / "docs" / "use" / "http-api.md").read_text(encoding="utf-8")
 
 
 def test_every_route_with_its_parameters_stands_in_the_table() -> None:

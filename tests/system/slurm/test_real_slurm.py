@@ -23,7 +23,7 @@ from .workload import RealJob, RealWorkload
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "operate"
 NEVER_RAN = ("cancelled early", "cancelled while it waits")
 
 

@@ -40,7 +40,7 @@ nodes = Table(
     Column("resets", BigInteger, nullable=False),
     Column("boots", BigInteger, nullable=False),
     Column("missing", BigInteger, nullable=False),
-    Column("machine", Text),  # what the agent last said of it (docs/wire-format.md), JSON; NULL of an older agent
+    Column("machine", Text),  # JSON of the newest batch (docs/operate/wire-format.md); NULL of an older agent
     UniqueConstraint("cluster", "name"),
 )
 

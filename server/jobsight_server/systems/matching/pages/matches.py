@@ -55,7 +55,7 @@ Jobs = Annotated[list[Any], Meta(max_length=10_000)]
 
 
 class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to match (docs/matching.md); ``objectives`` instead of those that the administrator chose.
+    """Jobs to match (docs/papers/matching.md); ``objectives`` instead of those that the administrator chose.
 
     With a ``key``, the batch can be sent again: jobs that it had matched keep their match.
     """
@@ -66,7 +66,7 @@ class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to queue (docs/matching.md). With a ``key``, they can be sent again: no job is queued twice."""
+    """Jobs to queue (docs/papers/matching.md). With a ``key``, they can be sent again: no job is queued twice."""
 
     jobs: Jobs
     key: SubmissionKey | None = None
