@@ -148,7 +148,7 @@ def test_marks_of_earlier_releases_lose_the_domain_of_the_jobs_server(database_u
     config = alembic_config()
     with engine.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0021")
+        command.upgrade(config, "0003")
         for job_id in ("1.head.example.org", "2[3].head", "4711"):
             connection.execute(
                 text("INSERT INTO marks (node_id, job_id, event, time) VALUES (1, :job_id, 'start', 5)"),
@@ -158,26 +158,4 @@ def test_marks_of_earlier_releases_lose_the_domain_of_the_jobs_server(database_u
     with engine.connect() as connection:
         found = connection.execute(text("SELECT job_id FROM marks")).scalars()
         assert sorted(found) == ["1.head", "2[3].head", "4711"]
-    engine.dispose()
-
-
-@pytest.mark.storage
-def test_answers_stored_by_the_first_release_get_the_new_name_of_a_field(database_url: str) -> None:
-    engine = open_engine(database_url)
-    config = alembic_config()
-    old = '{"unit":"s","exceeds":0.04,"coverage":0.95}'
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
-        connection.execute(
-            text(
-                'INSERT INTO series (cluster, "user", metric, n, updated, answer, state) '
-                "VALUES ('alpha', 'exceeds', 'runtime', 1, 0, :answer, '{}')"
-            ),
-            {"answer": old},
-        )
-    upgrade(engine)
-    with engine.connect() as connection:
-        found = connection.execute(text('SELECT "user", answer FROM series')).one()
-    assert tuple(found) == ("exceeds", old.replace("exceeds", "exceed_probability"))
     engine.dispose()

@@ -10,7 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from jobsight_server.storage.engine import protect_file
+from jobsight_server.storage.engine import DatabaseError, protect_file
 
 
 def alembic_config() -> Config:
@@ -21,11 +21,21 @@ def alembic_config() -> Config:
 
 
 def upgrade(engine: Engine) -> None:
-    """Creates or upgrades all tables; does nothing if they are up to date."""
+    """Creates or upgrades all tables; does nothing if they are up to date.
+
+    Raises:
+        DatabaseError: the tables are of a later release, or of none.
+    """
     protect_file(str(engine.url.render_as_string(hide_password=False)))
-    if present_version(engine) == newest_version():
+    config, present = alembic_config(), present_version(engine)
+    known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    if present == known[0]:
         return
-    config = alembic_config()
+    if present is not None and present not in known:
+        raise DatabaseError(
+            f"the database has schema version {present}, which is of no release that this one knows ({known[-1]} to "
+            f"{known[0]}): use the release that wrote it, or begin a new database and import the accounting files"
+        )
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -1,16 +1,15 @@
-"""First tables"""
+"""The tables of release 0.1"""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0003"
 down_revision = None
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-
     op.create_table(
         "accounting_files",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -201,28 +200,77 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["token_id"], ["tokens.id"], name=op.f("fk_sessions_token_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("digest", name=op.f("pk_sessions")),
     )
+    op.add_column("jobs", sa.Column("submitted", sa.Double(), nullable=True))
+    op.add_column("jobs", sa.Column("foretold", sa.BigInteger(), nullable=True))
+    op.create_index(op.f("ix_jobs_foretold_submitted"), "jobs", ["foretold", "submitted"], unique=False)
+    for name in ("forecast", "bound", "probability"):
+        op.add_column("profiles", sa.Column(name, sa.Double(), nullable=True))
+    op.create_table(
+        "profile_parts",
+        sa.Column("cluster", sa.Text(), nullable=False),
+        sa.Column("metric", sa.Text(), nullable=False),
+        sa.Column("part", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("cluster", "metric", "part", name=op.f("pk_profile_parts")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "tickets",
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("metric", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["jobs.id"], name=op.f("fk_tickets_run_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("run_id", "metric", name=op.f("pk_tickets")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "failures",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("cluster", sa.Text(), nullable=False),
+        sa.Column("metric", sa.Text(), nullable=False),
+        sa.Column("question", sa.Text(), nullable=False),
+        sa.Column("reserved", sa.Double(), nullable=False),
+        sa.Column("position", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_failures")),
+    )
+    op.create_index(op.f("ix_failures_position"), "failures", ["position"], unique=False)
+    op.create_table(
+        "simulation_traces",
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("content", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_simulation_traces")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "simulations",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("created", sa.Double(), nullable=False),
+        sa.Column("started", sa.Double(), nullable=True),
+        sa.Column("ended", sa.Double(), nullable=True),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("trace", sa.Text(), nullable=False),
+        sa.Column("parameters", sa.Text(), nullable=False),
+        sa.Column("progress", sa.Double(), nullable=False),
+        sa.Column("figures", sa.Text(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.ForeignKeyConstraint(["trace"], ["simulation_traces.digest"], name=op.f("fk_simulations_trace")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_simulations")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_simulations_state"), "simulations", ["state"], unique=False)
+    op.create_index(op.f("ix_simulations_trace"), "simulations", ["trace"], unique=False)
+    op.create_table(
+        "simulation_files",
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("content", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_id"], ["simulations.id"], name=op.f("fk_simulation_files_run_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("run_id", "name", name=op.f("pk_simulation_files")),
+    )
 
 
 def downgrade() -> None:
-    op.drop_table("sessions")
-    op.drop_index(op.f("ix_profiles_position"), table_name="profiles")
-    op.drop_table("profiles")
-    op.drop_index(op.f("ix_job_nodes_node"), table_name="job_nodes")
-    op.drop_table("job_nodes")
-    op.drop_table("tokens")
-    op.drop_table("tallies")
-    op.drop_index(op.f("ix_series_user"), table_name="series")
-    op.drop_table("series")
-    op.drop_table("samples")
-    op.drop_table("quarantine")
-    op.drop_table("nodes")
-    op.drop_table("marks")
-    op.drop_index(op.f("ix_jobs_profiled_state_end"), table_name="jobs")
-    op.drop_index(op.f("ix_jobs_end"), table_name="jobs")
-    op.drop_index(op.f("ix_jobs_cluster_user_end"), table_name="jobs")
-    op.drop_table("jobs")
-    op.drop_index(op.f("ix_batches_received_at"), table_name="batches")
-    op.drop_index(op.f("ix_batches_node_id_first_time"), table_name="batches")
-    op.drop_table("batches")
-    op.drop_table("accounting_rejects")
-    op.drop_table("accounting_files")
+    """Nothing was before it."""
