@@ -7,8 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import column, insert, select, table, text, update
+from sqlalchemy import select, text, update
 
 from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.profile import Profile
@@ -26,8 +25,6 @@ from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import alembic_config, upgrade
 from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, profiles, series
 
 Planned = dict[str, Any]
@@ -278,30 +275,3 @@ def test_what_is_learned_during_a_rebuild_is_caught_up_with(site: Any) -> None:
     assert len(rows[2]) == 4
     rebuild(site.engine)
     assert stored(site) == rows
-
-
-def test_a_database_of_the_first_version_is_brought_up_and_learned(database_url: str) -> None:
-    """Its runs are forecast as they would have been when they were submitted."""
-    engine = open_engine(database_url)
-    config = alembic_config()
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    run = {"cluster": "alpha", "state": "ended", "user": "a", "recorded_at": 0.0, "profiled": True}
-    times = [(0.0, 10.0, 100.0), (None, 20.0, 120.0), (110.0, 130.0, 200.0)]  # queued, start, end
-    old_jobs = table("jobs", *(column(name) for name in ("id", "job_id", "queued", "start", "end", *run)))
-    old_profiles = table("profiles", *(column(name) for name in ("run_id", "metric", "position", "value")))
-    with engine.begin() as connection:
-        for i, (queued, start, end) in enumerate(times, 1):
-            told = {"id": i, "job_id": f"{i}.s", "queued": queued, "start": start, "end": end}
-            connection.execute(insert(old_jobs).values(**run, **told))
-            row = {"run_id": i, "metric": "runtime", "position": i, "value": end - start}
-            connection.execute(insert(old_profiles).values(row))
-    upgrade(engine)
-    with engine.connect() as connection:
-        found = connection.execute(select(jobs.c.submitted, jobs.c.forecast_seq).order_by(jobs.c.id)).all()
-    assert [tuple(row) for row in found] == [(0.0, 0), (20.0, 0), (110.0, 1)]
-    assert profile_finished(engine, 0.0, lambda: 1e9) == 0
-    with engine.connect() as connection:
-        assert connection.execute(select(series.c.n)).scalars().all() == [3]
-    engine.dispose()

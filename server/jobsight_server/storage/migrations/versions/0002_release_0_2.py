@@ -543,19 +543,29 @@ def _move_rows() -> None:
         "INSERT INTO late_batches (node_id, first_time, last_time, stored_at) "
         "SELECT node_id, first_time, last_time, received_at FROM batches WHERE received_at - first_time >= 300"
     )
-    op.execute(f"INSERT INTO remeasure (run_id, metric) SELECT run_id, metric FROM profiles WHERE {_LEARNED_AS_MEAN}")
-    op.execute(
-        "UPDATE profiles SET value = NULL, peak = NULL, forecast = NULL, bound = NULL, probability = NULL, "
-        "reason = 'learned as a time average by release 0.1; to be measured again' "
-        f"WHERE {_LEARNED_AS_MEAN}"
-    )
-    # Where there are no series, the background process trains on all finished jobs, and counts the jobs of these days.
-    op.execute("DELETE FROM series")
+    forget_averages(connection)
     for table in ("failures", "tickets", "profile_parts"):
         op.drop_table(table)
     # CAST truncates on SQLite, which need not have floor(), and rounds on PostgreSQL.
     day = 'CAST("end" / 86400 AS INTEGER)' if connection.dialect.name == "sqlite" else 'floor("end" / 86400)'
     op.execute(f"INSERT INTO savings_to_do SELECT DISTINCT {day} FROM jobs WHERE profiled")
+
+
+def forget_averages(connection: sa.Connection) -> None:
+    """Memory is the peak: time averages are measured again where samples are left, and all models are trained again.
+
+    Where there are no series, the background process trains on all finished jobs, after it has measured these again.
+    """
+    connection.execute(
+        sa.text(f"INSERT INTO remeasure (run_id, metric) SELECT run_id, metric FROM profiles WHERE {_LEARNED_AS_MEAN}")
+    )
+    connection.execute(
+        sa.text(
+            "UPDATE profiles SET value = NULL, peak = NULL, forecast = NULL, bound = NULL, probability = NULL, "
+            f"reason = 'learned as a time average by release 0.1; to be measured again' WHERE {_LEARNED_AS_MEAN}"
+        )
+    )
+    connection.execute(sa.text("DELETE FROM series"))
 
 
 def _split_fingerprints(connection: sa.Connection) -> None:
