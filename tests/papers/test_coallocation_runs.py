@@ -117,11 +117,11 @@ def test_without_dask_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "distributed", None)
     options = [*SMALL, "--out", str(tmp_path / "runs"), "--dask", "tcp://127.0.0.1:1"]
     assert main(["coallocation", "--traces", str(trace), *options]) == 1
-    assert "pip install 'jobsight[dask]'" in capsys.readouterr().err
+    assert "pip install distributed" in capsys.readouterr().err
 
 
 def test_on_a_dask_cluster(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed (jobsight[dask])")
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed (group papers)")
     arguments = ["coallocation", "--traces", trace, *SMALL]
     here = told(capsys, *arguments, "--workers", 1, "--out", tmp_path / "here")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import sys
-from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,10 @@ from jobsight_papers.coallocation.report import show
 from jobsight_papers.coallocation.results import account, worth
 from jobsight_papers.coallocation.runs import ExperimentCase, cases, run_case
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
-from jobsight_papers.finished import FinishedRuns
-from jobsight_papers.outcome import add_outcome_arguments, check_outcome, give_out
-from jobsight_server.command_line.progress import watched
-from jobsight_server.command_line.workers import in_processes, on_dask
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_server.errors import UserError
 
 TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
-CaseRuns = Generator[tuple[ExperimentCase, dict[str, Any]]]
 
 SEEDS = 5
 
@@ -60,16 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=0, metavar="COUNT", help="first jobs of each trace to run (default: all)"
     )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=int, metavar="COUNT", help="worker processes (default: one per core)")
-    where.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster, e.g. tcp://host:8786")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("coallocation.jsonl"),
-        metavar="FILE",
-        help="file of finished runs, one per line; runs already in it are skipped (default: coallocation.jsonl)",
-    )
+    add_run_arguments(parser, Path("coallocation.jsonl"))
     add_outcome_arguments(parser)
 
 
@@ -78,24 +63,13 @@ def run(args: argparse.Namespace) -> int:
     files = {file.name: file.resolve() for file in args.traces or _default_traces()}
     digests = {name: _digest(file) for name, file in files.items()}
     wanted = list(cases(list(files), args.seeds, args.scenarios, args.policies, args.jobs))
-    finished = FinishedRuns(args.out)
-    if finished.broken:
-        print(f"{finished.broken} broken lines of {args.out} ignored", file=sys.stderr)
-    keys = {case: (VERSION, digests[case.trace], *case.key) for case in wanted}
-    todo = [case for case in wanted if keys[case] not in finished.figures]
     try:
-        for case, figures in watched("coallocation", _runs(args, files, todo), len(wanted), len(wanted) - len(todo)):
-            finished.add(keys[case], figures)
+        finished = run_all(
+            "coallocation", partial(task, files), wanted, args, lambda case: (VERSION, digests[case.trace], *case.key)
+        )
     except ValueError as error:  # too few jobs for a load
         raise UserError(f"{', '.join(files)}: {error}") from error
-    except KeyboardInterrupt:
-        done = sum(key in finished.figures for key in keys.values())
-        print(
-            f"interrupted with {done:,} of {len(wanted):,} runs finished; the same command resumes from {args.out}",
-            file=sys.stderr,
-        )
-        return 130
-    runs = [(case, finished.figures[key]) for case, key in keys.items()]
+    runs = [(case, finished[case]) for case in wanted]
     result = {"runs": len(wanted), "jobs": args.jobs, "rows": account(runs), "worth": worth(runs)}
     give_out(result, args, "jobsight_papers.coallocation.plot", show)
     return 0
@@ -104,12 +78,6 @@ def run(args: argparse.Namespace) -> int:
 def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
     """Does one run; called in worker processes."""
     return run_case(case, files[case.trace])
-
-
-def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[ExperimentCase]) -> CaseRuns:
-    if args.dask is not None:
-        return on_dask(partial(task, files), todo, args.dask)
-    return in_processes(partial(task, files), todo, args.workers or os.cpu_count() or 1)
 
 
 def _default_traces() -> list[Path]:
@@ -131,10 +99,8 @@ def _check(args: argparse.Namespace) -> None:
     for flag, values, good in (
         ("--seeds", [args.seeds], args.seeds >= 1),
         ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),
-        ("--workers", [args.workers], args.workers is None or args.workers >= 1),
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values))}: give numbers above 0")
-    if not args.out.parent.is_dir():
-        raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; create it first")
+    check_run(args)
     check_outcome(args)

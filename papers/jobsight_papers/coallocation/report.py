@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 
 
@@ -22,11 +20,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         "which more is asked than a link carries. --json has throughput, makespan and slowdowns as well."
     )
     for (trace, scenario), rows in groupby(account["rows"], key=lambda row: (row["trace"], row["scenario"])):
-        title = Text(f"{_short(trace)}: {scenario}", "bold")
-        table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
-        table.add_column("policy", overflow="fold")
-        for column in ("turnaround", "95 % sure", "wait", "full", "spread"):
-            table.add_column(column, justify="right", no_wrap=True)
+        title = f"{_short(trace)}: {scenario}"
+        table = table_of(title, "policy", "turnaround", "95 % sure", "wait", "full", "spread")
         for row in rows:
             mean, low, high = row["turnaround_percent"]
             table.add_row(
@@ -43,12 +38,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
 
 def _show_worth(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
     """Application means against everything else, in points of turnaround."""
-    title = Text("aware means, compared with its rivals", "bold")
-    table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
-    table.add_column("trace", overflow="fold")
-    table.add_column("scenario", overflow="fold")
-    for column in ("against", "points", "p (Holm)", "means are"):
-        table.add_column(column, justify="right")
+    title = "aware means, compared with its rivals"
+    table = table_of(title, "trace", "scenario", "against", "points", "p (Holm)", "means are")
     for row in rows:
         corrected = row["p_holm"]
         table.add_row(

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 
 from jobsight_papers.matching.service_report import show_service
+from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
     """Objectives, sizes, shapes and greedy orders; where it was run, the service."""
-    table = _table(
+    table = table_of(
         "Objectives: means over the same batches", "objectives", "jobs", "priority", "pref.", "use", "ms", "opt."
     )
     for row in account["objectives"]:
@@ -30,17 +29,17 @@ def show(account: Mapping[str, Any], console: Console) -> None:
             f"{row['optimal']}/{row['batches']}",
         )
     console.print(table)
-    table = _table("Batch sizes, throughput", "jobs", "matched", "median ms", "longest ms", "rows", "columns", "opt.")
+    table = table_of("Batch sizes, throughput", "jobs", "matched", "median ms", "longest ms", "rows", "columns", "opt.")
     for row in account["sizes"]:
         table.add_row(str(row["jobs"]), f"{row['matched']:.1f}", *_solved(row))
     console.print(table)
-    table = _table(
+    table = table_of(
         "Shapes, 30 jobs", "dependencies", "predicates", "median ms", "longest ms", "rows", "columns", "opt."
     )
     for row in account["shapes"]:
         table.add_row(str(row["dependencies"]), str(row["predicates"]), *_solved(row))
     console.print(table)
-    table = _table("Greedy matching against the best found", "order", "of best", "worst batch")
+    table = table_of("Greedy matching against the best found", "order", "of best", "worst batch")
     for row in account["greedy"]:
         table.add_row(row["order"], percent(row["of_optimum"], 1), percent(row["worst"], 1))
     console.print(table)
@@ -61,11 +60,3 @@ def _solved(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['columns']:,}",
         f"{row['optimal']}/{row['batches']}",
     )
-
-
-def _table(title: str, first: str, *others: str) -> Table:
-    table = Table(box=SIMPLE, title=title, title_justify="left")
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table

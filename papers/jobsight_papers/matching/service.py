@@ -24,6 +24,7 @@ from jobsight_papers.matching.workload import MatchingWorkload, batch, repositor
 from jobsight_server.auth import create_token
 from jobsight_server.errors import UserError
 from jobsight_server.record import Record
+from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
 
@@ -214,12 +215,16 @@ def _server() -> Iterator[_Client]:
             _, token = create_token(connection, "admin", "experiment", time.time())
         engine.dispose()
         listen, ingest = _free_address(), _free_address()
-        command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database]
-        command += ["--listen", listen, "--ingest-listen", ingest, "--query-workers", "1"]
-        command += ["--matches-kept", "1000000", "--matches-queued", "1000000"]
+        many = {"matching": {"kept": 1_000_000, "queued_at_most": 1_000_000}}
+        settings = Settings(database=database, listen=listen, ingest_listen=ingest, query_workers=1, sections=many)
         log = Path(directory) / "server.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "jobsight_papers.matching.server"], stdin=subprocess.PIPE, stdout=out, stderr=out
+            )
+        assert process.stdin is not None
+        process.stdin.write(settings.to_json().encode() + b"\n")
+        process.stdin.flush()
         client = _Client(listen, token)
         try:
             _wait_until_ready(client, process, log)
@@ -228,6 +233,7 @@ def _server() -> Iterator[_Client]:
             client.close()
             process.terminate()
             process.wait(60)
+            process.stdin.close()
 
 
 def _wait_until_ready(client: _Client, process: subprocess.Popen[bytes], log: Path) -> None:

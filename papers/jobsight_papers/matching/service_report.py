@@ -7,11 +7,10 @@ from statistics import mean, median
 from typing import Any
 
 import msgspec
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 
 from jobsight_papers.matching.service import SIZES, ServiceBatch, ServiceResults
+from jobsight_papers.runner import table_of
 
 NOTE = (
     "Client: from sending a batch to having read the answer; query: reading the state; solve: the matcher; rest: HTTP, "
@@ -55,7 +54,7 @@ def _of_batches(batches: list[ServiceBatch]) -> dict[str, Any] | None:
 def show_service(account: Mapping[str, Any], console: Console) -> None:
     """Two tables: batches in a closed loop, and arrivals at random."""
     heads = ("jobs", "client ms", "query", "solve", "rest", "matched", "opt.", "jobs/min")
-    table = Table(*heads, box=SIMPLE, title="Batches through HTTP: means", title_justify="left", padding=(0, 1, 0, 0))
+    table = table_of("Batches through HTTP: means", *heads)
     for row in account["means"]:
         times = (f"{row[name] * 1e3:,.1f}" for name in ("client_s", "query_s", "solve_s", "rest_s"))
         found = (f"{row['matched']:.1f}", f"{row['optimal']}/{row['batches']}")
@@ -63,9 +62,7 @@ def show_service(account: Mapping[str, Any], console: Console) -> None:
     console.print(table)
     if account["arrivals"]:
         columns = ("jobs/min", "jobs", "matched", "matched/min", "median s", "95 % s", "longest s", "queue")
-        table = Table(
-            *columns, box=SIMPLE, title="Poisson arrivals, queued", title_justify="left", padding=(0, 1, 0, 0)
-        )
+        table = table_of("Poisson arrivals, queued", *columns)
         for row in account["arrivals"]:
             waits = ("-" if row[n] is None else f"{row[n]:.2f}" for n in ("median_s", "p95_s", "longest_s"))
             counts = (f"{row[n]:,}" for n in ("rate_per_minute", "jobs", "matched"))

@@ -12,7 +12,6 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
-from jobsight_papers.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_papers.overbooking.jobs import (
     LAST_JOBS,
     LOW_LOAD_ARRIVAL_H,
@@ -32,12 +31,11 @@ from jobsight_papers.overbooking.results import (
     seeds_row,
 )
 from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_scheduler.overbooking.accept import RISK_FORMS, STRATEGIES
 from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS
 from jobsight_scheduler.overbooking.plan import CHOICES
 from jobsight_scheduler.workload.swf import TraceError
-from jobsight_server.command_line.progress import watched
-from jobsight_server.command_line.workers import in_processes
 from jobsight_server.errors import UserError
 
 Task = tuple[OverbookingCase, OverbookingSource]
@@ -102,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--migrate", type=float, metavar="COST_H", help="move a job at the end of its gap, at a cost in hours")
     add("--exact-estimates", action="store_true", help="run times as requested: nothing to gain")
     add("--risk", choices=tuple(RISK_FORMS), default="exact", help="how PoS is computed (exact)")
-    add("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    add_run_arguments(parser)
     add_outcome_arguments(parser)
 
 
@@ -123,9 +121,7 @@ def run(args: argparse.Namespace) -> int:
     _check_count(len(distinct) * args.seeds, "runs")
     chosen = [(replace(case, seed=seed), source) for case, source in distinct for seed in range(args.seeds)]
     tasks = sorted(chosen, key=lambda task: (str(task[1].file), task[0].strategy, task[0].pmax, repr(task[0])))
-    workers = min(args.workers or os.cpu_count() or 1, len(tasks))
-    runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
-    finished = dict(watched("overbooking", runs, len(tasks)))
+    finished = run_all("overbooking", task, tasks, args)
 
     account = _account(args, sources, groups, finished)
     give_out(account, args, "jobsight_papers.overbooking.plot", show)
@@ -233,7 +229,6 @@ def _check(args: argparse.Namespace) -> None:
         ("--seeds", [args.seeds], 1 <= args.seeds <= MOST_SEEDS),
         ("--last", [args.last], 1 <= args.last <= MOST_JOBS),
         ("--nodes", [args.nodes], args.nodes is None or args.nodes >= 1),
-        ("--workers", [args.workers], args.workers is None or args.workers >= 1),
         ("--penalty", args.penalty, all(0.0 <= ratio <= MOST_HOURS for ratio in args.penalty)),
         ("--arrival-factor", args.arrival_factor, all(1e-3 <= x <= 1e3 for x in args.arrival_factor)),
         ("--arrival", [args.arrival], args.arrival is None or 1e-3 <= args.arrival <= MOST_HOURS),
@@ -247,6 +242,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")
     if args.low_load and args.arrival is not None:
         raise UserError(f"--low-load sets --arrival, which is also given ({args.arrival:g}); give one of them")
+    check_run(args)
     check_outcome(args)
 
 

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from jobsight_papers.overbooking.results import CONTROLS
+from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 
 Row = Mapping[str, Any]
 
+COLUMNS = ("strategy", "P_max", "jobs", "net", "hours", "+-", "node-h", "pred.", "obs.")
 VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
 
 
@@ -27,7 +26,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     for (trace, *_), group in groupby(account["rows"], key=_setting):
         rows = list(group)
         setting = ", ".join(f"{name.replace('_', ' ')} {rows[0][name]}" for name in VARIED if name in rows[0])
-        table = _table(f"{trace}, {rows[0]['seeds']} seeds{', ' + setting if setting else ''}")
+        table = table_of(f"{trace}, {rows[0]['seeds']} seeds{', ' + setting if setting else ''}", *COLUMNS)
         for row in _distinct(rows):
             table.add_row(
                 row["strategy"],
@@ -99,10 +98,3 @@ def _setting(row: Row) -> tuple[Any, ...]:
 
 def _key(row: Row) -> tuple[Any, ...]:
     return *_setting(row), row["strategy"], row["pmax"]
-
-
-def _table(title: str) -> Table:
-    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
-    for column in ("strategy", "P_max", "jobs", "net", "hours", "+-", "node-h", "pred.", "obs."):
-        table.add_column(column, justify="left" if column == "strategy" else "right")
-    return table

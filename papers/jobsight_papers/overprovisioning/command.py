@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobsight_papers.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_papers.overprovisioning.choice import field_sets, ranked, step_cases
 from jobsight_papers.overprovisioning.groups import SIMILARITY_RANGE, cycles, example_group, similarity
 from jobsight_papers.overprovisioning.report import show
@@ -22,6 +21,7 @@ from jobsight_papers.overprovisioning.runs import (
     published_cases,
     with_second,
 )
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
@@ -31,8 +31,6 @@ from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
-from jobsight_server.command_line.progress import watched
-from jobsight_server.command_line.workers import in_processes
 from jobsight_server.errors import UserError
 from jobsight_server.systems.simulations.commands.simulate_memory import source_of
 
@@ -106,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", action="store_true", help="also compare alpha, beta and the next try at the restored estimate"
     )
     parser.add_argument("--search-groups", action="store_true", help="also find the fields that gain the most")
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    add_run_arguments(parser)
     add_outcome_arguments(parser)
 
 
@@ -121,10 +119,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
     except (TraceError, ValueError) as error:
         raise UserError(str(error)) from error
-    workers = min(args.workers or os.cpu_count() or 1, len(tasks))
     try:
-        runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
-        finished = dict(watched("overprovisioning", runs, len(tasks)))
+        finished = run_all("overprovisioning", task, tasks, args)
     except QueueTooLongError as error:
         raise UserError(str(error)) from error
     rows = [finished[key] for key in tasks if key[0] == "rows"]
@@ -200,11 +196,11 @@ def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
 def _check(args: argparse.Namespace) -> None:
     for flag, values, good in (
         ("--loads", args.loads, all(0.0 < load <= LOAD_AT_MOST for load in args.loads or ())),
-        ("--workers", [args.workers], args.workers is None or args.workers >= 1),
         ("--similarity-range", [args.similarity_range], args.similarity_range >= 1.0),
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")
+    check_run(args)
     check_outcome(args)
 
 

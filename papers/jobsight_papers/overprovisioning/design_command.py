@@ -9,13 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 
 from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
 from jobsight_papers.overprovisioning.command import TRACE
 from jobsight_papers.overprovisioning.runs import SATURATED
+from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
 from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
@@ -23,8 +22,6 @@ from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.amounts import percent
-from jobsight_server.command_line.progress import watched
-from jobsight_server.command_line.workers import in_processes
 from jobsight_server.errors import UserError
 
 Task = tuple[MemoryCase, JobSource]
@@ -70,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify", type=int, default=5, metavar="COUNT", help="number of best designs to simulate (default: 5)"
     )
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    add_run_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -94,9 +91,7 @@ def run(args: argparse.Namespace) -> int:
     tasks: list[Task] = [
         (verifying_case(design, args.estimator, args.policy, args.load, 2 * first.count), source) for design in verified
     ]
-    workers = min(args.workers or os.cpu_count() or 1, max(len(tasks), 1))
-    runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
-    finished = dict(watched("design-cluster", runs, len(tasks)))
+    finished = run_all("design-cluster", task, tasks, args)
     names = ("utilisation", "failed_share", "mean_slowdown", "mean_bounded_slowdown")
     simulated = [
         asdict(design)
@@ -124,9 +119,16 @@ def task(of: Task) -> dict[str, Any]:
 
 
 def _show(account: dict[str, Any], console: Console) -> None:
-    table = Table(title=f"Simulated, of a budget of {account['budget']:,.0f}", box=SIMPLE, title_justify="left")
-    for column in ("cluster", "cost", "helped", "busy nodes", "use", "failed", "slow"):
-        table.add_column(column, justify="left" if column == "cluster" else "right")
+    table = table_of(
+        f"Simulated, of a budget of {account['budget']:,.0f}",
+        "cluster",
+        "cost",
+        "helped",
+        "busy nodes",
+        "use",
+        "failed",
+        "slow",
+    )
     for row in account["simulated"]:
         table.add_row(
             row["classes"],
@@ -145,6 +147,7 @@ def _show(account: dict[str, Any], console: Console) -> None:
 
 
 def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
+    check_run(args)
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
         raise UserError("no trace: give --trace FILE, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
     for flag, value, good in (
@@ -152,7 +155,6 @@ def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
         ("--verify", args.verify, args.verify >= 1),
         ("--price-node", args.price_node, args.price_node > 0.0),
         ("--price-mb", args.price_mb, args.price_mb >= 0.0),
-        ("--workers", args.workers, args.workers is None or args.workers >= 1),
     ):
         if not good:
             raise UserError(f"{flag} {value}: out of range; see --help for an example")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 from jobsight_server.systems.simulations.commands.simulate_memory import show as show_rows
 
@@ -60,15 +58,8 @@ def _groups(account: Mapping[str, Any], console: Console) -> None:
 
 
 def _ranked(rows: Sequence[Row], names: Sequence[str], title: str, console: Console) -> None:
-    table = _table(title, *names, "use", "failed")
+    table = table_of(title, *names, "use", "failed")
     for row in rows:
         values = [" + ".join(row[name]) if name == "fields" else f"{row[name]}" for name in names]
         table.add_row(*values, percent(row["utilisation"], 1), percent(row["failed_share"], 2))
     console.print(table)
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("estimator", "fields", "retry") else "right")
-    return table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from jobsight_papers.matching.emulated_site import EmulatedUse, measured_use, true_use
-from jobsight_papers.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_papers.profile_guided.campaign import (
     PUBLISHED,
     CampaignJobs,
@@ -24,11 +22,10 @@ from jobsight_papers.profile_guided.campaign import (
 )
 from jobsight_papers.profile_guided.report import show
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.evaluation.tuning import GRID
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
-from jobsight_server.command_line.progress import watched
-from jobsight_server.command_line.workers import in_processes
 from jobsight_server.errors import UserError
 
 METRICS = ("memory", "bandwidth")
@@ -50,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many of these also go through agents, a TORQUE log and a server; 0 for none (default: 1)",
     )
     add_parameters(parser, PUBLISHED_PARAMETERS)
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    add_run_arguments(parser)
     add_outcome_arguments(parser)
 
 
@@ -61,9 +58,7 @@ def run(args: argparse.Namespace) -> int:
         *(("published", seed) for seed in range(1, args.seeds + 1)),
         *(("campaign", seed) for seed in range(1, args.seeds + 1)),
     ]
-    workers = min(args.workers or os.cpu_count() or 1, len(tasks))
-    runs = in_processes(emulate, tasks, workers) if workers > 1 else ((task, emulate(task)) for task in tasks)
-    finished = dict(watched("profile-guided", runs, len(tasks)))
+    finished = run_all("profile-guided", emulate, tasks, args)
     account = _account(finished, args.seeds, args.site_seeds, parameters)
     give_out(account, args, "jobsight_papers.profile_guided.plot", show)
     return 0
@@ -174,9 +169,9 @@ def _check(args: argparse.Namespace) -> FiveParameters:
     for flag, value, least, most in (
         ("--seeds", args.seeds, 1, SEEDS_AT_MOST),
         ("--site-seeds", args.site_seeds, 0, args.seeds),
-        ("--workers", 1 if args.workers is None else args.workers, 1, 10_000),
     ):
         if not least <= value <= most:
             raise UserError(f"{flag} {value}: give {least} to {most}")
+    check_run(args)
     check_outcome(args)
     return parameters_of(args)

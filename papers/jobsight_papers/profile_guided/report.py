@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 
 Row = Mapping[str, Any]
@@ -32,7 +30,7 @@ def show(account: Row, console: Console) -> None:
 def _user(user: str, row: Row, with_default: Row, default_alpha: float, console: Console) -> None:
     counts = row["over_seeds"]
     title = f"User {user}: {row['jobs']} jobs, PQM {counts['pqm']['mean']:.2f}"
-    table = _table(title, "forecaster", "next MB", "interval", "accuracy", "interval")
+    table = table_of(title, "forecaster", "next MB", "interval", "accuracy", "interval")
     for name, figures in counts["forecasters"].items():
         following, accuracy = figures["next"], figures["accuracy"]
         table.add_row(name, f"{following['mean']:.1f}", _range(following), _share(accuracy), _percent_range(accuracy))
@@ -52,7 +50,7 @@ def _campaign(account: Row, console: Console) -> None:
             f"Campaign, {metric}: {percent(found['share_above']['mean'])} of users have PQM above .8 "
             f"(published {percent(published['share_above'])})"
         )
-        table = _table(title, "forecaster", "accuracy", "interval", "PQM > .8", "interval", "published")
+        table = table_of(title, "forecaster", "accuracy", "interval", "PQM > .8", "interval", "published")
         for name, figures in found["forecasters"].items():
             both = (
                 f"{percent(published['accuracy'])}, {percent(published['accuracy_above'])}"
@@ -73,13 +71,6 @@ def _site(site: Row, console: Console) -> None:
             f"truth; accuracy of the exponential forecast {percent(accuracy['site'], 1)}, without the server "
             f"{percent(accuracy['pure'], 1)}."
         )
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "forecaster" else "right", no_wrap=True)
-    return table
 
 
 def _share(figure: Row) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobsight_papers.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_papers.ranking.draws import OWNERS, machines_of
 from jobsight_papers.ranking.job_sets import SETS
 from jobsight_papers.ranking.report import show
@@ -25,8 +23,7 @@ from jobsight_papers.ranking.runs import (
     run_case,
     variant_cases,
 )
-from jobsight_server.command_line.progress import watched
-from jobsight_server.command_line.workers import in_processes
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_server.errors import UserError
 
 SEEDS = 10
@@ -84,16 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="event_trace.tab of the Failure Trace Archive, plain or .gz: its machines instead of the emulated campus",
     )
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    add_run_arguments(parser)
     add_outcome_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
     tasks = list(_tasks(args))
-    workers = min(args.workers or os.cpu_count() or 1, len(tasks))
-    runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
-    finished = dict(watched("ranking", runs, len(tasks)))
+    finished = run_all("ranking", task, tasks, args)
     account = _account([(part, case, finished[part, case]) for part, case in tasks], args.trace)
     give_out(account, args, "jobsight_papers.ranking.plot", show)
     return 0
@@ -162,12 +157,12 @@ def _check(args: argparse.Namespace) -> None:
             and all(sum(each) > 0.0 for each in args.weights or ()),
             f"give three from 0 to {WEIGHT_AT_MOST:g}, not all 0",
         ),
-        ("--workers", [args.workers], args.workers is None or args.workers >= 1, "give at least 1"),
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values or ()))}: out of range; {example}")
     if args.trace is not None:
         _check_trace(args)
+    check_run(args)
     check_outcome(args)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 
 Row = Mapping[str, Any]
@@ -35,7 +33,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
 
 
 def _published(rows: Sequence[Row], console: Console) -> None:
-    table = _table("Jobs completed without restart, %", "set", "jobs", "rank", "printed", "counted", "ours")
+    table = table_of("Jobs completed without restart, %", "set", "jobs", "rank", "printed", "counted", "ours")
     for row in rows:
         for rank in ("first_come", "grv", "survival"):
             of = row[rank]
@@ -47,7 +45,7 @@ def _published(rows: Sequence[Row], console: Console) -> None:
 
 
 def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
-    table = _table(title, "rank", "completed", "", "makespan h", "lost h", "wait h")
+    table = table_of(title, "rank", "completed", "", "makespan h", "lost h", "wait h")
     for row in rows:
         name = row["rank"]
         if name.startswith("grv") and len({tuple(other["weights"]) for other in rows}) > 1:
@@ -64,7 +62,7 @@ def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
 
 
 def _gains(title: str, rows: Sequence[Row], console: Console) -> None:
-    table = _table(title, "set", "load", "rank", "over", "points", "")
+    table = table_of(title, "set", "load", "rank", "over", "points", "")
     for row in rows:
         points = f"{100.0 * row['gain']['mean']:+.1f}"
         table.add_row(
@@ -76,10 +74,3 @@ def _gains(title: str, rows: Sequence[Row], console: Console) -> None:
 
 def _interval(of: Row, scale: float) -> str:
     return "" if of["low"] is None else f"{scale * of['low']:.1f} to {scale * of['high']:.1f}"
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("rank", "over") else "right")
-    return table

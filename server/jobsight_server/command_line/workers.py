@@ -1,4 +1,4 @@
-"""Many runs at once: processes of this machine, or a Dask cluster."""
+"""Many runs at once, in processes of this machine."""
 
 from __future__ import annotations
 
@@ -34,28 +34,3 @@ def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Gen
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def on_dask(run: RunTask[Task], tasks: Sequence[Task], address: str) -> Generator[tuple[Task, dict[str, Any]]]:
-    """The same on the Dask cluster at ``address``, whose workers have Jobsight and the files that tasks name.
-
-    Raises:
-        UserError: Dask is not installed here, or does not answer.
-    """
-    try:
-        from distributed import Client
-        from distributed import as_completed as as_dask_completed
-    except ModuleNotFoundError as error:
-        raise UserError(f"--dask {address}: {error.name} is not installed: pip install 'jobsight[dask]'") from error
-    try:
-        client = Client(address, timeout=10)
-    except (OSError, ValueError) as error:
-        raise UserError(f"--dask {address}: no scheduler answers there ({error}); e.g. tcp://host:8786") from error
-    with client:
-        futures = client.map(run, tasks, pure=False)
-        of_future = {future.key: task for future, task in zip(futures, tasks, strict=True)}
-        try:
-            for future, figures in as_dask_completed(futures, with_results=True):
-                yield of_future[future.key], figures
-        finally:
-            client.cancel(futures)

@@ -302,7 +302,7 @@ def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, star
     with engine.connect() as connection:
         assert connection.scalar(select(func.count()).select_from(simulations_tables.simulation_traces)) == 3
         assert set(connection.scalars(select(simulations_tables.simulation_files.c.run_id))) == {2, 3}
-        assert read_event_counts(connection)["simulations_deleted", "more than simulations_kept"] == 1
+        assert read_event_counts(connection)["simulations_deleted", "more than are kept"] == 1
     assert client.get("/simulations/1").status_code == 404
 
 

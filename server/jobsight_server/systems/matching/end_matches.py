@@ -80,7 +80,7 @@ def delete_ended(engine: Engine, kept: int) -> int:
         connection.execute(delete(holds).where(holds.c.match_id.in_(select(matches.c.id).where(old))))
         count = connection.execute(delete(matches).where(old)).rowcount
         mark_removal(connection)
-        add_event_counts(connection, {("matches_deleted", "more than matches_kept"): count})
+        add_event_counts(connection, {("matches_deleted", "more than are kept"): count})
         return count
 
 

@@ -131,4 +131,4 @@ def _forget(connection: Connection, kept: int) -> None:
     connection.execute(delete(simulations).where(simulations.c.id.in_(oldest)))
     used = select(simulations.c.trace)
     connection.execute(delete(simulation_traces).where(simulation_traces.c.digest.not_in(used)))
-    add_event_counts(connection, {("simulations_deleted", "more than simulations_kept"): len(oldest)})
+    add_event_counts(connection, {("simulations_deleted", "more than are kept"): len(oldest)})

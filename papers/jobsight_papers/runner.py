@@ -1,0 +1,196 @@
+"""The runs of an experiment, on all cores or a Dask cluster, resumed where they stopped; and how they are shown."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobsight_server.command_line.progress import watched
+from jobsight_server.command_line.workers import in_processes
+from jobsight_server.errors import UserError
+
+Account = Mapping[str, Any]
+RunKey = tuple[Any, ...]
+Task = TypeVar("Task")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, out: Path | None = None) -> None:
+    """``--workers``, ``--dask`` and ``--out``, whose default is ``out``."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    where.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster, e.g. tcp://host:8786")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=out,
+        metavar="FILE",
+        help=f"file of finished runs, one per line; runs already in it are skipped (default: {out or 'none is kept'})",
+    )
+
+
+def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--json`` and ``--plot``."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+
+
+def check_run(args: argparse.Namespace) -> None:
+    """Checks early what would otherwise fail only after minutes.
+
+    Raises:
+        UserError: the arguments cannot be used.
+    """
+    if args.workers is not None and args.workers < 1:
+        raise UserError(f"--workers {args.workers}: give at least 1")
+    if args.out is not None and not args.out.parent.is_dir():
+        raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; create it first")
+
+
+def check_outcome(args: argparse.Namespace) -> None:
+    """Before the experiment runs.
+
+    Raises:
+        UserError: plots cannot be written where they are wanted.
+    """
+    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
+        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+
+
+def run_all(
+    name: str,
+    run: Callable[[Task], dict[str, Any]],
+    tasks: Sequence[Task],
+    args: argparse.Namespace,
+    key: Callable[[Task], RunKey] = lambda task: (repr(task),),
+) -> dict[Task, dict[str, Any]]:
+    """The figures of every task. ``key`` names a run in the file of finished runs.
+
+    Raises:
+        KeyboardInterrupt: after a line that says how to go on.
+        UserError: a worker was killed, or the Dask cluster does not answer.
+    """
+    kept = FinishedRuns(args.out) if args.out is not None else None
+    found = {} if kept is None else {task: kept.figures[key(task)] for task in tasks if key(task) in kept.figures}
+    todo = [task for task in tasks if task not in found]
+    if args.dask is not None:
+        runs = on_dask(run, todo, args.dask)
+    else:
+        workers = min(args.workers or os.cpu_count() or 1, len(todo))
+        runs = in_processes(run, todo, workers) if workers > 1 else ((task, run(task)) for task in todo)
+    try:
+        for task, figures in watched(name, runs, len(tasks), len(found)):
+            found[task] = figures
+            if kept is not None:
+                kept.add(key(task), figures)
+    except KeyboardInterrupt:
+        again = f"; the same command resumes from {args.out}" if kept is not None else ""
+        print(f"interrupted with {len(found):,} of {len(tasks):,} runs finished{again}", file=sys.stderr)
+        raise
+    return found
+
+
+def on_dask(
+    run: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], address: str
+) -> Generator[tuple[Task, dict[str, Any]]]:
+    """As ``in_processes``, on the Dask cluster at ``address``, whose workers have Jobsight and the files that tasks name.
+
+    Raises:
+        UserError: Dask is not installed here, or does not answer.
+    """
+    try:
+        from distributed import Client
+        from distributed import as_completed as as_dask_completed
+    except ModuleNotFoundError as error:
+        raise UserError(f"--dask {address}: {error.name} is not installed: pip install distributed") from error
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise UserError(f"--dask {address}: no scheduler answers there ({error}); e.g. tcp://host:8786") from error
+    with client:
+        futures = client.map(run, tasks, pure=False)
+        of_future = {future.key: task for future, task in zip(futures, tasks, strict=True)}
+        try:
+            for future, figures in as_dask_completed(futures, with_results=True):
+                yield of_future[future.key], figures
+        finally:
+            client.cancel(futures)
+
+
+class FinishedRuns:
+    """Figures of runs by key, in ``file``, which only grows: one JSON object per line.
+
+    ``broken`` counts invalid lines, as after a power cut.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.figures: dict[RunKey, dict[str, Any]] = {}
+        self.broken = 0
+        self._whole = True
+        if file.exists():
+            self._read()
+
+    def add(self, key: RunKey, figures: Mapping[str, Any]) -> None:
+        """Appends the run to the file and to ``figures``."""
+        self.figures[key] = dict(figures)
+        line = json.dumps({"key": key, "figures": figures})
+        with self.file.open("a") as stream:
+            stream.write(f"{line}\n" if self._whole else f"\n{line}\n")
+        self._whole = True
+
+    def _read(self) -> None:
+        try:
+            text = self.file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"--out {self.file}: cannot be read ({error}); name another file") from error
+        self._whole = not text or text.endswith("\n")
+        for line in text.splitlines():
+            try:
+                run = json.loads(line)
+                self.figures[tuple(run["key"])] = dict(run["figures"])
+            except (ValueError, KeyError, TypeError):
+                self.broken += 1
+        if self.broken and not self.figures:
+            raise UserError(f"--out {self.file}: none of its {self.broken} lines is a run; name another file")
+        if self.broken:
+            print(f"{self.broken} broken lines of {self.file} ignored", file=sys.stderr)
+
+
+def give_out(account: Account, args: argparse.Namespace, plots: str, show: Callable[[Account, Console], None]) -> None:
+    """Draws if asked for, by ``draw(account, directory)`` of the module ``plots``, which is loaded only then: loading
+    takes half a second. Then prints JSON, or shows tables."""
+    if args.plot is not None:
+        importlib.import_module(plots).draw(account, args.plot)
+        print(f"plots written to {args.plot}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
+
+
+WORDS = frozenset(
+    ("cluster", "estimator", "fields", "forecaster", "over", "policy", "rank", "retry", "scenario", "strategy", "trace")
+)
+"""Columns of text; all others are of figures."""
+
+
+def table_of(title: str, *columns: str) -> Table:
+    """A table whose figures are aligned on the right."""
+    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
+    for column in columns:
+        if column in WORDS:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
