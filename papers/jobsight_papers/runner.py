@@ -103,7 +103,7 @@ def run_all(
 def on_dask(
     run: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], address: str
 ) -> Generator[tuple[Task, dict[str, Any]]]:
-    """As ``in_processes``, on the Dask cluster at ``address``, whose workers have Jobsight and the files that tasks name.
+    """As ``in_processes``, on the Dask cluster at ``address``, whose workers have Jobsight and the tasks' files.
 
     Raises:
         UserError: Dask is not installed here, or does not answer.
