@@ -18,7 +18,7 @@ def test_what_is_not_told_narrows_nothing_and_counts_once() -> None:
     job_groups = JobGroups()
     keys = job_groups.keys(Question(user="x"))
     assert [job_groups.name(key) for _, key in keys] == ["user", "site"]
-    # The same group as that of a job that told more, at the level of the user.
+    # The same group as that of a job that given more, at the level of the user.
     assert keys[0][1] in [key for _, key in job_groups.keys(WHOLE)]
 
 
