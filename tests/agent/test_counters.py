@@ -129,7 +129,7 @@ def test_a_container_without_a_card_counts_what_is_not_known_to_be_virtual(node:
     assert node.read().interfaces == (Interface("eth0", "other", kernel_width_bits(), 10**10),)
 
 
-def test_widths_and_exclusions_are_as_told(node: Node) -> None:
+def test_configured_widths_and_exclusions_apply(node: Node) -> None:
     node.device("eth0", 1, 1)
     node.device("eth1", 2, 2)
     node.port("mlx5_0/1", 3, 3)
@@ -400,7 +400,7 @@ def test_a_narrow_card_that_counts_further_is_taken_as_wide(node: Node) -> None:
     node.devices["eth0"] = (2**32, 2)
     node.network()
     assert reader.read().interfaces[0].width_bits == 64
-    now[0] = 100.0  # it looked for interfaces again, and was told 32 again
+    now[0] = 100.0  # interfaces were looked up again, and 32 configured again
     assert reader.read().interfaces[0].width_bits == 64
 
 

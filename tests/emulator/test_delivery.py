@@ -47,9 +47,9 @@ class Sink:
         with self.lock:
             self.requests += 1
             self.tokens.add(headers["Authorization"])
-            told = self.answer(self.requests)
-            if told is not None:
-                return told
+            scripted = self.answer(self.requests)
+            if scripted is not None:
+                return scripted
             batch = json.loads(gzip.decompress(body))
             key = (batch["node"], batch["boot_id"], batch["sequence"])
             self.order.append((batch["node"], batch["sequence"]))
@@ -255,7 +255,7 @@ def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], st
     assert group.outstanding == 1
 
 
-def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str], token: Path) -> None:
+def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], token: Path) -> None:
     sink = Sink(lambda number: (200, {"status": "stored", "samples": 1}, {}))
     delivery = Delivery(Target(serve(sink), token))
     group = BatchGroup()
@@ -267,7 +267,7 @@ def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str], token: 
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (["--nodes", "1"], "1 nodes in 2 clusters"),
         (["--batch", "0"], "0 readings per batch"),
@@ -276,11 +276,11 @@ def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str], token: 
         (["--connections", "0"], "0 connections"),
     ],
 )
-def test_wrong_options_are_told_before_anything_is_written(
-    more: list[str], told: str, token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_wrong_options_are_reported_before_anything_is_written(
+    more: list[str], message: str, token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(_parse(_arguments("http://127.0.0.1:9", token, tmp_path / "log", *more))) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "log").exists()
 
 

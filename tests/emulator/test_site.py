@@ -187,7 +187,7 @@ def _processors(hosts: str) -> Counter[str]:
     return count
 
 
-def test_the_log_is_well_formed_and_tells_what_happened(site: Site) -> None:
+def test_the_log_is_well_formed_and_matches_what_happened(site: Site) -> None:
     for cluster, jobs, runs in site:
         entries = make_entries(cluster, jobs, runs)
         assert [entry.time for entry in entries] == sorted(entry.time for entry in entries)

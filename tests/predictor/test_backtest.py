@@ -120,17 +120,17 @@ def test_pqm_is_that_of_the_jobs_that_had_ended() -> None:
     for user in users:
         for i in user.tolist():
             values = [float(jobs.values[k]) for k in finished_before(jobs, i, user.tolist())]
-            for told, expected in ((whole[i], pqm(values)), (recent[i], recent_pqm(values))):
-                assert (math.isnan(told) and expected is None) or told == pytest.approx(expected)
+            for computed, expected in ((whole[i], pqm(values)), (recent[i], recent_pqm(values))):
+                assert (math.isnan(computed) and expected is None) or computed == pytest.approx(expected)
 
 
 def test_accuracies_and_summary_by_hand() -> None:
     forecasts = np.array([100.0, 150.0, np.nan, 0.0, 5.0])
     values = np.array([100.0, 100.0, 100.0, 0.0, 0.0])
     assert accuracies(forecasts, values).tolist() == [1.0, 0.5, 0.0, 1.0, 0.0]
-    for forecast, value, told in zip(forecasts, values, accuracies(forecasts, values), strict=True):
+    for forecast, value, computed in zip(forecasts, values, accuracies(forecasts, values), strict=True):
         if not math.isnan(forecast):
-            assert told == pytest.approx(accuracy(float(forecast), float(value)))
+            assert computed == pytest.approx(accuracy(float(forecast), float(value)))
     users = [np.array([0, 1, 2]), np.array([3, 4])]
     line = summary(forecasts, values, users)
     assert line["micro"] == pytest.approx(2.5 / 4)
@@ -171,7 +171,7 @@ def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> Non
     assert account["skipped"] == {"no value": 2}
 
 
-def test_accuracy_is_told_by_how_much_was_known() -> None:
+def test_accuracy_is_reported_by_how_much_was_known() -> None:
     jobs = workload(150)
     account = run_backtest(jobs)
     lines = account["by_history"]

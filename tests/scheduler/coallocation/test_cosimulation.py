@@ -220,7 +220,7 @@ def test_ten_thousand_jobs_at_once_and_more_than_are_looked_at(monkeypatch: pyte
     monkeypatch.setattr(scheduler_module, "LOOK_AHEAD", 1)
     few = work_of(*[(0.0, float(rng.integers(1, 99)), int(rng.integers(1, 9)), 1e6, 0.5) for _ in range(50)])
     starts = finished(simulate(few, clusters, "none")).start_s
-    assert (np.diff(starts) >= 0).all()  # nobody is looked at but the head: first come, first served
+    assert (np.diff(starts) >= 0).all()  # only the head is considered: first come, first served
 
 
 def test_bad_input_is_named() -> None:
@@ -258,8 +258,8 @@ def test_what_the_validator_finds() -> None:
     assert end[2] == pytest.approx(410)
 
     def rules(**changed: object) -> set[str]:
-        told = {"start_s": start, "end_s": end, "allocations": where} | changed
-        return {finding.rule for finding in check(work, clusters, SHARINGS["proportional"], **told)}  # type: ignore[arg-type]
+        schedule = {"start_s": start, "end_s": end, "allocations": where} | changed
+        return {finding.rule for finding in check(work, clusters, SHARINGS["proportional"], **schedule)}  # type: ignore[arg-type]
 
     assert rules() == set()
     assert rules(start_s=start - 1) == {"no start before submission"}
