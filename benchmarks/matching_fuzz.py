@@ -308,16 +308,16 @@ def faults_of(batch: Json, answer: Answer) -> list[str]:
     optima, wrong = reference.best(), []
     mine = [value for objective in batch["objectives"] for value in reference.values(found, objective)]
     is_first = True
-    for told, value, optimum in zip(answer.objectives, mine, optima, strict=True):
+    for given, value, optimum in zip(answer.objectives, mine, optima, strict=True):
         near = 1e-5 * max(1.0, abs(optimum))
-        sign = -1.0 if told.name in LEAST else 1.0
-        if abs(sign * told.value - value) > near:
-            wrong.append(f"{told.name}: said to be {told.value}, is {value}")
-        if is_first and told.bound is not None and sign * told.bound < optimum - near:
-            wrong.append(f"wrong bound: {told.name} {told.bound}, where {optimum} is the optimum")
+        sign = -1.0 if given.name in LEAST else 1.0
+        if abs(sign * given.value - value) > near:
+            wrong.append(f"{given.name}: said to be {given.value}, is {value}")
+        if is_first and given.bound is not None and sign * given.bound < optimum - near:
+            wrong.append(f"wrong bound: {given.name} {given.bound}, where {optimum} is the optimum")
         if is_first and value < optimum - near:
             kind = "wrong proof" if answer.status == "optimal" else "not reached"
-            wrong.append(f"{kind}: {told.name} {value}, where {optimum} is the optimum")
+            wrong.append(f"{kind}: {given.name} {value}, where {optimum} is the optimum")
             is_first = False  # what follows is of another problem
         is_first = is_first and abs(value - optimum) <= near
     if not wrong and answer.status != "optimal":

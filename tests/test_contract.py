@@ -54,8 +54,8 @@ def test_an_import_against_the_arrows_is_named(tree: Path, file: str, imported: 
     right = module.read_text()
     module.write_text(f"{right}\nimport jobsight_server.{imported}\n")
     try:
-        told = contracts(tree)
+        given = contracts(tree)
     finally:
         module.write_text(right)
-    assert f"{contract} BROKEN" in " ".join(told.split())
-    assert f"jobsight_server.{imported}" in told
+    assert f"{contract} BROKEN" in " ".join(given.split())
+    assert f"jobsight_server.{imported}" in given

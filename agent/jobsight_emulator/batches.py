@@ -8,7 +8,7 @@ from itertools import pairwise
 from jobsight_agent import __version__
 from jobsight_agent.batch import AgentCost, machine_to_wire, pack, to_wire
 from jobsight_agent.owner import OwnerPresence
-from jobsight_emulator.plan import Plan
+from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.readings import NodeColumns
 from jobsight_emulator.site import EmulatedNode
 
@@ -27,7 +27,7 @@ class PackedBatch:
 class Packer:
     """Closes and encodes the batches of one node. Deterministic, whatever happens in delivery."""
 
-    def __init__(self, node: EmulatedNode, plan: Plan, batch_readings: int) -> None:
+    def __init__(self, node: EmulatedNode, plan: SitePlan, batch_readings: int) -> None:
         self._node = node
         self._batch_readings = batch_readings
         self._faults = plan.faults

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 
 from jobsight_emulator.applications import Demand, EmulatedApplication, EmulatedUser
-from jobsight_emulator.plan import EmulatorError, Plan
+from jobsight_emulator.plan import EmulatorError, SitePlan
 from jobsight_emulator.published import CAMPAIGN, PUBLISHED
 from jobsight_emulator.site import Cluster
 from jobsight_emulator.workload import EmulatedJob
@@ -38,7 +38,7 @@ class PublishedUser:
     bandwidth: list[float]
 
 
-def three_users(plan: Plan) -> list[PublishedUser]:
+def three_users(plan: SitePlan) -> list[PublishedUser]:
     """X with 36 jobs of about 30 MB, Y with 20 that switch from 200 to 800 MB, Z with 40, most of them near 50 MB."""
     rng = plan.rng("published")
     users = []
@@ -49,7 +49,7 @@ def three_users(plan: Plan) -> list[PublishedUser]:
     return users
 
 
-def campaign_users(plan: Plan) -> list[PublishedUser]:
+def campaign_users(plan: SitePlan) -> list[PublishedUser]:
     """The users of the campaign, each with at least five jobs, a few with many."""
     rng = plan.rng("campaign")
     counts = _job_counts(rng)
@@ -72,7 +72,7 @@ def campaign_users(plan: Plan) -> list[PublishedUser]:
     return users
 
 
-def make_published_jobs(plan: Plan, cluster: Cluster, users: list[PublishedUser]) -> list[EmulatedJob]:
+def make_published_jobs(plan: SitePlan, cluster: Cluster, users: list[PublishedUser]) -> list[EmulatedJob]:
     """The jobs of ``users`` in random order at even intervals; no two of a user change places.
 
     Raises:

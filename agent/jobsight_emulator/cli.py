@@ -16,7 +16,7 @@ from typing import Any
 from jobsight_agent.send import Target, TargetError
 from jobsight_emulator.deliver import Delivery, DeliveryCounts
 from jobsight_emulator.emulation import Emulation, make_emulation
-from jobsight_emulator.plan import POPULATIONS, WEEK_S, EmulatorError, Faults, Plan
+from jobsight_emulator.plan import POPULATIONS, WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_emulator.play import Live, Progress, open_output, play
 
 _INTERRUPTED = 130
@@ -128,7 +128,7 @@ def _emulate(args: argparse.Namespace) -> int:
         raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
     start = end - int(args.weeks * WEEK_S)
     faults = Faults(unreliable_nodes=args.unreliable)
-    plan = Plan(
+    plan = SitePlan(
         args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults, args.users, args.cgroups
     )
     if args.no_server:
@@ -173,7 +173,7 @@ def _emulate(args: argparse.Namespace) -> int:
     return 0 if summary["delivered"] else 1
 
 
-def _write_only(args: argparse.Namespace, plan: Plan) -> int:
+def _write_only(args: argparse.Namespace, plan: SitePlan) -> int:
     """Writes the accounting files and the truth of the whole period; sends nothing."""
     if args.live or args.speed is not None or args.server is not None:
         raise EmulatorError("--no-server: leave out --server, --live and --speed")

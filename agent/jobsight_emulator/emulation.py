@@ -9,7 +9,7 @@ from jobsight_emulator.accounting import LogLine, make_entries
 from jobsight_emulator.batches import Packer
 from jobsight_emulator.campaign import campaign_users, make_published_jobs, three_users
 from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, EmulatedRun, place_jobs
-from jobsight_emulator.plan import Plan
+from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.readings import EmulatedReader
 from jobsight_emulator.segments import make_segments, wraps
 from jobsight_emulator.site import Cluster, make_site
@@ -29,7 +29,7 @@ class Station:
 class Emulation:
     """``entries`` and ``truths`` per cluster in order of time; ``facts`` are counts for the summary."""
 
-    plan: Plan
+    plan: SitePlan
     clusters: tuple[Cluster, ...]
     stations: list[Station]
     entries: dict[str, list[LogLine]]
@@ -37,7 +37,7 @@ class Emulation:
     facts: dict[str, int]
 
 
-def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
+def make_emulation(plan: SitePlan, batch_readings: int) -> Emulation:
     """The emulation of ``plan``."""
     clusters = make_site(plan)
     facts: Counter[str] = Counter()
@@ -62,7 +62,7 @@ def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
     return Emulation(plan, clusters, stations, entries, truths, dict(facts))
 
 
-def _jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
+def _jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
     if plan.users == "site":
         return make_jobs(plan, cluster)
     users = three_users(plan) if plan.users == "published" else campaign_users(plan)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jobsight_emulator.plan import Plan
+from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.site import PROCESSORS, Cluster
 from jobsight_emulator.workload import EmulatedJob
 
@@ -64,7 +64,7 @@ class _Queue:
 
 @dataclass(slots=True)
 class _State:
-    plan: Plan
+    plan: SitePlan
     cluster: Cluster
     rng: random.Random
     free: list[set[int]]
@@ -80,7 +80,7 @@ class _State:
 _END, _DRAIN, _DOWN, _UP, _SUBMIT = range(5)
 
 
-def place_jobs(plan: Plan, cluster: Cluster, jobs: Iterable[EmulatedJob]) -> list[EmulatedRun]:
+def place_jobs(plan: SitePlan, cluster: Cluster, jobs: Iterable[EmulatedJob]) -> list[EmulatedRun]:
     """Every run until the plan's horizon, in order of start."""
     count = len(cluster.nodes)
     state = _State(

@@ -34,7 +34,7 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SitePlan:
     """A site of ``nodes`` nodes in ``clusters`` clusters, read every ``interval_s`` from ``start`` until ``end``.
 
     With ``cgroups``, the agents read each job's cgroup too.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from jobsight_agent.batch import BatchColumns
 from jobsight_agent.reading import JobUsage, Mark
-from jobsight_emulator.plan import Plan
+from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.segments import JobOnNode, Segment, first_reading, reading_number
 from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, EmulatedNode
 
@@ -56,7 +56,7 @@ class NodeColumns(BatchColumns):
 class EmulatedReader:
     """Reads one emulated node as time goes by. ``lost`` counts the regular readings dropped on purpose."""
 
-    def __init__(self, node: EmulatedNode, segments: list[Segment], plan: Plan) -> None:
+    def __init__(self, node: EmulatedNode, segments: list[Segment], plan: SitePlan) -> None:
         self.node = node
         self._segments = segments
         self._plan = plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from jobsight_emulator.placement import EmulatedRun, Place
-from jobsight_emulator.plan import Plan
+from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.site import EmulatedNode
 
 # A machine's totals by the time its agent starts after a boot.
@@ -59,17 +59,17 @@ class _Event:
     up: int | None = None
 
 
-def first_reading(node: EmulatedNode, plan: Plan) -> float:
+def first_reading(node: EmulatedNode, plan: SitePlan) -> float:
     """True time of the node's regular reading number 0."""
     return plan.start + node.phase_s
 
 
-def reading_number(node: EmulatedNode, plan: Plan, time: float) -> int:
+def reading_number(node: EmulatedNode, plan: SitePlan, time: float) -> int:
     """Number of the first regular reading at or after ``time``."""
     return max(0, math.ceil((time - first_reading(node, plan)) / plan.interval_s))
 
 
-def make_segments(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun], plan: Plan) -> list[Segment]:
+def make_segments(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun], plan: SitePlan) -> list[Segment]:
     """The segments of ``node``, which stands at ``position`` in its cluster, with none while it is down."""
     events = _events(node, position, runs)
     events.setdefault(plan.start, _Event())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jobsight_agent.machine import NodeDescription
 from jobsight_agent.reading import Interface
-from jobsight_emulator.plan import EmulatorError, Plan
+from jobsight_emulator.plan import EmulatorError, SitePlan
 
 PROCESSORS = 16
 MEMORY_BYTES = 64 * 2**30
@@ -76,7 +76,7 @@ class Cluster:
         return range(self.shared % len(self.nodes), len(self.nodes))
 
 
-def make_site(plan: Plan) -> tuple[Cluster, ...]:
+def make_site(plan: SitePlan) -> tuple[Cluster, ...]:
     """The clusters of ``plan``; its nodes are split evenly."""
     if plan.clusters > len(_NAMES):
         raise EmulatorError(f"{plan.clusters} clusters: at most {len(_NAMES)} can be named")
@@ -91,7 +91,7 @@ def make_site(plan: Plan) -> tuple[Cluster, ...]:
     return tuple(clusters)
 
 
-def _make_node(plan: Plan, cluster: str, index: int) -> EmulatedNode:
+def _make_node(plan: SitePlan, cluster: str, index: int) -> EmulatedNode:
     name = f"{cluster}-n{index + 1:03d}"
     rng = plan.rng("node", name)
     gigabit = index % 2 == 0
@@ -119,13 +119,13 @@ def _make_node(plan: Plan, cluster: str, index: int) -> EmulatedNode:
     )
 
 
-def _outage_every_s(plan: Plan, name: str) -> float:
+def _outage_every_s(plan: SitePlan, name: str) -> float:
     faults = plan.faults
     unreliable = plan.rng("unreliable", name).random() < faults.unreliable_nodes
     return faults.unreliable_every_s if unreliable else faults.outage_every_s
 
 
-def _machine(plan: Plan, name: str, gigabit: bool) -> NodeDescription:
+def _machine(plan: SitePlan, name: str, gigabit: bool) -> NodeDescription:
     """Nodes with faster links are the newer ones."""
     rng = plan.rng("machine", name)
     return NodeDescription(
@@ -159,7 +159,7 @@ def _first_counter(rng: random.Random, interface: Interface) -> int:
     return rng.randrange(2**32 - 2**16, 2**32) if near else rng.randrange(2**32)
 
 
-def _outages(rng: random.Random, plan: Plan, every_s: float) -> tuple[Outage, ...]:
+def _outages(rng: random.Random, plan: SitePlan, every_s: float) -> tuple[Outage, ...]:
     outages: list[Outage] = []
     down = plan.start + int(rng.expovariate(1.0 / every_s))
     while True:
@@ -170,7 +170,7 @@ def _outages(rng: random.Random, plan: Plan, every_s: float) -> tuple[Outage, ..
         down = up + 3600 + int(rng.expovariate(1.0 / every_s))
 
 
-def _lost(rng: random.Random, plan: Plan) -> tuple[int, ...]:
+def _lost(rng: random.Random, plan: SitePlan) -> tuple[int, ...]:
     if not plan.faults.lost_readings:
         return ()
     lost: list[int] = []

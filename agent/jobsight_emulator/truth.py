@@ -10,7 +10,7 @@ from typing import TextIO
 
 from jobsight_emulator.accounting import used_cpu_s
 from jobsight_emulator.placement import EmulatedRun, exclusive_runs
-from jobsight_emulator.plan import Plan
+from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.readings import MEMORY_NOISE
 from jobsight_emulator.segments import reading_number
 from jobsight_emulator.site import Cluster
@@ -52,14 +52,14 @@ class Truth:
 COLUMNS = tuple(one.name for one in fields(Truth))
 
 
-def make_truth(plan: Plan, cluster: Cluster, runs: list[EmulatedRun]) -> list[Truth]:
+def make_truth(plan: SitePlan, cluster: Cluster, runs: list[EmulatedRun]) -> list[Truth]:
     """A row for every run that ended with an E record, in order of end."""
     exclusive = exclusive_runs(runs)
     ended = sorted((run for run in runs if run.ended), key=lambda run: (run.end, run.job.id))
     return [_truth(plan, cluster, run, (run.job.id, run.start) in exclusive) for run in ended]
 
 
-def _truth(plan: Plan, cluster: Cluster, run: EmulatedRun, exclusive: bool) -> Truth:
+def _truth(plan: SitePlan, cluster: Cluster, run: EmulatedRun, exclusive: bool) -> Truth:
     assert run.end is not None
     runtime_s, processors = run.end - run.start, run.job.processors
     regular = lost = marks = 0

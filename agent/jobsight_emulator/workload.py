@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from jobsight_emulator.applications import Demand, EmulatedUser, make_users
-from jobsight_emulator.plan import Plan
+from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.site import PROCESSORS, Cluster
 
 # Share of the processors that jobs keep busy: on nodes that are taken whole, and on shared ones.
@@ -54,7 +54,7 @@ class EmulatedJob:
         return self.demand.nodes * self.demand.processors_per_node
 
 
-def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
+def make_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
     """All jobs of ``cluster`` in order of submission."""
     whole = len(cluster.whole_nodes)
     most_nodes = max(1, whole // 3)
@@ -82,7 +82,7 @@ def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
     return jobs
 
 
-def _mean_work(plan: Plan, cluster: Cluster, user: EmulatedUser) -> float:
+def _mean_work(plan: SitePlan, cluster: Cluster, user: EmulatedUser) -> float:
     """Processor seconds of a typical job of ``user``, from a trial that leaves the user's state alone."""
     trial = EmulatedUser(user.name, user.group, user.account, user.kind, user.applications)
     rng = plan.rng("trial", cluster.name, user.stream)
@@ -90,7 +90,7 @@ def _mean_work(plan: Plan, cluster: Cluster, user: EmulatedUser) -> float:
     return sum(one.nodes * one.processors_per_node * one.runtime_s for one in draws) / len(draws)
 
 
-def _arrivals(rng: random.Random, plan: Plan, jobs_per_s: float) -> list[tuple[int, int]]:
+def _arrivals(rng: random.Random, plan: SitePlan, jobs_per_s: float) -> list[tuple[int, int]]:
     """Times of submission and the number of jobs submitted together, more by day than by night."""
     arrivals: list[tuple[int, int]] = []
     time = float(plan.start)
@@ -108,7 +108,7 @@ def _arrivals(rng: random.Random, plan: Plan, jobs_per_s: float) -> list[tuple[i
 
 def _make_job(
     rng: random.Random,
-    plan: Plan,
+    plan: SitePlan,
     cluster: Cluster,
     user: EmulatedUser,
     number: int,

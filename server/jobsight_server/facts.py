@@ -83,7 +83,7 @@ def _habit(engine: str, pattern: str, source: str) -> Habit:
 
 HABITS = (
     # nf-PROCESS_(tag), cut at 256 characters. A process of a workflow is qualified by it, with : written as _.
-    # For PBS there are no parentheses, and the name is cut at 15: then only a number can be told from the process.
+    # For PBS there are no parentheses, and the name is cut at 15: then only a number can be separated from the process.
     _habit("Nextflow", r"nf-([\w:]+?)(?:_\(.*)?", "AbstractGridExecutor.getJobNameFor in nextflow-io/nextflow"),
     # The same in Nextflow's own trace, and as ``task.process`` in its configuration.
     _habit("Nextflow", r"([\w:]+) \(.*", "docs.seqera.io/nextflow, trace file, field name"),

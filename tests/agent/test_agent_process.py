@@ -55,7 +55,7 @@ def serving(collector: Collector) -> Iterator[Collector]:
                 collector.batches.append(body)
             collector.tokens.add(self.headers["Authorization"])
             self.send_response(status)
-            answer = b'{"status": "stored"}' if status == 200 else b'{"error": "as scripted"}'
+            answer = b'{"status": "stored"}' if status == 200 else b'{"error": "as given"}'
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)
@@ -320,9 +320,9 @@ def test_refused_batches_are_kept_and_sent_again(node: Node, collector: Collecto
     refused = node.batches("refused")
     assert len(refused) == 3
     reasons = sorted(file.read_text() for file in (node.spool / "refused").glob("*.txt"))
-    assert reasons == ["413 as scripted\n", "422 as scripted\n", "422 as scripted\n"]
+    assert reasons == ["413 as given\n", "422 as given\n", "422 as given\n"]
     assert status_of(node)["batches rejected"] == "3"
-    assert status_of(node)["last rejection"] == "413 as scripted"
+    assert status_of(node)["last rejection"] == "413 as given"
     done = node.command("resend")
     assert (done.returncode, done.stdout) == (0, "3 batches are being sent again\n")
     times = {time for batch in refused for time in batch["time"]}
@@ -330,7 +330,7 @@ def test_refused_batches_are_kept_and_sent_again(node: Node, collector: Collecto
     wait_for(lambda: collector.batches[-1]["agent"]["batches_refused"] == 0)
     assert list((node.spool / "refused").iterdir()) == []
     errors = finish(process)
-    assert "the server rejected a batch: 422 as scripted" in errors
+    assert "the server rejected a batch: 422 as given" in errors
     assert "`jobsight-agent resend` sends them again" in errors
     assert errors.count("rejected a batch") == 1  # a line a minute
     assert collector.batches[-1]["agent"]["batches_dropped"] == 0
@@ -369,7 +369,7 @@ def test_the_status_of_a_stopped_agent_shows_its_last_error(node: Node, collecto
     finish(process, signal.SIGKILL)
     done = node.command("status")
     assert done.returncode == 1
-    assert f"last error        http://127.0.0.1:{collector.port} answered 403 as scripted" in done.stdout
+    assert f"last error        http://127.0.0.1:{collector.port} answered 403 as given" in done.stdout
     assert f"no agent runs on the spool {node.spool}" in done.stderr
     collector.statuses = []
     process = node.start(collector.port)

@@ -198,10 +198,10 @@ def test_the_server_takes_whatever_was_read(readings: list[Reading]) -> None:
 @given(st.dictionaries(st.sampled_from((*METRICS, "mark", "journal")), st.integers(0, 2**40)), st.integers(0, 2**40))
 def test_the_server_reads_the_cost_as_it_was_meant(missed: dict[str, int], count: int) -> None:
     cost = AgentCost("1.2.3", 1.5, count, count + 1, count + 2, missed, count + 3, count + 4, count + 5)
-    agent = decode(pack_plain(wire(READINGS, cost))).agent
-    assert (agent.version, agent.cpu_seconds, agent.rss_bytes) == ("1.2.3", 1.5, count)
-    assert (agent.readings, agent.readings_missed, agent.metrics_missed) == (count + 1, count + 2, missed)
-    assert (agent.batches_spooled, agent.batches_dropped, agent.send_failures) == (count + 3, count + 4, count + 5)
+    shown = decode(pack_plain(wire(READINGS, cost))).agent
+    assert (shown.version, shown.cpu_seconds, shown.rss_bytes) == ("1.2.3", 1.5, count)
+    assert (shown.readings, shown.readings_missed, shown.metrics_missed) == (count + 1, count + 2, missed)
+    assert (shown.batches_spooled, shown.batches_dropped, shown.send_failures) == (count + 3, count + 4, count + 5)
 
 
 def pack_plain(batch: dict[str, Any]) -> bytes:

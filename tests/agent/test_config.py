@@ -58,7 +58,7 @@ def test_values_have_the_type_of_their_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "shown"),
     [
         ("intervall = 5", r"unknown option 'intervall'; known: .*interval"),
         ("[interval]\nx = 1", r"interval = \{'x': 1\} is not a number"),
@@ -99,8 +99,8 @@ def test_values_have_the_type_of_their_default(tmp_path: Path) -> None:
         (f"exclude = {'[' * 3000}", r"agent\.toml"),
     ],
 )
-def test_what_cannot_be_used_is_refused(tmp_path: Path, line: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_what_cannot_be_used_is_refused(tmp_path: Path, line: str, shown: str) -> None:
+    with pytest.raises(ConfigError, match=shown):
         load(tmp_path, line)
 
 

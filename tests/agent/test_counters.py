@@ -400,7 +400,7 @@ def test_a_narrow_card_that_counts_further_is_taken_as_wide(node: Node) -> None:
     node.devices["eth0"] = (2**32, 2)
     node.network()
     assert reader.read().interfaces[0].width_bits == 64
-    now[0] = 100.0  # interfaces were looked up again, and 32 configured again
+    now[0] = 100.0  # it looked for interfaces again, and was given 32 again
     assert reader.read().interfaces[0].width_bits == 64
 
 

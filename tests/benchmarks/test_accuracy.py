@@ -68,9 +68,9 @@ def test_the_document_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         assert len({line.count("|") for line in table.splitlines()}) == 1
     # User 7's two levels are followed at the second job: the five jumps of the window are one miss each, or none.
-    listed = re.search(r"user 7 of [^:]*: ([0-9, ]+)", text)
-    assert listed is not None
-    assert max(int(n) for n in listed[1].split(",")) <= 2
+    given = re.search(r"user 7 of [^:]*: ([0-9, ]+)", text)
+    assert given is not None
+    assert max(int(n) for n in given[1].split(",")) <= 2
 
 
 def test_missing_traces_are_named(tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ class Sink:
         with self.lock:
             self.requests += 1
             self.tokens.add(headers["Authorization"])
-            scripted = self.answer(self.requests)
-            if scripted is not None:
-                return scripted
+            given = self.answer(self.requests)
+            if given is not None:
+                return given
             batch = json.loads(gzip.decompress(body))
             key = (batch["node"], batch["boot_id"], batch["sequence"])
             self.order.append((batch["node"], batch["sequence"]))
@@ -267,7 +267,7 @@ def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], tok
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("more", "given"),
     [
         (["--nodes", "1"], "1 nodes in 2 clusters"),
         (["--batch", "0"], "0 readings per batch"),
@@ -277,10 +277,10 @@ def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], tok
     ],
 )
 def test_wrong_options_are_reported_before_anything_is_written(
-    more: list[str], message: str, token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    more: list[str], given: str, token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(_parse(_arguments("http://127.0.0.1:9", token, tmp_path / "log", *more))) == 2
-    assert message in capsys.readouterr().err
+    assert given in capsys.readouterr().err
     assert not (tmp_path / "log").exists()
 
 

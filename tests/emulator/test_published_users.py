@@ -8,7 +8,7 @@ import pytest
 
 from jobsight_emulator.campaign import campaign_users, make_published_jobs, three_users
 from jobsight_emulator.emulation import make_emulation
-from jobsight_emulator.plan import EmulatorError, Plan
+from jobsight_emulator.plan import EmulatorError, SitePlan
 from jobsight_emulator.published import CAMPAIGN, PUBLISHED
 from jobsight_emulator.site import make_site
 
@@ -16,8 +16,8 @@ END = 1_700_000_040
 DAY = 86_400
 
 
-def plan(users: str, seed: int = 1, nodes: int = 8, days: float = 4.2) -> Plan:
-    return Plan(nodes, 1, END - int(days * DAY), END, seed=seed, users=users)
+def plan(users: str, seed: int = 1, nodes: int = 8, days: float = 4.2) -> SitePlan:
+    return SitePlan(nodes, 1, END - int(days * DAY), END, seed=seed, users=users)
 
 
 def alike(values: list[float]) -> float:
@@ -76,4 +76,4 @@ def test_too_small_a_machine_is_refused() -> None:
     with pytest.raises(EmulatorError, match="choose from site, published, campaign"):
         plan("nobody")
     with pytest.raises(EmulatorError, match="2 clusters: the jobs of 'campaign' users run on one"):
-        Plan(8, 2, END - 4 * DAY, END, users="campaign")
+        SitePlan(8, 2, END - 4 * DAY, END, users="campaign")

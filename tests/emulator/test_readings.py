@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from jobsight_emulator.emulation import Emulation, make_emulation
-from jobsight_emulator.plan import Faults, Plan
+from jobsight_emulator.plan import Faults, SitePlan
 from jobsight_emulator.readings import EmulatedReader, NodeColumns
 from jobsight_emulator.segments import make_segments
 from jobsight_server.ingest.wire import decode
 
 END = 1_700_000_040
 DAY_S = 86_400
-PLAN = Plan(
+PLAN = SitePlan(
     16,
     2,
     END - 3 * DAY_S,
@@ -30,7 +30,7 @@ STEP_S = 92 * 60
 Batch = dict[str, Any]
 
 
-def _play(plan: Plan, step_s: int = STEP_S) -> tuple[Emulation, list[bytes]]:
+def _play(plan: SitePlan, step_s: int = STEP_S) -> tuple[Emulation, list[bytes]]:
     emulation = make_emulation(plan, 100)
     bodies = []
     for until in [*range(plan.start + step_s, plan.end, step_s), plan.end]:
@@ -213,7 +213,7 @@ def _joined(parts: list[NodeColumns]) -> list[tuple[object, ...]]:
 
 
 def test_readings_do_not_depend_on_how_time_is_sliced() -> None:
-    plan = Plan(8, 1, END - DAY_S, END, seed=2, faults=Faults(outage_every_s=DAY_S))
+    plan = SitePlan(8, 1, END - DAY_S, END, seed=2, faults=Faults(outage_every_s=DAY_S))
     whole, sliced = make_emulation(plan, 100), make_emulation(plan, 100)
     for one, other in zip(whole.stations, sliced.stations, strict=True):
         expected = _joined(one.reader.advance(plan.end))
@@ -226,9 +226,9 @@ def test_readings_do_not_depend_on_how_time_is_sliced() -> None:
 
 
 def test_the_same_plan_gives_the_same_bytes() -> None:
-    plan = Plan(4, 2, END - DAY_S // 2, END, seed=9)
+    plan = SitePlan(4, 2, END - DAY_S // 2, END, seed=9)
     assert _play(plan)[1] == _play(plan)[1]
-    assert _play(plan)[1] != _play(Plan(4, 2, END - DAY_S // 2, END, seed=10))[1]
+    assert _play(plan)[1] != _play(SitePlan(4, 2, END - DAY_S // 2, END, seed=10))[1]
 
 
 def test_late_and_doubled_batches_are_sent(played: tuple[Emulation, list[bytes]]) -> None:
@@ -250,7 +250,7 @@ def test_late_and_doubled_batches_are_sent(played: tuple[Emulation, list[bytes]]
 
 
 def test_an_idle_node_moves_little() -> None:
-    plan = Plan(1, 1, END - DAY_S, END, faults=Faults(outage_every_s=1e12))
+    plan = SitePlan(1, 1, END - DAY_S, END, faults=Faults(outage_every_s=1e12))
     node = make_emulation(plan, 100).clusters[0].nodes[0]
     reader = EmulatedReader(node, make_segments(node, 0, [], plan), plan)
     (columns,) = reader.advance(plan.end)

@@ -13,19 +13,19 @@ import pytest
 from jobsight_emulator.accounting import DayFiles, LogLine, duration, make_entries
 from jobsight_emulator.exec_host import exec_host
 from jobsight_emulator.placement import EmulatedRun, exclusive_runs, place_jobs
-from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, Plan
+from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_emulator.site import Cluster, make_site
 from jobsight_emulator.truth import make_truth
 from jobsight_emulator.workload import EmulatedJob, make_jobs
 
 END = 1_700_000_040
 # Outages often enough that jobs are killed and requeued.
-PLAN = Plan(16, 2, END - WEEK_S, END, seed=3, faults=Faults(lost_marks=0.02, outage_every_s=86_400))
+PLAN = SitePlan(16, 2, END - WEEK_S, END, seed=3, faults=Faults(lost_marks=0.02, outage_every_s=86_400))
 
 Site = list[tuple[Cluster, list[EmulatedJob], list[EmulatedRun]]]
 
 
-def _site(plan: Plan) -> Site:
+def _site(plan: SitePlan) -> Site:
     placed = []
     for cluster in make_site(plan):
         jobs = make_jobs(plan, cluster)
@@ -128,12 +128,12 @@ def test_the_same_plan_gives_the_same_site_and_another_seed_another(site: Site) 
         assert runs == other_runs
         assert make_entries(cluster, jobs, runs) == make_entries(other_cluster, other_jobs, other_runs)
         assert make_truth(PLAN, cluster, runs) == make_truth(PLAN, other_cluster, other_runs)
-    other = _site(Plan(16, 2, END - WEEK_S, END, seed=4, faults=PLAN.faults))
+    other = _site(SitePlan(16, 2, END - WEEK_S, END, seed=4, faults=PLAN.faults))
     assert [run.start for run in other[0][2]] != [run.start for run in site[0][2]]
 
 
 def test_the_site_has_every_kind_of_node() -> None:
-    nodes = [node for cluster in make_site(Plan(64, 2, END - WEEK_S, END)) for node in cluster.nodes]
+    nodes = [node for cluster in make_site(SitePlan(64, 2, END - WEEK_S, END)) for node in cluster.nodes]
     assert len(nodes) == 64
     assert sum(node.interfaces[0].width_bits == 64 for node in nodes) == 32
     assert sum(len(node.interfaces) == 2 for node in nodes) == 16
@@ -151,12 +151,12 @@ def test_the_site_has_every_kind_of_node() -> None:
 )
 def test_an_impossible_plan_is_refused(nodes: int, clusters: int, interval_s: int, length_s: int) -> None:
     with pytest.raises(EmulatorError):
-        Plan(nodes, clusters, END - length_s, END, interval_s)
+        SitePlan(nodes, clusters, END - length_s, END, interval_s)
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5])
 def test_a_tiny_cluster_runs_jobs(nodes: int) -> None:
-    plan = Plan(nodes, 1, END - 86_400, END)
+    plan = SitePlan(nodes, 1, END - 86_400, END)
     ((cluster, _, runs),) = _site(plan)
     assert make_truth(plan, cluster, runs)
 

@@ -86,15 +86,15 @@ def engine(tmp_path: Path) -> Engine:
     return engine
 
 
-def finished(engine: Engine, number: int, user: str, forecast_seq: int, **fields: Any) -> None:
+def finished(engine: Engine, number: int, user: str, forecast_seq: int, **given: Any) -> None:
     """A run of an hour, the ``number``-th that was learned, which used ``value`` of each metric."""
     run = {"id": number, "cluster": "c", "job_id": f"{number}.s", "user": user, "start": 0.0, "end": 3600.0}
     run |= {"state": "ended", "processors": 1, "recorded_at": 0.0, "profiled": True, "forecast_seq": forecast_seq}
-    run["requested_memory_bytes"] = fields.pop("requested", None)
+    run["requested_memory_bytes"] = given.pop("requested", None)
     with engine.begin() as connection:
         connection.execute(insert(jobs).values(run))
         for metric in ("memory", "runtime"):
-            entry = {"run_id": number, "metric": metric, "learn_seq": number, **fields}
+            entry = {"run_id": number, "metric": metric, "learn_seq": number, **given}
             entry |= {"shown_only": False} if metric == "runtime" else {}  # a shared node says nothing of the run time
             connection.execute(insert(profiles).values(entry))
 

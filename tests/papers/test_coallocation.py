@@ -50,8 +50,8 @@ def test_what_scenarios_change(tmp_path: Path) -> None:
     assert narrow["jobs"] < wide["jobs"] == 1500
     assert narrow["spread"] == 0.0 < wide["spread"]
     # Statements of a tenth fill the links of those who believe them; who knows the truth is not concerned.
-    told, lied = (run_case(case("aware user", scenario=name), file) for name in ("100 Mb/s", "users state a tenth"))
-    assert lied["saturated"] > told["saturated"]
+    given, lied = (run_case(case("aware user", scenario=name), file) for name in ("100 Mb/s", "users state a tenth"))
+    assert lied["saturated"] > given["saturated"]
     assert run_case(case("aware oracle", scenario="users state a tenth"), file) == run_case(case("aware oracle"), file)
     assert run_case(case("aware user", scenario="users state nothing"), file)["spread"] == 0.0
     rising = run_case(case("naive", scenario="share rises, 100 Mb/s"), file)
@@ -87,7 +87,7 @@ def test_policies_are_compared_pair_by_pair() -> None:
     assert beside["points"][0] == pytest.approx(behind.mean())
     t = behind.mean() / stats.sem(behind)
     assert beside["p_holm"] == beside["p"] == pytest.approx(2 * stats.t.sf(abs(t), 2))  # a single cell
-    alone = account([(run, told) for run, told in finished if run.seed == 2])
+    alone = account([(run, given) for run, given in finished if run.seed == 2])
     assert alone[1]["turnaround_percent"][1:] == [None, None]
 
 

@@ -28,7 +28,7 @@ def trace(tmp_path: Path) -> Path:
     return file
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+def given(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     assert main([*map(str, arguments), "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
@@ -37,7 +37,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, An
 def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, plots = tmp_path / "runs.jsonl", tmp_path / "plots"
     arguments = ["coallocation", "--traces", trace, *SMALL, "--out", out]
-    first = told(capsys, *arguments, "--workers", 2, "--plot", plots)
+    first = given(capsys, *arguments, "--workers", 2, "--plot", plots)
     assert first["runs"] == 14
     assert [row["policy"] for row in first["rows"]][:3] == ["none", "naive", "constant 20"]
     assert [row["against"] for row in first["worth"]] == ["best constant", "aware user", "aware oracle"]
@@ -47,7 +47,7 @@ def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: py
     pictures = (plots / "turnaround.svg").read_bytes()
     # The last line is cut off, as by a power cut: that run alone is done again, to the same figures.
     out.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:40])
-    again = told(capsys, *arguments, "--workers", 1, "--plot", plots)
+    again = given(capsys, *arguments, "--workers", 1, "--plot", plots)
     assert again["rows"] == first["rows"]
     assert len(out.read_text().splitlines()) == 15
     assert (plots / "turnaround.svg").read_bytes() == pictures
@@ -123,7 +123,7 @@ def test_without_dask_it_says_what_to_install(
 def test_on_a_dask_cluster(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed (group papers)")
     arguments = ["coallocation", "--traces", trace, *SMALL]
-    here = told(capsys, *arguments, "--workers", 1, "--out", tmp_path / "here")
+    here = given(capsys, *arguments, "--workers", 1, "--out", tmp_path / "here")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        there = told(capsys, *arguments, "--dask", cluster.scheduler_address, "--out", tmp_path / "there")
+        there = given(capsys, *arguments, "--dask", cluster.scheduler_address, "--out", tmp_path / "there")
     assert there["rows"] == here["rows"]

@@ -120,17 +120,17 @@ def test_pqm_is_that_of_the_jobs_that_had_ended() -> None:
     for user in users:
         for i in user.tolist():
             values = [float(jobs.values[k]) for k in finished_before(jobs, i, user.tolist())]
-            for computed, expected in ((whole[i], pqm(values)), (recent[i], recent_pqm(values))):
-                assert (math.isnan(computed) and expected is None) or computed == pytest.approx(expected)
+            for shown, expected in ((whole[i], pqm(values)), (recent[i], recent_pqm(values))):
+                assert (math.isnan(shown) and expected is None) or shown == pytest.approx(expected)
 
 
 def test_accuracies_and_summary_by_hand() -> None:
     forecasts = np.array([100.0, 150.0, np.nan, 0.0, 5.0])
     values = np.array([100.0, 100.0, 100.0, 0.0, 0.0])
     assert accuracies(forecasts, values).tolist() == [1.0, 0.5, 0.0, 1.0, 0.0]
-    for forecast, value, computed in zip(forecasts, values, accuracies(forecasts, values), strict=True):
+    for forecast, value, shown in zip(forecasts, values, accuracies(forecasts, values), strict=True):
         if not math.isnan(forecast):
-            assert computed == pytest.approx(accuracy(float(forecast), float(value)))
+            assert shown == pytest.approx(accuracy(float(forecast), float(value)))
     users = [np.array([0, 1, 2]), np.array([3, 4])]
     line = summary(forecasts, values, users)
     assert line["micro"] == pytest.approx(2.5 / 4)

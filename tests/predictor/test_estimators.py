@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.estimators import ESTIMATORS, Estimator, Outcome, SystemState
+from jobsight_predictor.estimators import ESTIMATORS, Estimator, JobOutcome, SystemState
 from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
 
@@ -46,7 +46,7 @@ def attempts(
         place_given = min(place + given_more, len(capacities) - 1)
         given.append(capacities[place_given])
         failed = used > capacities[place_given]
-        outcome = Outcome(min(capacities[place], requested), given[-1], failed, used if known else None, system)
+        outcome = JobOutcome(min(capacities[place], requested), given[-1], failed, used if known else None, system)
         estimator.learn(job, requested, outcome)
         if not failed:
             return given
@@ -140,7 +140,7 @@ def test_the_parts_that_concern_a_job_are_all_it_needs(name: str) -> None:
         asked = whole.estimate(job, requested)
         assert part(whole.keys(job, requested)).estimate(job, requested) == asked
         answers.add(asked / requested)
-        outcome = Outcome(asked, asked, asked < requested / 3, requested / 3 if i % 4 else None)
+        outcome = JobOutcome(asked, asked, asked < requested / 3, requested / 3 if i % 4 else None)
         learner = part(whole.learned_keys(job, requested))
         for estimator in (learner, whole):
             estimator.learn(job, requested, outcome)
@@ -154,7 +154,7 @@ def test_a_job_may_fail_with_more_than_the_largest_capacity(name: str) -> None:
     estimator = ESTIMATORS[name]([8.0, 16.0, 32.0])
     job = Question("a", "x", None, 4, 100.0, 60.0)
     for too_little in (100.0, 50.0, 32.0, 100.0):
-        estimator.learn(job, 100.0, Outcome(too_little, too_little, failed=True))
+        estimator.learn(job, 100.0, JobOutcome(too_little, too_little, failed=True))
         assert 0.0 < estimator.estimate(job, 100.0) <= 100.0
     if name == "jobsight":
         assert estimator.estimate(job, 100.0) == 100.0
@@ -166,7 +166,7 @@ def test_how_likely_a_failure_is() -> None:
     job = Question("a", "x", None, 4, 32.0, 60.0)
     assert estimator.fail_probability(job, 16.0) == 0.5
     for used in (5.0, 9.0, 9.0, 9.0):
-        estimator.learn(job, 32.0, Outcome(32.0, 32.0, False, used))
+        estimator.learn(job, 32.0, JobOutcome(32.0, 32.0, False, used))
     expected = 0.5
     for _ in range(4):
         expected = (3 + expected) / (4 + 1)
@@ -182,8 +182,8 @@ def test_without_exploring_nothing_is_tried_that_no_use_speaks_for() -> None:
         estimator = Hierarchical([8.0, 16.0, 32.0], explore=explore)
         assert estimator.estimate(job, 32.0) == expected
         for _ in range(20):
-            estimator.learn(job, 32.0, Outcome(32.0, 32.0, False))
+            estimator.learn(job, 32.0, JobOutcome(32.0, 32.0, False))
         assert estimator.estimate(job, 32.0) == expected
         for _ in range(3):
-            estimator.learn(job, 32.0, Outcome(32.0, 32.0, False, 10.0))
+            estimator.learn(job, 32.0, JobOutcome(32.0, 32.0, False, 10.0))
         assert estimator.estimate(job, 32.0) == 16.0

@@ -70,12 +70,12 @@ def test_the_search_finds_what_a_full_search_would() -> None:
 def test_what_became_useless_is_dropped() -> None:
     """The first job group found is worth the most alone, and nothing beside the two others."""
 
-    distinguished = {("queue",): "abcd", ("processors",): "abe", ("application",): "cdf"}
+    given = {("queue",): "abcd", ("processors",): "abe", ("application",): "cdf"}
 
     def score(job_groups: Sequence[JobGroup]) -> float:
-        return len(set("".join(distinguished.get(job_group, "") for job_group in job_groups))) / 10
+        return len(set("".join(given.get(job_group, "") for job_group in job_groups))) / 10
 
-    steps = list(search(list(distinguished), score))
+    steps = list(search(list(given), score))
     assert set(steps[0].job_groups) == {("user",), ()}
     assert any(("queue",) in step.job_groups for step in steps)
     assert set(steps[-1].job_groups) == {("user",), (), ("processors",), ("application",)}

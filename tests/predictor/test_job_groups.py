@@ -18,7 +18,7 @@ def test_missing_fields_narrow_nothing_and_count_once() -> None:
     job_groups = JobGroups()
     keys = job_groups.keys(Question(user="x"))
     assert [job_groups.name(key) for _, key in keys] == ["user", "site"]
-    # The same group as that of a job with more fields, at the level of the user.
+    # The same group as that of a job that given more, at the level of the user.
     assert keys[0][1] in [key for _, key in job_groups.keys(WHOLE)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobsight_predictor.estimators import Estimator, Outcome, SystemState
+from jobsight_predictor.estimators import Estimator, JobOutcome, SystemState
 from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.estimators.last_instance import LastInstance
 from jobsight_predictor.estimators.regression import Regression
@@ -23,10 +23,10 @@ def cycles(estimator: Estimator, requested: float, uses: list[float]) -> list[fl
         capacity = estimator.rounded(estimator.estimate(JOB, requested))
         given.append(capacity)
         failed = used > capacity
-        estimator.learn(JOB, requested, Outcome(min(capacity, requested), capacity, failed))
+        estimator.learn(JOB, requested, JobOutcome(min(capacity, requested), capacity, failed))
         if failed:
             most = estimator.rounded(requested)
-            estimator.learn(JOB, requested, Outcome(requested, most, False))
+            estimator.learn(JOB, requested, JobOutcome(requested, most, False))
     return given
 
 
@@ -78,9 +78,9 @@ def test_step_sizes_that_make_no_sense_are_refused(arguments: dict[str, float]) 
 
 def test_last_instance_follows_what_was_used_and_starts_over_after_a_failure() -> None:
     estimator = LastInstance([8.0, 16.0, 32.0])
-    estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 5.0))
+    estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 5.0))
     assert estimator.estimate(JOB, 32.0) == 5.0
-    estimator.learn(JOB, 32.0, Outcome(8.0, 8.0, True))
+    estimator.learn(JOB, 32.0, JobOutcome(8.0, 8.0, True))
     assert estimator.estimate(JOB, 32.0) == 32.0
 
 
@@ -102,7 +102,7 @@ def test_reinforcement_converges_to_a_half_in_any_state(reward: str, seed: int, 
         failed = asked < requested / 2.0
         failures.append(failed)
         used = requested / 2.0 if explicit else None
-        estimator.learn(JOB, requested, Outcome(asked, asked, failed, used, system))
+        estimator.learn(JOB, requested, JobOutcome(asked, asked, failed, used, system))
         if not failed:
             last = asked / requested
     assert not any(failures[1000:])
@@ -123,7 +123,7 @@ def test_regression_on_earlier_jobs_gives_a_half_for_later_ones(linear: bool) ->
 
     for _ in range(200):
         question, requested = drawn()
-        estimator.learn(question, requested, Outcome(requested, 1000.0, False, requested / 2.0))
+        estimator.learn(question, requested, JobOutcome(requested, 1000.0, False, requested / 2.0))
     for _ in range(50):
         question, requested = drawn()
         assert estimator.estimate(question, requested) == pytest.approx(max(requested / 2.0, 0.5), rel=1e-3)
@@ -141,7 +141,7 @@ def test_regression_finds_a_power_law_which_no_line_fits() -> None:
         for linear, estimator in ((False, curved), (True, line)):
             if i >= 1000:
                 excess[linear].append(abs(estimator.estimate(question, requested) / used - 1.0))
-            estimator.learn(question, requested, Outcome(requested, 1000.0, False, used))
+            estimator.learn(question, requested, JobOutcome(requested, 1000.0, False, used))
     assert np.max(excess[False]) < 0.01
     assert np.mean(excess[True]) > 0.1
 
@@ -153,16 +153,16 @@ def test_jobsight_tries_less_once_in_a_group_and_learns_from_wider_ones() -> Non
     for i in range(60):
         job = Question("user", f"a{i}", None, 4, 32.0, 60.0)
         capacity = estimator.estimate(job, 32.0)
-        estimator.learn(job, 32.0, Outcome(capacity, capacity, capacity < 20.0))
+        estimator.learn(job, 32.0, JobOutcome(capacity, capacity, capacity < 20.0))
     assert estimator.estimate(Question("user", "new", None, 4, 32.0, 60.0), 32.0) == 32.0
 
 
 def test_jobsight_with_known_use_needs_no_trial() -> None:
     estimator = Hierarchical([16.0, 32.0])
-    estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 20.0))
+    estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 20.0))
     for _ in range(100):
-        estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 9.0))
+        estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 9.0))
     assert estimator.estimate(JOB, 32.0) == 16.0
     for _ in range(8):
-        estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 20.0))
+        estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 20.0))
     assert estimator.estimate(JOB, 32.0) == 32.0

@@ -131,7 +131,7 @@ def test_weighted_beyond_its_memory_is_exact_while_the_range_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "shown"),
     [
         (lambda: SlidingWindow(0), "window is 0"),
         (lambda: Exponential(1.0), r"alpha is 1\.0"),
@@ -139,6 +139,6 @@ def test_weighted_beyond_its_memory_is_exact_while_the_range_stays() -> None:
         (lambda: Weighted(10, 100), "memory 100"),
     ],
 )
-def test_impossible_parameters_are_refused(make: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_impossible_parameters_are_refused(make: object, shown: str) -> None:
+    with pytest.raises(ValueError, match=shown):
         make()  # type: ignore[operator]

@@ -42,11 +42,11 @@ def test_memory_jobs_of_a_trace_with_faults() -> None:
     assert (first.user, first.application, first.processors, first.requested_time_s) == ("7", None, 2, None)
     assert (second.application, second.queue, second.processors) == ("3", "2", 4)
     assert (second.requested_memory_bytes, second.requested_time_s) == (4096 * 1024.0, 600.0)
-    skipped = jobs.skipped
-    assert skipped["ends before it starts"] == 1
-    assert skipped["no memory value"] == 1
-    assert skipped["submit time unknown"] == 1
-    assert sum(skipped.values()) == 4  # and the line that is none
+    given = jobs.skipped
+    assert given["ends before it starts"] == 1
+    assert given["no memory value"] == 1
+    assert given["submit time unknown"] == 1
+    assert sum(given.values()) == 4  # and the line that is none
 
 
 def test_cpu_and_runtime() -> None:

@@ -53,8 +53,8 @@ def test_work_is_conserved_and_promises_are_kept(policy: str, jobs: list[tuple[f
 
 
 def test_a_policy_is_made_of_requests_which_tell_no_run_times() -> None:
-    visible = set(JobRequests.__slots__)
-    assert visible == {"capacity", "processors", "estimate_s", "questions", "machine"}
+    shown = set(JobRequests.__slots__)
+    assert shown == {"capacity", "processors", "estimate_s", "questions", "machine"}
     assert set(Question.__slots__) == {
         "user", "application", "queue", "processors", "requested_memory_bytes", "requested_time_s",
         "group", "account", "facts",

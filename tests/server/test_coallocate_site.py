@@ -57,14 +57,14 @@ def site(folder: Path, *, jobs: int = 2000, spread: float = 2.0, measured: float
     return str(folder / "site.db")
 
 
-def told(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+def given(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
     assert main(["coallocate", *options, "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = told(capsys, "--trace", site(tmp_path), "--uplink", "100M", "--clusters", "4x32", "--load", "0.8")
+    found = given(capsys, "--trace", site(tmp_path), "--uplink", "100M", "--clusters", "4x32", "--load", "0.8")
     assert (found["jobs"], found["dropped"]) == (2000, 0)
     assert found["measured"] == pytest.approx(1800, abs=60)
     varies = found["variation"]
@@ -83,7 +83,7 @@ def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, capsy
 
 def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = site(tmp_path, jobs=300, spread=0.0)
-    found = told(capsys, "--trace", f"sqlite:///{database}")
+    found = given(capsys, "--trace", f"sqlite:///{database}")
     assert found["clusters"] == [32, 32]
     assert found["variation"]["over_applications"] < 1.2
     assert found["verdict"].startswith(("Spreading jobs gains nothing", "Bandwidth need not be known"))

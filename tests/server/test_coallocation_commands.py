@@ -25,7 +25,7 @@ def trace(tmp_path: Path) -> Path:
     return file
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+def stated(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     assert main([*map(str, arguments), "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
@@ -37,11 +37,11 @@ def test_placements_on_clusters(
 ) -> None:
     out = tmp_path / "schedule.csv"
     options = ["--clusters", "4x32", "--uplink", "20M", "--placement", placement, "--load", "0.8", "--validate"]
-    found = told(capsys, "coallocate", trace, *options, "--schedule-out", out)
+    found = stated(capsys, "coallocate", trace, *options, "--schedule-out", out)
     assert found["broken_rules"] == 0
     assert found["processors"] == 128
     assert (found["dropped"], found["jobs"]) == (0, 1500)  # those of more than 32 are spread in any case
-    wide = told(capsys, "coallocate", trace, *options[:5], "none", *options[6:])["spread"]
+    wide = stated(capsys, "coallocate", trace, *options[:5], "none", *options[6:])["spread"]
     assert 0.0 < wide == found["spread"] if placement == "none" else wide < found["spread"]
     with out.open() as stream:
         rows = list(csv.DictReader(stream))

@@ -72,8 +72,8 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
     expected = Profile(METRICS["bandwidth"].unit, metric="bandwidth")
     for i, value in enumerate(STEPS):
         expected.learn(Question(user="u"), value, seconds=1000.0 + i)
-    told = asdict(expected.answer(Question(user="u")))
-    assert told["bound"] >= 800
+    given = asdict(expected.answer(Question(user="u")))
+    assert given["bound"] >= 800
     mean_error = answer.pop("mean_error")
     # Nothing was forecast for the first job; the jump missed by three quarters. The answers waited for a second 800.
     assert mean_error == {
@@ -83,7 +83,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
         "best_candidate": "locality by user",
     }
     assert answer == {
-        **told,
+        **given,
         "cluster": "alpha",
         "user": "u",
         "metric": "bandwidth",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from jobsight_predictor.question import Question
 from jobsight_server.advice.recommendation import Recommendation, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.advice.such_jobs import FinishedRun, such_jobs
+from jobsight_server.advice.such_jobs import SuchJob, such_jobs
 
 MIB = 2**20
-MEASURED = FinishedRun(1, "1", "cfd", None, None, None, 1, 1600 * MIB, 300.0, 104 * MIB, 4.0, None)
+MEASURED = SuchJob(1, "1", "cfd", None, None, None, 1, 1600 * MIB, 300.0, 104 * MIB, 4.0, None)
 KILLED = MEASURED._replace(run_id=2, memory_bytes=None, runtime_s=None, failure="memory")
 
 
-def said(*runs: FinishedRun) -> str:
+def said(*runs: SuchJob) -> str:
     such = such_jobs(runs, Question("ann", "cfd"), 1)
     return sentence(Recommendation(JobRequest(1, 1, 1600 * MIB, None), such, {}, 402 * MIB, None))
 

@@ -55,7 +55,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PlacingPolicy:
     """Where jobs are placed, by whose bandwidths, or by ``constant_mbps`` for every job; how links are shared."""
 
     placement: str
@@ -64,17 +64,17 @@ class Policy:
     sharing: str = "proportional"
 
 
-CONSTANTS = {f"constant {rate:g}": Policy("aware", "constant", rate) for rate in (20.0, 40.0, 80.0, 160.0)}
+CONSTANTS = {f"constant {rate:g}": PlacingPolicy("aware", "constant", rate) for rate in (20.0, 40.0, 80.0, 160.0)}
 
-POLICIES: dict[str, Policy] = {
-    "none": Policy("none"),
-    "naive": Policy("naive"),
-    "naive max-min": Policy("naive", sharing="max-min"),
-    "reactive": Policy("reactive"),
+POLICIES: dict[str, PlacingPolicy] = {
+    "none": PlacingPolicy("none"),
+    "naive": PlacingPolicy("naive"),
+    "naive max-min": PlacingPolicy("naive", sharing="max-min"),
+    "reactive": PlacingPolicy("reactive"),
     **CONSTANTS,
-    "aware user": Policy("aware", "user"),
-    "aware means": Policy("aware", "application-means"),
-    "aware oracle": Policy("aware", "oracle"),
+    "aware user": PlacingPolicy("aware", "user"),
+    "aware means": PlacingPolicy("aware", "application-means"),
+    "aware oracle": PlacingPolicy("aware", "oracle"),
 }
 """Naive max-min tests whether a network that shares fairly would make all this needless."""
 

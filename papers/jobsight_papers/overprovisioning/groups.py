@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_papers.overprovisioning.results import straight_line
-from jobsight_predictor.estimators.base import SIMILAR, Outcome
+from jobsight_predictor.estimators.base import SIMILAR, JobOutcome
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import MIB
@@ -111,7 +111,7 @@ def cycles(jobs: MemoryJobs, group: int, capacities_mb: Sequence[float]) -> list
         question = jobs.questions[job]
         capacity = estimator.rounded(estimator.estimate(question, requested))
         failed = used > capacity
-        estimator.learn(question, requested, Outcome(min(capacity, requested), capacity, failed))
+        estimator.learn(question, requested, JobOutcome(min(capacity, requested), capacity, failed))
         found.append({"given_mb": capacity / MIB, "used_mb": None if used != used else used / MIB})
     return found
 

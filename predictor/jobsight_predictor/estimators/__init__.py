@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Estimator, Outcome, Requested, SystemState
+from .base import Estimator, JobOutcome, Requested, SystemState
 from .hierarchical import Hierarchical
 from .last_instance import LastInstance
 from .regression import Regression
@@ -20,4 +20,4 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "jobsight": Hierarchical,
 }
 
-__all__ = ["ESTIMATORS", "Estimator", "Outcome", "Requested", "SystemState"]
+__all__ = ["ESTIMATORS", "Estimator", "JobOutcome", "Requested", "SystemState"]

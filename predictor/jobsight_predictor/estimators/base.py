@@ -25,7 +25,7 @@ class SystemState(NamedTuple):
     queued: int
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     """How one attempt of a job ended.
 
     ``asked`` is the capacity that was asked for, ``given`` the smallest among its nodes, which may be more; ``used``
@@ -68,7 +68,7 @@ class Estimator(ABC):
         """The capacity to ask for, at most ``requested``. Changes nothing that later estimates depend on."""
 
     @abstractmethod
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         """Learn from the result of an attempt. O(1) amortised."""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Requested(Estimator):
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
         return requested
 
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         """Does nothing."""
 
     def keys(self, job: Question, requested: float) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import Estimator, Outcome, SystemState, key_of, key_text
+from .base import Estimator, JobOutcome, SystemState, key_of, key_text
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("requested_memory_bytes",),
@@ -93,7 +93,7 @@ class Hierarchical(Estimator):
         count = bisect_right(self.capacities, capacity)
         return self._probabilities(job, count)[-1] if count else None
 
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         capacities = self.capacities
         if outcome.used is not None:
             self._is_explicit = True

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import SIMILAR, Estimator, Outcome, SystemState, key_of, key_text
+from .base import SIMILAR, Estimator, JobOutcome, SystemState, key_of, key_text
 
 
 class LastInstance(Estimator):
@@ -25,7 +25,7 @@ class LastInstance(Estimator):
         last = self._last.get(self._key(job))
         return requested if last is None else min(requested, last)
 
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         if outcome.failed:
             self._last[self._key(job)] = None
         elif outcome.used is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
 
-from .base import Estimator, Outcome, SystemState
+from .base import Estimator, JobOutcome, SystemState
 
 QUANTILE = 0.95
 """Share of jobs that should stay within the estimate."""
@@ -61,7 +61,7 @@ class Regression(Estimator):
             ratio = exp(min(ratio, 0.0))
         return min(requested, max(requested * ratio * (1.0 - ROUNDING), self.capacities[0]))
 
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         used = requested if outcome.failed and outcome.used is None else outcome.used
         if used is None or not used > 0.0:
             return

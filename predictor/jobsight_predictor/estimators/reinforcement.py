@@ -10,7 +10,7 @@ from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import Estimator, Outcome, SystemState, key_of, key_text
+from .base import Estimator, JobOutcome, SystemState, key_of, key_text
 
 OPTIMISM = 1.0
 """Least value of an untried choice: no reward is larger, so everything is tried."""
@@ -60,7 +60,7 @@ class Reinforcement(Estimator):
         place = values.index(max(values)) if highest < len(self.capacities) else 0
         return min(self.capacities[place], requested)
 
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         highest = bisect_left(self.capacities, requested)
         if not 0 < highest < len(self.capacities):
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import SIMILAR, Estimator, Outcome, SystemState, key_of, key_text
+from .base import SIMILAR, Estimator, JobOutcome, SystemState, key_of, key_text
 
 FINER = ("processors", "queue", "requested_time_s")
 """Fields by which a group is split, one after the other, when its jobs turn out to differ."""
@@ -87,7 +87,7 @@ class RobustSearch(Estimator):
             return requested
         return min(requested, self.capacities[group.place])
 
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         highest = bisect_left(self.capacities, requested)
         if not 0 < highest < len(self.capacities):
             return  # it needs the smallest nodes at most, or no node has enough

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import SIMILAR, Estimator, Outcome, SystemState, key_of, key_text
+from .base import SIMILAR, Estimator, JobOutcome, SystemState, key_of, key_text
 
 
 class _Group:
@@ -68,7 +68,7 @@ class SuccessiveApproximation(Estimator):
         group = self._groups.get(self._key(job))
         return requested if group is None else min(requested, group.estimate)
 
-    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         key = self._key(job)
         group = self._groups.get(key)
         if group is None:

@@ -203,7 +203,7 @@ class Profile:
     ) -> None:
         """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
 
-        ``lower_bound``: it needed more than ``value``, by an unknown amount: it was killed, or measured only partly.
+        ``lower_bound``: it needed more than ``value``, as it was killed or measured in part.
 
         Raises:
             ValueError: the value, which is named, is not a measurement; nothing changes then.

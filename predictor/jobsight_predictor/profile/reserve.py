@@ -193,7 +193,7 @@ class Bounds:
         return self._price.mean_job if self.objective == "coverage" else 0.0
 
     def fail(self) -> None:
-        """Learn that a job needed more than was reserved for it, by an unknown amount."""
+        """Learn that a job needed more than was reserved for it; how much more is not known."""
         self._count(failed=True)
 
     def _count(self, *, failed: bool) -> None:

@@ -64,12 +64,12 @@ def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats
     freedom = len(logs) - len(means)
     within = float(((logs - means[of_job]) ** 2).sum() / freedom) ** 0.5 if freedom > 0 else None
     both = known[np.isfinite(busy[known])]
-    comparable = len(both) > 2 and np.ptp(bandwidth_bps[both]) > 0.0 and np.ptp(busy[both]) > 0.0
+    is_measured = len(both) > 2 and np.ptp(bandwidth_bps[both]) > 0.0 and np.ptp(busy[both]) > 0.0
     return Variation(
         median_bps=float(np.median(bandwidth_bps[known])) if len(known) else 0.0,
         over_applications=exp(float(means.std(ddof=1))) if len(means) > 1 else None,
         over_jobs=None if within is None else exp(within),
-        busy_correlation=float(spearmanr(bandwidth_bps[both], busy[both]).statistic) if comparable else None,
+        busy_correlation=float(spearmanr(bandwidth_bps[both], busy[both]).statistic) if is_measured else None,
     )
 
 

@@ -69,7 +69,7 @@ def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Al
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class SpreadPlacement:
     """``place``, whether it ever spreads a job, whether it needs the bandwidth, and whether it watches the links.
 
     One that watches knows no bandwidths: what may still be booked on an uplink is what is not in use, as measured after
@@ -82,10 +82,10 @@ class Placement:
     watches: bool = False
 
 
-PLACEMENTS: dict[str, Placement] = {
-    "none": Placement(none, spreads=False),
-    "naive": Placement(naive),
-    "aware": Placement(aware, asks=True),
+PLACEMENTS: dict[str, SpreadPlacement] = {
+    "none": SpreadPlacement(none, spreads=False),
+    "naive": SpreadPlacement(naive),
+    "aware": SpreadPlacement(aware, asks=True),
     # Without a bandwidth a job demands nothing: it moves on from links without spare capacity to others, or waits.
-    "reactive": Placement(aware, watches=True),
+    "reactive": SpreadPlacement(aware, watches=True),
 }

@@ -23,7 +23,7 @@ from typing import Any
 
 from .bandwidth_sources import BandwidthSource
 from .clusters import Allocation, Clusters, LinkDemand, demand
-from .placement import Placement, naive
+from .placement import SpreadPlacement, naive
 
 LOOK_AHEAD = 500
 """Waiting jobs considered for backfilling, so that endless queues take reasonable time."""
@@ -55,7 +55,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, requests: ClusterRequests, placement: Placement, bandwidth: BandwidthSource, theta: float = THETA
+        self, requests: ClusterRequests, placement: SpreadPlacement, bandwidth: BandwidthSource, theta: float = THETA
     ) -> None:
         self.bandwidth = bandwidth
         self._placement = placement

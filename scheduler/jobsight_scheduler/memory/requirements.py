@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jobsight_predictor.estimators.base import Estimator, Outcome, SystemState
+from jobsight_predictor.estimators.base import Estimator, JobOutcome, SystemState
 
 from .jobs import MemoryJobs, numbered
 
@@ -23,7 +23,7 @@ class Requirements(ABC):
         """The memory in bytes per node that the job's next attempt asks for."""
 
     @abstractmethod
-    def learn(self, job: int, outcome: Outcome) -> None:
+    def learn(self, job: int, outcome: JobOutcome) -> None:
         """Take in how an attempt ended."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Estimated(Requirements):
     def ask(self, job: int, system: SystemState | None) -> float:
         return self._estimator.estimate(self._questions[job], self._requested[job], system)
 
-    def learn(self, job: int, outcome: Outcome) -> None:
+    def learn(self, job: int, outcome: JobOutcome) -> None:
         if self._explicit and not outcome.failed:
             outcome = outcome._replace(used=self._used[job])
         self._estimator.learn(self._questions[job], self._requested[job], outcome)
@@ -65,7 +65,7 @@ class Oracle(Requirements):
     def ask(self, job: int, system: SystemState | None) -> float:
         return float(self._need[job])
 
-    def learn(self, job: int, outcome: Outcome) -> None:
+    def learn(self, job: int, outcome: JobOutcome) -> None:
         """Does nothing."""
 
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.estimators.base import Outcome, SystemState
+from jobsight_predictor.estimators.base import JobOutcome, SystemState
 from jobsight_scheduler.policies import NEVER, POLICIES
 from jobsight_scheduler.simulator.event_loop import MakePolicy, Simulation
 from jobsight_scheduler.workload.canonical import Workload
@@ -107,5 +107,5 @@ class MemorySimulation(Simulation):
         else:
             self.end_s[job] = now
             self.is_lowered[job] = needed < self._class_of_request[job]
-        self._requirements.learn(job, Outcome(asked, memory[smallest], fails, None, self._system_of.pop(job, None)))
+        self._requirements.learn(job, JobOutcome(asked, memory[smallest], fails, None, self._system_of.pop(job, None)))
         return self.policy.returned(now, job) if fails else self.policy.ended(now, job)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 
 from jobsight_scheduler.table import JobTable
 
-from .basics import Finding, check_capacity, check_jobs
+from .basics import BrokenRule, check_capacity, check_jobs
 
-Check = Callable[[JobTable, int], list[Finding]]
+Check = Callable[[JobTable, int], list[BrokenRule]]
 
 
-def validate(table: JobTable, capacity: int, rules: Iterable[Check] = ()) -> list[Finding]:
+def validate(table: JobTable, capacity: int, rules: Iterable[Check] = ()) -> list[BrokenRule]:
     """Every breach of ``rules``, and of what holds for all schedules: capacity, and the jobs' own times."""
     return [finding for check in (check_jobs, check_capacity, *rules) for finding in check(table, capacity)]
 
 
-__all__ = ["Check", "Finding", "validate"]
+__all__ = ["BrokenRule", "Check", "validate"]

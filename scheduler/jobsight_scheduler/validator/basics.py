@@ -14,7 +14,7 @@ NEAR_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BrokenRule:
     """A rule that ``job`` (its number) broke, with the values."""
 
     rule: str
@@ -25,25 +25,25 @@ class Finding:
         return f"job {self.job}: {self.message}"
 
 
-def check_jobs(table: JobTable, capacity: int) -> list[Finding]:
+def check_jobs(table: JobTable, capacity: int) -> list[BrokenRule]:
     """No start before the submission; each end its run time after the start; requests within the machine."""
     found = [
-        Finding("submit", job, f"starts at {start:g}, before it was submitted at {submit:g}")
+        BrokenRule("submit", job, f"starts at {start:g}, before it was submitted at {submit:g}")
         for job, start, submit in _rows(table, table.start_s < table.submit_s, table.start_s, table.submit_s)
     ]
     wrong = np.abs(table.end_s - table.start_s - table.run_s) > NEAR_S
     found += [
-        Finding("run time", job, f"ends {end - start:g} s after its start, but runs {run:g} s")
+        BrokenRule("run time", job, f"ends {end - start:g} s after its start, but runs {run:g} s")
         for job, start, end, run in _rows(table, wrong, table.start_s, table.end_s, table.run_s)
     ]
     found += [
-        Finding("size", job, f"takes {count:g} processors of a machine of {capacity}")
+        BrokenRule("size", job, f"takes {count:g} processors of a machine of {capacity}")
         for job, count in _rows(table, table.processors > capacity, table.processors)
     ]
     return found
 
 
-def check_capacity(table: JobTable, capacity: int) -> list[Finding]:
+def check_capacity(table: JobTable, capacity: int) -> list[BrokenRule]:
     """Running jobs never hold more processors than there are. A job that ends at an instant frees its processors in
     it."""
     times = np.concatenate([table.end_s, table.start_s])
@@ -56,7 +56,7 @@ def check_capacity(table: JobTable, capacity: int) -> list[Finding]:
         job = order[i] - len(table)
         if job >= 0:
             message = f"{used[i]} processors in use when it starts at {times[order[i]]:g}, there are {capacity}"
-            found.append(Finding("capacity", int(table.job[job]), message))
+            found.append(BrokenRule("capacity", int(table.job[job]), message))
     return found
 
 

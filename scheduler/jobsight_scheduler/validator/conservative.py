@@ -6,10 +6,10 @@ import numpy as np
 
 from jobsight_scheduler.table import JobTable
 
-from .basics import Finding
+from .basics import BrokenRule
 
 
-def check_promises(table: JobTable, capacity: int) -> list[Finding]:
+def check_promises(table: JobTable, capacity: int) -> list[BrokenRule]:
     """Goes through the schedule and promises each job a start, in the plainest way: at its submission, from what runs
     (by estimate) and what was promised; at each end, for every waiting job in the order of the queue. No job may start
     later than its promise. Takes minutes if hundreds of jobs wait.
@@ -29,7 +29,7 @@ def check_promises(table: JobTable, capacity: int) -> list[Finding]:
             begun += 1
             if waiting.pop(job, starts[job]) < starts[job]:
                 message = f"was promised {plan.start(job):g}, but starts at {starts[job]:g}"
-                found.append(Finding("promise", int(table.job[job]), message))
+                found.append(BrokenRule("promise", int(table.job[job]), message))
             plan.put(job, starts[job])
         while came < len(table) and submits[came] <= now:
             waiting[came] = plan.promise(came, now)

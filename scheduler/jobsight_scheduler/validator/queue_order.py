@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from jobsight_scheduler.table import JobTable
 
-from .basics import Finding, free_steps
+from .basics import BrokenRule, free_steps
 
 
 def became_head(table: JobTable) -> NDArray[np.float64]:
@@ -19,17 +19,17 @@ def became_head(table: JobTable) -> NDArray[np.float64]:
     return heads
 
 
-def check_order(table: JobTable, capacity: int) -> list[Finding]:
+def check_order(table: JobTable, capacity: int) -> list[BrokenRule]:
     """Jobs start in the order of the queue."""
     early = np.flatnonzero(table.start_s < became_head(table))
     return [
-        Finding("order", int(table.job[i]), f"starts at {table.start_s[i]:g}, before a job that came earlier")
+        BrokenRule("order", int(table.job[i]), f"starts at {table.start_s[i]:g}, before a job that came earlier")
         for i in early.tolist()
         if table.start_s[i] >= table.submit_s[i]
     ]
 
 
-def check_head_waits_for_room(table: JobTable, capacity: int) -> list[Finding]:
+def check_head_waits_for_room(table: JobTable, capacity: int) -> list[BrokenRule]:
     """The head of the queue starts as soon as it fits."""
     instants, free = free_steps(table, capacity)
     head = became_head(table)
@@ -43,11 +43,11 @@ def check_head_waits_for_room(table: JobTable, capacity: int) -> list[Finding]:
         if len(room) or first < 0:
             when = instants[max(first, 0) + room[0]] if len(room) else head[i]
             message = f"is first in the queue and fits at {max(when, head[i]):g}, but starts at {table.start_s[i]:g}"
-            found.append(Finding("head", int(table.job[i]), message))
+            found.append(BrokenRule("head", int(table.job[i]), message))
     return found
 
 
-def check_shortest_first(table: JobTable, capacity: int) -> list[Finding]:
+def check_shortest_first(table: JobTable, capacity: int) -> list[BrokenRule]:
     """No job starts while one with a shorter request waits. Jobs submitted at the same instant may be later."""
     estimate, starts = table.estimate_s.tolist(), table.start_s.tolist()
     submits = table.submit_s.tolist()
@@ -64,11 +64,11 @@ def check_shortest_first(table: JobTable, capacity: int) -> list[Finding]:
         if waiting and waiting[0] < (estimate[i], i):
             shorter, job = waiting[0]
             message = f"starts at {now:g} with {estimate[i]:g} s, while job {table.job[job]} waits with {shorter:g} s"
-            found.append(Finding("shortest first", int(table.job[i]), message))
+            found.append(BrokenRule("shortest first", int(table.job[i]), message))
     return found
 
 
-def check_room_is_used(table: JobTable, capacity: int) -> list[Finding]:
+def check_room_is_used(table: JobTable, capacity: int) -> list[BrokenRule]:
     """Whenever jobs wait, at least one of them needs more processors than are free: the first, in whatever order.
 
     Holds for every policy that starts the head of its queue as soon as it fits. Each instant is reported once, with the
@@ -92,5 +92,5 @@ def check_room_is_used(table: JobTable, capacity: int) -> list[Finding]:
             if -largest[0][0] <= room:
                 job = largest[0][1]
                 message = f"needs {need[job]} processors and waits at {now:g}, when {room} are free; all that wait fit"
-                found.append(Finding("room", int(table.job[job]), message))
+                found.append(BrokenRule("room", int(table.job[job]), message))
     return found

@@ -6,11 +6,11 @@ import numpy as np
 
 from jobsight_scheduler.table import JobTable
 
-from .basics import NEAR_S, Finding
+from .basics import NEAR_S, BrokenRule
 from .queue_order import became_head
 
 
-def check_reservation(table: JobTable, capacity: int) -> list[Finding]:
+def check_reservation(table: JobTable, capacity: int) -> list[BrokenRule]:
     """The head's reservation is made when it reaches the head, from what runs then, including jobs that start at that
     very instant.
     """
@@ -38,5 +38,5 @@ def check_reservation(table: JobTable, capacity: int) -> list[Finding]:
             reserved = max(now, expected[job])
         if starts[i] > reserved + NEAR_S:
             message = f"came first in the queue at {now:g} and was promised {reserved:g}, but starts at {starts[i]:g}"
-            found.append(Finding("reservation", int(table.job[i]), message))
+            found.append(BrokenRule("reservation", int(table.job[i]), message))
     return found

@@ -12,7 +12,7 @@ from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, deman
 from jobsight_scheduler.coallocation.sharing import Sharing
 from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 
-from .basics import Finding
+from .basics import BrokenRule
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def check(
     start_s: Floats,
     end_s: Floats,
     allocations: Sequence[Allocation],
-) -> list[Finding]:
+) -> list[BrokenRule]:
     """Every breach of: jobs start after submission, whole and once; no cluster or link exceeds its capacity;
 
     between start and end exactly the dedicated run time of work is done, at the speeds that ``sharing`` gives.
@@ -38,19 +38,19 @@ def check(
 
 def _each_job(
     work: CommunicatingJobs, clusters: Clusters, start_s: Floats, end_s: Floats, allocations: Sequence[Allocation]
-) -> Iterator[Finding]:
+) -> Iterator[BrokenRule]:
     jobs = work.jobs
     for i, allocation in enumerate(allocations):
         used = [cluster for cluster, _ in allocation]
         if not np.isfinite(start_s[i]) or not np.isfinite(end_s[i]):
-            yield Finding("every job runs", i + 1, "was never started, or never ended")
+            yield BrokenRule("every job runs", i + 1, "was never started, or never ended")
         elif start_s[i] < jobs.submit_s[i]:
             text = f"starts at {start_s[i]:g}, before it was submitted at {jobs.submit_s[i]:g}"
-            yield Finding("no start before submission", i + 1, text)
+            yield BrokenRule("no start before submission", i + 1, text)
         elif sum(count for _, count in allocation) != jobs.processors[i] or min(count for _, count in allocation) < 1:
-            yield Finding("whole jobs", i + 1, f"wants {jobs.processors[i]} processors and has {allocation}")
+            yield BrokenRule("whole jobs", i + 1, f"wants {jobs.processors[i]} processors and has {allocation}")
         elif len(set(used)) != len(used) or not set(used) <= set(range(len(clusters.processors))):
-            yield Finding("whole jobs", i + 1, f"is on clusters {used}, of {len(clusters.processors)}")
+            yield BrokenRule("whole jobs", i + 1, f"is on clusters {used}, of {len(clusters.processors)}")
 
 
 def _over_time(
@@ -60,7 +60,7 @@ def _over_time(
     start_s: Floats,
     end_s: Floats,
     allocations: Sequence[Allocation],
-) -> Iterator[Finding]:
+) -> Iterator[BrokenRule]:
     lasting = np.flatnonzero(end_s > start_s).tolist()  # others are too short for the clock, and occupy nothing
     ends = [(float(end_s[i]), False, i) for i in lasting]
     events = sorted([*ends, *((float(start_s[i]), True, i) for i in lasting)])
@@ -81,7 +81,7 @@ def _over_time(
             else:
                 del running[job]
         if min(free) < 0:
-            yield Finding("processors", job + 1, f"clusters are overbooked at {now:g}: {free} left")
+            yield BrokenRule("processors", job + 1, f"clusters are overbooked at {now:g}: {free} left")
         spread = {job: wanted for job in running if (wanted := demand(allocations[job], bandwidth[job]))}
         slowed = sharing(list(spread.values()), clusters.uplink_bps)
         carried = [0.0] * len(free)
@@ -91,8 +91,8 @@ def _over_time(
                 carried[link] += rate / factor
         for link, capacity in enumerate(clusters.uplink_bps):
             if carried[link] > capacity * (1.0 + TOLERANCE):
-                yield Finding("links", job + 1, f"link {link} carries {carried[link]:g} of {capacity:g} at {now:g}")
+                yield BrokenRule("links", job + 1, f"link {link} carries {carried[link]:g} of {capacity:g} at {now:g}")
     for i, (run, took) in enumerate(zip(work.jobs.run_s.tolist(), done, strict=True)):
         clock = 100.0 * float(np.spacing(end_s[i]))  # precision of so late a time, changes of speed included
         if abs(run - took) > TOLERANCE * run + clock:
-            yield Finding("work is done exactly", i + 1, f"takes {run:g} s alone, but {took:g} s of work are done")
+            yield BrokenRule("work is done exactly", i + 1, f"takes {run:g} s alone, but {took:g} s of work are done")

@@ -19,7 +19,7 @@ from jobsight_server.advice.scheduler_words import (
     pbs_advice,
     slurm_advice,
 )
-from jobsight_server.advice.such_jobs import FinishedRun, SuchJobs, last_runs, such_jobs
+from jobsight_server.advice.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
 from jobsight_server.amounts import MIB, memory_text, time_text
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.prediction import Prediction
@@ -65,7 +65,7 @@ def recommend(
     question: Question,
     request: JobRequest,
     metrics: Sequence[str] | None = ASKED_FOR,
-    runs: Sequence[FinishedRun] | None = None,
+    runs: Sequence[SuchJob] | None = None,
 ) -> Recommendation:
     """``question``, whose processors are known, and ``request`` describe the same job.
 
@@ -112,8 +112,8 @@ def recommend_as_last(
     reader: AnswerReader,
     cluster: str,
     user: str,
-    like: FinishedRun,
-    runs: Sequence[FinishedRun] | None = None,
+    like: SuchJob,
+    runs: Sequence[SuchJob] | None = None,
     metrics: Sequence[str] | None = ASKED_FOR,
 ) -> Recommendation:
     """What a job should ask for that is submitted as this one was; ``metrics`` and ``runs`` as of ``recommend``."""
@@ -132,7 +132,7 @@ def _within(answer: Prediction, most: float) -> Prediction:
 
 
 def _cut(answer: Prediction, most: float) -> Prediction:
-    """The answer with a bound of at most this, of which nobody knows how likely it is to be too little."""
+    """The answer with a bound of at most this, whose chance of being too little is not known."""
     if answer.bound is None or answer.bound <= most:
         return answer
     return msgspec.structs.replace(answer, bound=most, exceed_probability=None)

@@ -22,7 +22,7 @@ FAILURE_OF = {metric: failure for failure, metric in FAILED_METRIC.items()}
 _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 
 
-class FinishedRun(NamedTuple):
+class SuchJob(NamedTuple):
     """A finished run: what the user asked for, and what it used; values of the whole job, None where not known."""
 
     run_id: int
@@ -68,7 +68,7 @@ class SuchJobs:
         return self.memory_bytes if metric == "memory" else self.runtime_s
 
 
-def such_jobs(runs: Sequence[FinishedRun], question: Question, processors: int) -> SuchJobs:
+def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> SuchJobs:
     """Of these runs of the user those of the same application, with as many processors where there are any.
 
     For a job without a name, every run of the user is one.
@@ -92,7 +92,7 @@ def such_jobs(runs: Sequence[FinishedRun], question: Question, processors: int) 
     )
 
 
-def of_application(runs: Sequence[FinishedRun], name: str | None) -> list[FinishedRun]:
+def of_application(runs: Sequence[SuchJob], name: str | None) -> list[SuchJob]:
     """Those of this application; all of them if it is None."""
     return [run for run in runs if name is None or (run.name is not None and application(run.name) == name)]
 
@@ -137,11 +137,11 @@ _LAST_RUNS = (
 )
 
 
-def last_runs(connection: Connection, cluster: str, user: str) -> list[FinishedRun]:
+def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:
     """The user's last ``LOOKED_AT`` finished runs, latest first."""
     found = []
     for row in connection.execute(_LAST_RUNS, {"cluster": cluster, "user": user}):
-        run = FinishedRun._make(row)
+        run = SuchJob._make(row)
         count = run.processors or 1
         found.append(
             run._replace(

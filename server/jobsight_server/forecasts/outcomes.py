@@ -149,7 +149,7 @@ def _report_about(connection: Connection, job: ForecastJob, metric: str, observa
 def _run_about(connection: Connection, outcome: Outcome) -> int | None:
     """The run of which the log said this before, and of which nothing like it was reported."""
     metric, observation = outcome.metric, outcome.observation
-    told = select(outcomes.c.run_id).where(
+    about_runs = select(outcomes.c.run_id).where(
         outcomes.c.metric == metric,
         outcomes.c.lower_bound == observation.is_lower_bound,
         outcomes.c.run_id.is_not(None),
@@ -158,7 +158,7 @@ def _run_about(connection: Connection, outcome: Outcome) -> int | None:
         profiles.c.run_id == jobs.c.id,
         profiles.c.metric == metric,
         jobs.c.cluster == outcome.cluster,
-        jobs.c.id.not_in(told),
+        jobs.c.id.not_in(about_runs),
     )
     if observation.is_lower_bound:
         ran_out = [failure for failure, of in FAILED_METRIC.items() if of == metric]

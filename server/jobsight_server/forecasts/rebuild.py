@@ -144,13 +144,13 @@ def _finished(
         of_run[metric] = Observation(value, lower_bound) if value is not None and config.learns(attribution) else None
     known = read_jobs(connection, [run_id for _, run_id in found if run_id not in under_way])
     known |= {run_id: under_way.pop(run_id) for _, run_id in found if run_id in under_way}
-    told = reported_first(connection)
+    reported = reported_first(connection)
     events = []
     for (learn_seq, run_id), measured in found.items():
         # The run time is known from the log, so what is without it arrived late.
         all_of = observed(known[run_id], measured, is_late="runtime" not in measured)
         all_of = {metric: all_of.get(metric) for metric in METRICS if all_of.get(metric) is not None}
-        for metric in [metric for metric in all_of if (run_id, metric) in told]:
+        for metric in [metric for metric in all_of if (run_id, metric) in reported]:
             all_of[metric] = None
         events.append((learn_seq, Finished(known[run_id], all_of)))
     return events

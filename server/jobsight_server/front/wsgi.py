@@ -38,7 +38,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WsgiAnswer:
     """``status`` is a code, maybe with a phrase; ``headers`` need not name the length."""
 
     status: str
@@ -120,13 +120,13 @@ def environ_of(scope: Scope) -> WSGIEnvironment:
     return environ
 
 
-def error_answer(status: str, message: str, *headers: tuple[str, str]) -> Answer:
+def error_answer(status: str, message: str, *headers: tuple[str, str]) -> WsgiAnswer:
     """The front end's own errors, in the form of the API's."""
     body = json.dumps({"error": message}).encode()
-    return Answer(status, [("content-type", "application/json"), ("cache-control", "no-store"), *headers], body)
+    return WsgiAnswer(status, [("content-type", "application/json"), ("cache-control", "no-store"), *headers], body)
 
 
-def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
+def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> WsgiAnswer:
     """The application's whole response; exceptions are logged and answered 500."""
     try:
         return _run(app, environ)
@@ -148,7 +148,7 @@ async def _receive_body(receive: Receive, body: IO[bytes], limit: int) -> int | 
     return received
 
 
-async def _send(send: Send, answer: Answer, *, close: bool) -> None:
+async def _send(send: Send, answer: WsgiAnswer, *, close: bool) -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers]
     bodiless = answer.status[:1] == "1" or answer.status[:3] in {"204", "304"}
     if not bodiless and not any(name.lower() == b"content-length" for name, _ in headers):
@@ -159,7 +159,7 @@ async def _send(send: Send, answer: Answer, *, close: bool) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def _run(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
+def _run(app: WSGIApplication, environ: WSGIEnvironment) -> WsgiAnswer:
     started: list[tuple[str, list[tuple[str, str]]]] = []
     written: list[bytes] = []
 
@@ -177,4 +177,4 @@ def _run(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
         if close is not None:
             close()
     status, headers = started[0]
-    return Answer(status, headers, written[0] if len(written) == 1 else b"".join(written))
+    return WsgiAnswer(status, headers, written[0] if len(written) == 1 else b"".join(written))

@@ -17,7 +17,7 @@ from werkzeug.exceptions import HTTPException
 
 from jobsight_server.auth.tokens import AuthError, TokenCache
 from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, UnavailableError, UnstorableError
-from jobsight_server.ingest.judge import RefusedError, check_sender, judge, judge_again
+from jobsight_server.ingest.judge import RefusedBatchError, check_sender, judge, judge_again
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.retry import retry_next
 from jobsight_server.ingest.store import SampleStore
@@ -74,8 +74,8 @@ def create_writer(
             with budget.batch(stated_length(body, encoding, settings.max_unpacked_bytes)):
                 outcome = _outcome(committer, judge(settings, body, encoding, now, permitted))
         except BudgetError as error:
-            return _refuse(committer, RefusedError(503, str(error), "overloaded", keep=False), body, now)
-        except RefusedError as refused:
+            return _refuse(committer, RefusedBatchError(503, str(error), "overloaded", keep=False), body, now)
+        except RefusedBatchError as refused:
             example = False
             if (batch := refused.batch) is not None and not refused.keep:
                 sender = (refused.label, batch.cluster, batch.node)
@@ -118,12 +118,14 @@ def create_writer(
 def _read_body(limit: int) -> bytes:
     length = request.content_length
     if length is not None and length > limit:
-        raise RefusedError(413, f"the body has {length} bytes; at most {limit} are accepted", "too large", keep=False)
+        raise RefusedBatchError(
+            413, f"the body has {length} bytes; at most {limit} are accepted", "too large", keep=False
+        )
     body = request.stream.read(limit + 1)
     if len(body) > limit:
-        raise RefusedError(413, f"the body has more than {limit} bytes", "too large", keep=False)
+        raise RefusedBatchError(413, f"the body has more than {limit} bytes", "too large", keep=False)
     if length is not None and len(body) < length:
-        raise RefusedError(400, f"the body ends after {len(body)} of {length} bytes", "cut short")
+        raise RefusedBatchError(400, f"the body ends after {len(body)} of {length} bytes", "cut short")
     return body
 
 
@@ -132,13 +134,13 @@ def _outcome(committer: GroupCommitter, submission: Submission) -> BatchOutcome:
     try:
         outcome = _done(committer.submit(submission))
     except OverloadedError as error:
-        raise RefusedError(503, str(error), "overloaded", keep=False) from error
+        raise RefusedBatchError(503, str(error), "overloaded", keep=False) from error
     except UnavailableError as error:
-        raise RefusedError(503, str(error), "database", keep=False) from error
+        raise RefusedBatchError(503, str(error), "database", keep=False) from error
     except UnstorableError as error:
-        raise RefusedError(422, str(error), "cannot be stored", batch) from error
+        raise RefusedBatchError(422, str(error), "cannot be stored", batch) from error
     if outcome.status == "conflict":
-        raise RefusedError(
+        raise RefusedBatchError(
             422,
             f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
             "give each batch a number of its own",
@@ -157,7 +159,7 @@ def _done(future: Future[BatchOutcome]) -> BatchOutcome:
 
 
 def _refuse(
-    committer: GroupCommitter, refused: RefusedError, body: bytes, now: float, *, example: bool = False
+    committer: GroupCommitter, refused: RefusedBatchError, body: bytes, now: float, *, example: bool = False
 ) -> Response:
     """Answers only once the body is in quarantine: the agent will not send it again."""
     batch = refused.batch

@@ -18,7 +18,7 @@ from jobsight_server.storage.clusters import KnownClusters, listed
 _GZIP = b"\x1f\x8b"
 
 
-class RefusedError(RefusalError):
+class RefusedBatchError(RefusalError):
     """A request to be answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
 
     def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None, *, keep: bool = True) -> None:
@@ -31,14 +31,14 @@ def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted:
     try:
         payload = unpack(body, encoding, settings.max_unpacked_bytes)
     except TooLargeError as error:
-        raise RefusedError(413, str(error), "too large", keep=False) from error
+        raise RefusedBatchError(413, str(error), "too large", keep=False) from error
     except WireError as error:
-        raise RefusedError(400, str(error), "not readable") from error
+        raise RefusedBatchError(400, str(error), "not readable") from error
     try:
         check_size(payload)
         batch = decode(payload)
     except WireError as error:
-        raise RefusedError(422, str(error), "wrong content") from error
+        raise RefusedBatchError(422, str(error), "wrong content") from error
     permitted(batch)
     _check_times(batch, settings, now)
     return Submission(batch, zlib.crc32(payload), now)
@@ -56,7 +56,7 @@ def check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
     403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
     """
     if not token.may_write(batch.cluster, batch.node):
-        raise RefusedError(
+        raise RefusedBatchError(
             403,
             f"this token is for {token.scope}, the batch is of cluster {batch.cluster[:100]!r}, node "
             f"{batch.node[:100]!r}: correct the agent's --cluster or --node, or give it a token of its own",
@@ -71,7 +71,7 @@ def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
     if batch.cluster in clusters:
         return
     known = listed(clusters.all())
-    raise RefusedError(
+    raise RefusedBatchError(
         403,
         f"cluster {batch.cluster[:100]!r} is not declared; declared: {known}. Correct the agent's --cluster, or "
         "declare it on the server, with its accounting directory or in the setting clusters",
@@ -85,7 +85,7 @@ def _check_times(batch: Batch, settings: Settings, now: float) -> None:
     first, last = batch.time[0], batch.time[-1]
     if not (math.isfinite(last) and last <= now + settings.max_future_s):
         ahead = last - now
-        raise RefusedError(
+        raise RefusedBatchError(
             422,
             f"time {last:.3f} lies {ahead:.0f} s ahead of the server's clock; at most {settings.max_future_s:g} s "
             "are allowed: set the node's clock",
@@ -93,7 +93,7 @@ def _check_times(batch: Batch, settings: Settings, now: float) -> None:
             batch,
         )
     if first < now - settings.retention_days * 86400:
-        raise RefusedError(
+        raise RefusedBatchError(
             422,
             f"time {first:.3f} is older than the {settings.retention_days:g} days that are kept",
             "too old",

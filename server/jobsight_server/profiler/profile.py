@@ -120,7 +120,7 @@ def _largest_memory(
 
     Readings of a cgroup miss what lies between two of them, the log what the batch system did not look at. What the
     nodes held counts where nothing better is known. The average is that of readings. A log that counts page cache as
-    memory does invent: there the cgroup, which tells them apart, takes precedence.
+    memory does invent: there the cgroup, which separates them, takes precedence.
     """
     own = _cgroup_memory(nodes, processors)
     logged = _logged_memory(run, processors)

@@ -9,7 +9,7 @@ from msgspec import Meta
 from sqlalchemy import Connection
 
 from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
-from jobsight_server.advice.such_jobs import FinishedRun, last_runs
+from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import application as application_of
 from jobsight_server.record import Record
@@ -230,10 +230,10 @@ class _Asking:
         self._connection = connection
         self._reader = reader
         self.may_run_out = 1.0 - reader.config.coverage
-        self._runs: dict[tuple[str, str], list[FinishedRun]] = {}
-        self._found: dict[tuple[str, str, str], tuple[FinishedRun, Recommendation] | None] = {}
+        self._runs: dict[tuple[str, str], list[SuchJob]] = {}
+        self._found: dict[tuple[str, str, str], tuple[SuchJob, Recommendation] | None] = {}
 
-    def of(self, advised: RowAdvice) -> tuple[FinishedRun, Recommendation] | None:
+    def of(self, advised: RowAdvice) -> tuple[SuchJob, Recommendation] | None:
         """The last job of this application, and the recommendation for one like it; None if it is too long ago."""
         key = (advised.cluster, advised.user, advised.application)
         if key not in self._found:

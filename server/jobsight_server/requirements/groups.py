@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, case, func, insert, update
 
-from jobsight_predictor.estimators.base import Estimator, Outcome
+from jobsight_predictor.estimators.base import Estimator, JobOutcome
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.reader import short_key
 from jobsight_server.forecasts.request import question_text
@@ -94,7 +94,7 @@ def learn(
     if failed and used_bytes is not None and used_bytes <= given:
         used_bytes = None  # it was stopped there; its need is unknown
     used = None if used_bytes is None else float(used_bytes)
-    estimator.learn(job, float(requested), Outcome(float(given), float(given), failed, used))
+    estimator.learn(job, float(requested), JobOutcome(float(given), float(given), failed, used))
     return estimator.state()
 
 

@@ -21,7 +21,7 @@ from jobsight_server.setup.plan import (
     Folder,
     Item,
     Placed,
-    Token,
+    PlannedToken,
     digest,
     state,
 )
@@ -114,7 +114,7 @@ def _make(item: Item, doing: str, manifest: Manifest, places: Places) -> None:
 def _write(item: Placed, manifest: Manifest, places: Places) -> None:
     key, number = str(item.path), None
     before = manifest.files.get(key)
-    if isinstance(item, Token):
+    if isinstance(item, PlannedToken):
         number, content = _new_token(item, places)
         scope = [item.cluster, item.nodes]
     else:
@@ -135,7 +135,7 @@ def _write(item: Placed, manifest: Manifest, places: Places) -> None:
     manifest.files[key] = Written(digest(content), original, number, scope)
 
 
-def _new_token(item: Token, places: Places) -> tuple[int, bytes]:
+def _new_token(item: PlannedToken, places: Places) -> tuple[int, bytes]:
     options = [*(["--cluster", item.cluster] if item.cluster else []), *(["--nodes", item.nodes] if item.nodes else [])]
     secret = run(places.jobsight("token", "create", "--role", item.role, "--name", item.name, *options), places.owner)
     listed = run(places.jobsight("token", "list"), places.owner)

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from jobsight_server.setup.finding import Finding
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
-from jobsight_server.setup.plan import EDITED, SAME, Item, Placed, Token, state
+from jobsight_server.setup.plan import EDITED, SAME, Item, Placed, PlannedToken, state
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import succeeds
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 
 LIMIT_S = 0.1
 
 
-def checks(plan: Sequence[Item], scheduler: Scheduler, places: Places) -> Iterator[Finding]:
+def checks(plan: Sequence[Item], scheduler: SchedulerSetup, places: Places) -> Iterator[Finding]:
     """Yields each finding as soon as it is made."""
     manifest = Manifest.load(places.manifest(scheduler.kind))
     for item in plan:
@@ -38,7 +38,7 @@ def checks(plan: Sequence[Item], scheduler: Scheduler, places: Places) -> Iterat
     yield Finding("agents of all nodes report", not silent or None, f"silent: {shown}; sh {places.archive} there")
 
 
-def _answer(token: Token, scheduler: Scheduler, places: Places) -> Finding:
+def _answer(token: PlannedToken, scheduler: SchedulerSetup, places: Places) -> Finding:
     """Whether the server accepts the token and answers before plugins stop waiting; the best of three counts."""
     address = f"http://{places.address}:{places.port}/api/v1/advice"
     what = f"the server answers within {LIMIT_S * 1000:.0f} ms"

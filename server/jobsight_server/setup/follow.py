@@ -13,7 +13,7 @@ from jobsight_server.setup.finding import Finding
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.reporting import reading_engine, reporting_nodes
 from jobsight_server.setup.run import run
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.storage.schema import jobs, marks, nodes
 
 SCRIPT = "sleep 5"
@@ -21,7 +21,7 @@ _PAUSE_S = 0.5
 _TODO = "see `journalctl -t jobsight-hook` on its node, and check that the scheduler runs prolog and epilog"
 
 
-def follow(scheduler: Scheduler, places: Places, user: str, limit_s: float) -> Iterator[Finding]:
+def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float) -> Iterator[Finding]:
     """Yields each step as it is done, and stops at the first that fails.
 
     Raises:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from jobsight_server.errors import UserError
 from jobsight_server.setup.places import Places
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.shipped import shipped, with_shell_settings, with_toml_settings
 
 _TEST_CODE = {"__pycache__", "tests"}
 
 
-def node_archive(scheduler: Scheduler, places: Places) -> bytes:
+def node_archive(scheduler: SchedulerSetup, places: Places) -> bytes:
     """The script; the same bytes for the same release, settings and token.
 
     Raises:

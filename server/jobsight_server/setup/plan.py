@@ -70,7 +70,7 @@ class File(Placed):
 
 
 @dataclass(frozen=True, slots=True)
-class Token(Placed):
+class PlannedToken(Placed):
     """A file with a new token, which is stored nowhere else."""
 
     role: str = "submitter"
@@ -101,7 +101,7 @@ def state(item: Item, manifest: Manifest) -> str:
     if not item.path.exists():
         return NEW
     rights = SAME if item.has_rights() else RIGHTS
-    if isinstance(item, Token):
+    if isinstance(item, PlannedToken):
         written = manifest.files.get(str(item.path))
         known = written is not None and written.scope in (None, [item.cluster, item.nodes])
         return rights if known or written is None else CHANGE

@@ -11,15 +11,15 @@ from jobsight_server.auth.node_names import NodeNamesError, node_names
 from jobsight_server.errors import UserError
 from jobsight_server.setup.node_archive import node_archive
 from jobsight_server.setup.places import USER, Places
-from jobsight_server.setup.plan import Command, File, Folder, Item, Token
+from jobsight_server.setup.plan import Command, File, Folder, Item, PlannedToken
 from jobsight_server.setup.run import succeeds
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.shipped import shipped, with_shell_settings, with_toml_settings
 
 _UNIT = "jobsight-server"
 
 
-def plan_of(scheduler: Scheduler, places: Places) -> list[Item]:
+def plan_of(scheduler: SchedulerSetup, places: Places) -> list[Item]:
     """Everything to create, in order.
 
     Raises:
@@ -30,8 +30,8 @@ def plan_of(scheduler: Scheduler, places: Places) -> list[Item]:
         Folder(places.at("etc/jobsight"), 0o755),
         Folder(places.at("var/lib/jobsight"), 0o750, places.owner, places.group),
         File(places.settings, 0o640, "root", places.group, settings_text(scheduler, places), merged=True),
-        Token(places.node_token, 0o400, role="agent", name=f"nodes of {scheduler.cluster}", cluster=scheduler.cluster,
-              nodes=_nodes(scheduler.nodes)),
+        PlannedToken(places.node_token, 0o400, role="agent", name=f"nodes of {scheduler.cluster}",
+                     cluster=scheduler.cluster, nodes=_nodes(scheduler.nodes)),
         File(places.archive, 0o600, content=partial(node_archive, scheduler, places)),
         *([scheduler.submitter] if scheduler.submitter else []),
         *_service(places),
@@ -39,7 +39,7 @@ def plan_of(scheduler: Scheduler, places: Places) -> list[Item]:
     ]  # fmt: skip
 
 
-def settings_text(scheduler: Scheduler, places: Places) -> str:
+def settings_text(scheduler: SchedulerSetup, places: Places) -> str:
     """The settings as they are, with a table for this cluster if they lack it."""
     table = f'\n[[accounting]]\ncluster = "{scheduler.cluster}"\n{scheduler.source}'
     if not places.settings.exists():

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_server.setup.manifest import Manifest
-from jobsight_server.setup.plan import CHANGE, EDITED, SAME, Command, File, Item, Placed, Token, state
+from jobsight_server.setup.plan import CHANGE, EDITED, SAME, Command, File, Item, Placed, PlannedToken, state
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -29,7 +29,7 @@ def show(
     states = [(item, state(item, manifest)) for item in plan]
     for item, doing in states:
         if isinstance(item, Placed):
-            what = f"{item.path} (token, role {item.role})" if isinstance(item, Token) else str(item.path)
+            what = f"{item.path} (token, role {item.role})" if isinstance(item, PlannedToken) else str(item.path)
             table.add_row(doing, escape(what), f"{item.mode:04o}", item.owner)
         elif isinstance(item, Command):
             table.add_row("done" if doing == SAME else "run", escape(" ".join(item.argv)), "", "")

@@ -19,7 +19,7 @@ from jobsight_scheduler.coallocation.bandwidth_sources import (
 from jobsight_scheduler.coallocation.clusters import Allocation, Clusters
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.labels import LabelFaults, labels_of
-from jobsight_scheduler.coallocation.placement import PLACEMENTS, Placement
+from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload, draw_communication
 from jobsight_scheduler.workload.canonical import Workload, canonical
@@ -64,15 +64,15 @@ class Recorded(BandwidthSource):
     """Notes when it is asked and taught, and of what."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, int]] = []
+        self.given: list[tuple[str, int]] = []
         self.peaks: dict[int, float] = {}
 
     def expected(self, job: int) -> float:
-        self.calls.append(("asked", job))
+        self.given.append(("asked", job))
         return 1.0
 
     def learn(self, job: int, peak_bps: float) -> None:
-        self.calls.append(("taught", job))
+        self.given.append(("taught", job))
         self.peaks[job] = peak_bps
 
     def state(self) -> None:
@@ -92,10 +92,10 @@ def test_jobs_are_asked_about_when_they_come_and_taught_when_they_have_ended() -
     work = CommunicatingJobs(jobs, np.array([8.0, 24.0]), np.array([0.5, 1.0]))
     recorded = Recorded()
     simulation = CoSimulation(
-        work, Clusters((8, 8), (8.0, 8.0)), lambda visible: Scheduler(visible, Placement(spread, asks=True), recorded)
+        work, Clusters((8, 8), (8.0, 8.0)), lambda given: Scheduler(given, SpreadPlacement(spread, asks=True), recorded)
     )
     assert simulation.advance(100)
-    assert recorded.calls == [("asked", 0), ("asked", 1), ("taught", 0), ("taught", 1)]
+    assert recorded.given == [("asked", 0), ("asked", 1), ("taught", 0), ("taught", 1)]
     # The first had 5 s alone; the second began at a quarter of its speed, and had a third of it at the end.
     assert recorded.peaks == {0: 8.0, 1: pytest.approx(24.0 / 3.0)}
 
@@ -107,7 +107,7 @@ def test_every_source_runs_a_whole_workload() -> None:
         simulation = CoSimulation(
             drawn.work,
             Clusters((32,) * 4, (1e8,) * 4),
-            lambda visible, by=source: Scheduler(visible, PLACEMENTS["aware"], by),
+            lambda given, by=source: Scheduler(given, PLACEMENTS["aware"], by),
         )
         assert simulation.advance(800)
 

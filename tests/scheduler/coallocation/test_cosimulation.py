@@ -18,7 +18,7 @@ from jobsight_scheduler.coallocation import scheduler as scheduler_module
 from jobsight_scheduler.coallocation.bandwidth_sources import ApplicationMeans, BandwidthSource
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
-from jobsight_scheduler.coallocation.placement import PLACEMENTS, Placement, aware, naive, none
+from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement, aware, naive, none
 from jobsight_scheduler.coallocation.scheduler import ClusterRequests, Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.policies import choose_policy
@@ -82,7 +82,9 @@ def test_speeds_go_down_and_up_again() -> None:
 
     work = work_of((1, 20, 3, 8, 0.5), (6, 10, 3, 24, 1.0))
     simulation = CoSimulation(
-        work, Clusters((8, 8), (8.0, 8.0)), lambda requests: Scheduler(requests, Placement(spread), stated([0.0, 0.0]))
+        work,
+        Clusters((8, 8), (8.0, 8.0)),
+        lambda requests: Scheduler(requests, SpreadPlacement(spread), stated([0.0, 0.0])),
     )
     finished(simulation)
     # Alone, the first asks 2 x 8 x 1 / 2 = 8 of 8: full speed from 1 to 6. The second asks 24 more: four times that.
@@ -220,7 +222,7 @@ def test_ten_thousand_jobs_at_once_and_more_than_are_looked_at(monkeypatch: pyte
     monkeypatch.setattr(scheduler_module, "LOOK_AHEAD", 1)
     few = work_of(*[(0.0, float(rng.integers(1, 99)), int(rng.integers(1, 9)), 1e6, 0.5) for _ in range(50)])
     starts = finished(simulate(few, clusters, "none")).start_s
-    assert (np.diff(starts) >= 0).all()  # only the head is considered: first come, first served
+    assert (np.diff(starts) >= 0).all()  # nobody is looked at but the head: first come, first served
 
 
 def test_bad_input_is_named() -> None:
@@ -258,8 +260,8 @@ def test_what_the_validator_finds() -> None:
     assert end[2] == pytest.approx(410)
 
     def rules(**changed: object) -> set[str]:
-        schedule = {"start_s": start, "end_s": end, "allocations": where} | changed
-        return {finding.rule for finding in check(work, clusters, SHARINGS["proportional"], **schedule)}  # type: ignore[arg-type]
+        shown = {"start_s": start, "end_s": end, "allocations": where} | changed
+        return {finding.rule for finding in check(work, clusters, SHARINGS["proportional"], **shown)}  # type: ignore[arg-type]
 
     assert rules() == set()
     assert rules(start_s=start - 1) == {"no start before submission"}

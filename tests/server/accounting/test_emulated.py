@@ -9,14 +9,14 @@ from sqlalchemy import Engine, text
 
 from jobsight_emulator.accounting import DayFiles, make_entries, used_cpu_s
 from jobsight_emulator.placement import EmulatedRun, place_jobs
-from jobsight_emulator.plan import WEEK_S, Faults, Plan
+from jobsight_emulator.plan import WEEK_S, Faults, SitePlan
 from jobsight_emulator.site import make_site
 from jobsight_emulator.workload import make_jobs
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.settings import AccountingSource
 
 END = 1_700_000_040
-PLAN = Plan(16, 2, END - 2 * WEEK_S, END, seed=3, faults=Faults(outage_every_s=86_400))
+PLAN = SitePlan(16, 2, END - 2 * WEEK_S, END, seed=3, faults=Faults(outage_every_s=86_400))
 
 
 def _state(run: EmulatedRun) -> str:

@@ -98,8 +98,8 @@ def test_the_list_says_what_was_read(
     run_import(right, "--cluster", "x")
     run_import(wrong, "--cluster", "y", "--clusters", "y")
     status, found, _ = imported()
-    told = [(entry["cluster"], entry["path"], entry["lines"], entry["rejected"]) for entry in found]
-    assert (status, told) == (0, [("x", str(right), 8, 0), ("y", str(wrong), 6, 3)])
+    given = [(entry["cluster"], entry["path"], entry["lines"], entry["rejected"]) for entry in found]
+    assert (status, given) == (0, [("x", str(right), 8, 0), ("y", str(wrong), 6, 3)])
     assert [entry["cluster"] for entry in imported("--cluster", "y")[1]] == ["y"]
     assert main(["imported", "--database", engine.url.render_as_string(hide_password=False)]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -43,10 +43,10 @@ def account_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str,
 
 def refusal_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert cli.main(["backtest", *arguments]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "Traceback" not in told.err
-    return told.err
+    given = capsys.readouterr()
+    assert given.out == ""
+    assert "Traceback" not in given.err
+    return given.err
 
 
 @pytest.mark.parametrize("name", ["t.swf", "t.swf.gz"])
@@ -122,7 +122,7 @@ def test_what_is_wrong_with_a_trace_is_counted(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "given"),
     [
         ([], "no job of the Standard Workload Format"),
         (["; only a header"], "no job of the Standard Workload Format"),
@@ -131,11 +131,11 @@ def test_what_is_wrong_with_a_trace_is_counted(tmp_path: Path, capsys: pytest.Ca
     ],
 )
 def test_a_trace_without_jobs_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[str], told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[str], given: str
 ) -> None:
     trace = swf(tmp_path, lines)
     refusal = refusal_of(capsys, trace, "--metric", "memory")
-    assert told in refusal
+    assert given in refusal
     assert trace in refusal
 
 
@@ -147,7 +147,7 @@ def test_files_that_are_no_traces_are_refused(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
     (tmp_path / "picture.swf").write_bytes(bytes(range(256)) * 10)
     (tmp_path / "other.db").write_bytes(b"SQLite format 3\0" + bytes(100))
-    for name, told in {
+    for name, given in {
         "none.swf": "no such file",
         ".": "Is a directory",
         "torn.swf.gz": "is broken",
@@ -157,7 +157,7 @@ def test_files_that_are_no_traces_are_refused(tmp_path: Path, capsys: pytest.Cap
         "picture.swf": "no job of the Standard Workload Format",
         "other.db": "other.db",
     }.items():
-        assert told in refusal_of(capsys, str(tmp_path / name), "--metric", "memory")
+        assert given in refusal_of(capsys, str(tmp_path / name), "--metric", "memory")
     assert "no bandwidth" in refusal_of(capsys, swf(tmp_path, [swf_line(1, 0)]), "--metric", "bandwidth")
     assert "no clusters" in refusal_of(capsys, swf(tmp_path, []), "--metric", "memory", "--cluster", "a")
     assert "no such file" in refusal_of(capsys, f"sqlite:///{tmp_path}/none.db", "--metric", "memory")
@@ -196,16 +196,16 @@ def test_the_tables_fit_into_80_columns(
     rng = np.random.default_rng(4)
     lines = [swf_line(i, 100.0 * i, memory=float(rng.choice([1e12, 1e3])), user=i % 3) for i in range(300)]
     assert cli.main(["backtest", swf(tmp_path, lines), "--metric", "memory", "--baselines"]) == 0
-    told = capsys.readouterr().out
-    assert "…" not in told
-    assert all(len(line) <= 80 for line in told.splitlines())
+    given = capsys.readouterr().out
+    assert "…" not in given
+    assert all(len(line) <= 80 for line in given.splitlines())
     for name in (*FIVE, "best of them", "Jobsight at 0.95", "first-allocation", "recent PQM"):
-        assert name in told
+        assert name in given
 
 
 def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
     with engine.begin() as connection:
-        for number, told in enumerate(runs):
+        for number, given in enumerate(runs):
             run = {
                 "cluster": "alpha",
                 "job_id": str(number),
@@ -216,7 +216,7 @@ def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
                 "user": "u",
                 "recorded_at": 0.0,
                 "profiled": True,
-                **told,
+                **given,
             }
             value, reason = run.pop("value", 4.0), run.pop("reason", None)
             node = run.pop("node", None)
@@ -314,11 +314,11 @@ def test_the_picture_is_drawn_the_same_each_time(tmp_path: Path, capsys: pytest.
         assert name in words
 
 
-@pytest.mark.parametrize(("name", "told"), [("a.png", "plots are SVG"), ("none/a.svg", "no directory")])
+@pytest.mark.parametrize(("name", "given"), [("a.png", "plots are SVG"), ("none/a.svg", "no directory")])
 def test_a_picture_that_cannot_be_drawn_is_refused_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, given: str
 ) -> None:
-    assert told in refusal_of(capsys, str(tmp_path / "t.swf"), "--metric", "memory", "--plot", str(tmp_path / name))
+    assert given in refusal_of(capsys, str(tmp_path / "t.swf"), "--metric", "memory", "--plot", str(tmp_path / name))
 
 
 def test_hardly_a_job_can_be_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

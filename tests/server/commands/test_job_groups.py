@@ -35,13 +35,13 @@ def workload(tmp_path: Path, n: int) -> str:
 def test_the_field_that_tells_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = workload(tmp_path, 400)
     assert cli.main(["job-groups", "search", trace, "--metric", "memory", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert "processors" in told["job_groups"]
-    assert {"user", "site"} <= set(told["job_groups"])
-    assert (told["searched"]["jobs"], told["held_back"]["jobs"]) == (280, 120)
-    assert told["searched"]["found"] >= told["searched"]["default"]
-    assert told["held_back"]["found"] > 0.9
-    assert not told["interrupted"]
+    given = json.loads(capsys.readouterr().out)
+    assert "processors" in given["job_groups"]
+    assert {"user", "site"} <= set(given["job_groups"])
+    assert (given["searched"]["jobs"], given["held_back"]["jobs"]) == (280, 120)
+    assert given["searched"]["found"] >= given["searched"]["default"]
+    assert given["held_back"]["found"] > 0.9
+    assert not given["interrupted"]
 
 
 def test_the_settings_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +101,7 @@ def test_interrupted_it_gives_the_best_so_far(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"Traceback" not in err
-    told = json.loads(out)
-    assert told["interrupted"]
-    assert "site" in told["job_groups"]
-    assert told["held_back"]["found"] is None
+    given = json.loads(out)
+    assert given["interrupted"]
+    assert "site" in given["job_groups"]
+    assert given["held_back"]["found"] is None

@@ -51,11 +51,11 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
         **{("silent", metric): 1 for metric in ("bandwidth", "memory", "cpu")},
     }
     with site.engine.connect() as connection:
-        told = history(connection, "alpha", "silent", "bandwidth", 10)
+        given = history(connection, "alpha", "silent", "bandwidth", 10)
         counts = read_event_counts(connection)
         workload = jobs_of_database(connection, "bandwidth", None, "site")
         detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "2.s", 1e9)
-    assert (told.n, told.job_id, told.shown_only, told.lower_bounds) == (1, ["3.s"], 1, 0)
+    assert (given.n, given.job_id, given.shown_only, given.lower_bounds) == (1, ["3.s"], 1, 0)
     assert counts["profiles_shown_only", "bandwidth: apportioned"] == 2
     assert workload.skipped == {"bandwidth value is apportioned: shown, not learned": 2}
     assert detail is not None

@@ -105,7 +105,7 @@ def test_a_node_that_never_completes_them_gives_what_there_is_after_the_grace(si
 
 def sent(sequence: int, since: int, until: int) -> Submission:
     """A batch of the node that ``rows`` describes, received a second after its last reading."""
-    told = rows(since, until)
+    given = rows(since, until)
     batch = Batch(
         format=1,
         cluster="alpha",
@@ -114,11 +114,11 @@ def sent(sequence: int, since: int, until: int) -> Submission:
         sequence=sequence,
         cpus=16,
         interfaces=[BatchInterface("eth0", "ethernet", 64, 1e9)],
-        time=[row[0] + 1e6 for row in told],
-        bytes_in=[[row[1] for row in told]],
-        bytes_out=[[0] * len(told)],
-        memory_used_bytes=[row[4] for row in told],
-        cpu_busy_s=[row[3] for row in told],
+        time=[row[0] + 1e6 for row in given],
+        bytes_in=[[row[1] for row in given]],
+        bytes_out=[[0] * len(given)],
+        memory_used_bytes=[row[4] for row in given],
+        cpu_busy_s=[row[3] for row in given],
         marks=[],
         agent=AgentReport(),
     )
@@ -250,17 +250,17 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
     planned = []
     for number in range(120):
         start = float(rng.randrange(60, 20_000, 20))
-        told = {"user": rng.choice("ab"), "name": rng.choice([None, "x", "y_1"]), "processors": 2}
+        given = {"user": rng.choice("ab"), "name": rng.choice([None, "x", "y_1"]), "processors": 2}
         used = {"used_memory_bytes": rng.choice([None, None, rng.randrange(MIB, 500 * MIB)])}
         end = start + rng.choice([200.0, 700.0, 1500.0])
-        planned.append((f"{number}.s", start, end, rng.randrange(4), {**told, **used, "submitted": start - 30}))
+        planned.append((f"{number}.s", start, end, rng.randrange(4), {**given, **used, "submitted": start - 30}))
     ids: dict[str, int] = {}
     ended: set[str] = set()
     late_values = 0
     for now in range(0, 30_000, 500):
-        for job_id, start, end, node, told in planned:
+        for job_id, start, end, node, given in planned:
             if job_id not in ids and start <= now:
-                ids[job_id] = site.run(job_id, start, None, {f"n{node}": 2}, **told)
+                ids[job_id] = site.run(job_id, start, None, {f"n{node}": 2}, **given)
             if job_id in ids and job_id not in ended and end <= now:
                 ended.add(job_id)
                 with site.engine.begin() as connection:

@@ -37,7 +37,7 @@ def plan(seed: int, count: int, failing: bool = False) -> list[Planned]:
     for number in range(count):
         submitted = float(rng.randrange(0, 2000, 10))
         start = submitted + rng.choice([0.0, 10.0, 300.0])
-        told = {
+        given = {
             "user": rng.choice(["a", "b", 'c "\u00fc']),
             "name": rng.choice([None, "run_1", "run_2", "x/cfd.sh"]),
             "queue": rng.choice([None, "q"]),
@@ -47,8 +47,8 @@ def plan(seed: int, count: int, failing: bool = False) -> list[Planned]:
         }
         end = start + rng.choice([10.0, 20.0, 20.0, rng.randrange(1, 900)])
         if failing:
-            told["failure"] = rng.choice([None, None, None, "memory", "time"])
-        planned.append({"job_id": f"{number}.s", "submitted": submitted, "start": start, "end": end, **told})
+            given["failure"] = rng.choice([None, None, None, "memory", "time"])
+        planned.append({"job_id": f"{number}.s", "submitted": submitted, "start": start, "end": end, **given})
     return planned
 
 

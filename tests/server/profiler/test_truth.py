@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from jobsight_emulator.emulation import make_emulation
-from jobsight_emulator.plan import Faults, Plan
+from jobsight_emulator.plan import Faults, SitePlan
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
@@ -26,7 +26,7 @@ REQUESTED = 4 * 2**30
 END = 1_790_000_040
 
 
-def _profiled(site: Any, plan: Plan) -> tuple[Any, dict[tuple[str, float], Any]]:
+def _profiled(site: Any, plan: SitePlan) -> tuple[Any, dict[tuple[str, float], Any]]:
     """The emulation, taken in and profiled, and what is true of each run."""
     emulation = make_emulation(plan, batch_readings=100)
     store = SampleStore(site.engine, assumed_speed_bps=1e10, quarantine_bytes=10**6)
@@ -43,8 +43,8 @@ def _profiled(site: Any, plan: Plan) -> tuple[Any, dict[tuple[str, float], Any]]
     for truth in truths.values():
         names = truth.nodes.split("+")
         on = {name: truth.processors // len(names) for name in names}
-        told = {"cluster": truth.cluster, "user": truth.user, "name": truth.application}
-        site.run(truth.job_id, truth.start, truth.end, on, requested_memory_bytes=REQUESTED * truth.processors, **told)
+        given = {"cluster": truth.cluster, "user": truth.user, "name": truth.application}
+        site.run(truth.job_id, truth.start, truth.end, on, requested_memory_bytes=REQUESTED * truth.processors, **given)
     both = ForecastConfig(fabric="sum")  # an emulated job's traffic passes both networks of its nodes
     done = profile_finished(site.engine, 600.0, lambda: 0.0, config=both)
     done += profile_finished(site.engine, 0.0, lambda: 1.0, config=both)
@@ -56,7 +56,7 @@ def _profiled(site: Any, plan: Plan) -> tuple[Any, dict[tuple[str, float], Any]]
 def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
     site = sqlite_site
     faults = Faults(outage_every_s=1.5 * 86_400, lost_marks=0.05, skewed_nodes=0.5)
-    plan = Plan(nodes=12, clusters=2, start=END - 6 * 86_400, end=END, interval_s=INTERVAL_S, faults=faults)
+    plan = SitePlan(nodes=12, clusters=2, start=END - 6 * 86_400, end=END, interval_s=INTERVAL_S, faults=faults)
     emulation, truths = _profiled(site, plan)
     assert len(truths) > 100
 
@@ -96,7 +96,7 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
 def test_jobs_on_shared_nodes_are_measured_and_learned_by_their_cgroups(sqlite_site: Any) -> None:
     """Without cgroups, nothing that shared a node is learned but its run time."""
     site = sqlite_site
-    plan = Plan(
+    plan = SitePlan(
         nodes=8, clusters=1, start=END - 3 * 86_400, end=END, interval_s=INTERVAL_S, faults=Faults(skewed_nodes=0.5),
         cgroups=True,
     )  # fmt: skip

@@ -135,7 +135,7 @@ def test_any_cut_of_the_same_reports_gives_the_same_sessions(farm: Farm) -> None
 def test_the_owner_ends_a_session_and_leaving_begins_one(farm: Farm) -> None:
     farm.report("pc", START - 3600, START - 3000, owner_present=False)
     farm.report("pc", START - 2990, START - 2500, owner_present=True)
-    farm.report("pc", START - 2490, START - 2000)  # not told: as before
+    farm.report("pc", START - 2490, START - 2000)  # not given: as before
     farm.report("pc", START - 1990, START - 1500, owner_present=False)
     farm.report("pc", START - 1490, START - 10, owner_present=False)
     farm.round()

@@ -141,11 +141,11 @@ def test_it_is_what_the_demo_prints() -> None:
 
 
 def _row(job: Any, value: float, attempts: list[float]) -> Row:
-    told = {"processors": job.processors, "requested_memory_bytes": job.asked_memory_bytes}
+    shown = {"processors": job.processors, "requested_memory_bytes": job.asked_memory_bytes}
     return Row(
         "c",
         "u",
-        **told,
+        **shown,
         seconds=job.end - job.start,
         forecast_seq=0,
         learn_seq=1,

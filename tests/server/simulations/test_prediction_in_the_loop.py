@@ -123,7 +123,7 @@ def record(kind: str, job: int, at: float, message: str) -> str:
 
 
 def common(found: Simulated, job: int, start: float) -> str:
-    asked = told(found, job)
+    asked = given(found, job)
     submit = EPOCH + found.workload.submit_s[job]
     hosts = "+".join(f"n1/{i}" for i in range(asked["processors"]))
     words = [f"user={asked['user']}", "group=g"]
@@ -135,7 +135,7 @@ def common(found: Simulated, job: int, start: float) -> str:
     return " ".join(words)
 
 
-def told(found: Simulated, job: int) -> dict[str, object]:
+def given(found: Simulated, job: int) -> dict[str, object]:
     """The job as a scheduler of the site would tell it: names, and memory of the whole job."""
     row = int(found.workload.row[job])
     trace = found.trace
@@ -178,7 +178,7 @@ def test_the_server_answers_what_the_simulation_was_told(tmp_path: Path, seed: i
         import_files(engine, [log], "c", lambda: 0.0)
         profile_finished(engine, 0.0, lambda: 1e12)
         client = client_of(engine, url)
-        question = {"cluster": "c", "metric": "runtime", **told(found, job)}
+        question = {"cluster": "c", "metric": "runtime", **given(found, job)}
         answer = client.get("/api/v1/predictions", query_string=question)
         assert answer.status_code == 200, answer.text
         assert answer.get_json()["predictions"][0]["value"] == found.said[job]

@@ -316,12 +316,12 @@ def test_the_jobs_of_the_site_become_a_workload(client: FlaskClient, start: Star
         {"job_id": "4", "submitted": 90.0, "start": 200.0, "end": None, "processors": 6, "user": "u"},
         {"job_id": "5", "submitted": None, "start": 300.0, "end": 310.0, "processors": None, "user": "u"},
     ]
-    told = {"cluster": "c", "recorded_at": 0.0, "profiled": False, "name": "cfd_1", "queue": "q"}
-    told |= {"requested_memory_bytes": 3 * 2**20, "requested_walltime_s": 150.0}
+    given = {"cluster": "c", "recorded_at": 0.0, "profiled": False, "name": "cfd_1", "queue": "q"}
+    given |= {"requested_memory_bytes": 3 * 2**20, "requested_walltime_s": 150.0}
     with engine.begin() as connection:
         for row in rows:
             state = "running" if row["end"] is None else "ended"
-            connection.execute(insert(schema.jobs).values(told | row | {"state": state}))
+            connection.execute(insert(schema.jobs).values(given | row | {"state": state}))
     assert "finished on c" in client.get("/simulations").text
     assert start(source="cluster:c", policy="fcfs").status_code == 303
     with engine.connect() as connection:

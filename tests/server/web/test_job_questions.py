@@ -23,7 +23,7 @@ def two_applications(served: Any) -> Any:
     """User `eve` runs two applications in turn; each uses much the same each time."""
     with served.engine.begin() as connection:
         for i in range(40):
-            told = BIG if i % 2 else SMALL
+            given = BIG if i % 2 else SMALL
             run = {
                 "id": 1000 + i,
                 "cluster": "gamma",
@@ -34,8 +34,8 @@ def two_applications(served: Any) -> Any:
                 "user": "eve",
                 "name": f"big_{i}.sh" if i % 2 else "small",
                 "queue": "q",
-                "processors": told["processors"],
-                "requested_memory_bytes": told["processors"] * 2**30,
+                "processors": given["processors"],
+                "requested_memory_bytes": given["processors"] * 2**30,
                 "recorded_at": 0.0,
                 "profiled": True,
             }
@@ -77,16 +77,16 @@ def test_the_answer_is_that_of_a_profile_in_memory(two_applications: Any) -> Non
         size = 8 if i % 2 else 1
         name = f"big_{i}.sh" if i % 2 else "small"
         profile.learn(job_question("eve", name, "q", size, size * 2**30), value_of(i))
-    told = {**BIG, "queue": "q", "memory_bytes": 8 * 2**30}
+    given = {**BIG, "queue": "q", "memory_bytes": 8 * 2**30}
     expected = profile.answer(job_question("eve", "big_99.sh", "q", 8, 8 * 2**30))
-    found = ask(two_applications, **told)
+    found = ask(two_applications, **given)
     assert found["value"] == expected.value
     assert found["bound"] == expected.bound
     assert found["probability"] == expected.probability
     assert found["level"] == expected.level
     assert found["last_values"] == list(expected.last_values)
     batch = two_applications.client("scheduler").post(
-        URL, json={"questions": [{"cluster": "gamma", "user": "eve", "metric": "memory", **told}]}
+        URL, json={"questions": [{"cluster": "gamma", "user": "eve", "metric": "memory", **given}]}
     )
     assert batch.json["predictions"] == [found]
 
@@ -142,12 +142,12 @@ def test_requests_are_understood_as_schedulers_write_them(two_applications: Any)
     client = two_applications.client("scheduler")
     for number, spelling in enumerate(SPELLINGS):
         reserved = (3.0 + number) * 2**30
-        told = report(two_applications, application=None, value=f"{3 + number}gb", **spelling)
-        assert told.json["prediction"]["bound"] > reserved
+        given = report(two_applications, application=None, value=f"{3 + number}gb", **spelling)
+        assert given.json["prediction"]["bound"] > reserved
         for other in SPELLINGS:
-            assert ask(two_applications, processors=8, **other) == told.json["prediction"]
+            assert ask(two_applications, processors=8, **other) == given.json["prediction"]
             question = {"cluster": "gamma", "user": "eve", "metric": "memory", "processors": 8, **other}
-            assert client.post(URL, json={"questions": [question]}).json["predictions"] == [told.json["prediction"]]
+            assert client.post(URL, json={"questions": [question]}).json["predictions"] == [given.json["prediction"]]
         other_time = {**spelling, "walltime_s": "61:00:00"}
         assert ask(two_applications, processors=8, **other_time)["bound"] > reserved
         other_memory = {**spelling, "memory_bytes": "9gb"}
@@ -237,9 +237,9 @@ def test_a_failure_with_fewer_fields_raises_the_bounds_of_questions_with_more(tw
     assert ask(two_applications, **BIG)["bound"] > 3e9
     assert ask(two_applications, **more)["bound"] > 3e9
     assert ask(two_applications, **SMALL) == other
-    told = ask(two_applications, **more)
+    given = ask(two_applications, **more)
     rebuild(two_applications.engine)
-    assert ask(two_applications, **more) == told
+    assert ask(two_applications, **more) == given
 
 
 def test_a_failure_outlives_learning_anew(two_applications: Any) -> None:
@@ -247,9 +247,9 @@ def test_a_failure_outlives_learning_anew(two_applications: Any) -> None:
     alone = report(two_applications, application=None, processors=None, value=5e9).json["prediction"]
     assert alone["bound"] > 5e9
     assert ask(two_applications) == alone
-    told = ask(two_applications, **BIG)
+    given = ask(two_applications, **BIG)
     rebuild(two_applications.engine)
-    assert ask(two_applications, **BIG) == told
+    assert ask(two_applications, **BIG) == given
     assert ask(two_applications) == alone
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.schedulers import gridengine, pbs, slurm
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 
-SCHEDULERS: dict[str, Callable[[Places], Scheduler]] = {
+SCHEDULERS: dict[str, Callable[[Places], SchedulerSetup]] = {
     "slurm": slurm.read,
     "pbs": pbs.read_pbs,
     "torque": pbs.read_torque,

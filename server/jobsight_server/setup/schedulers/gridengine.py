@@ -12,12 +12,12 @@ from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, Item
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 
 _HOOKS = ("prolog", "epilog")
 
 
-def read(places: Places) -> Scheduler:
+def read(places: Places) -> SchedulerSetup:
     """The cell of the environment (``SGE_ROOT``, ``SGE_CELL``).
 
     Raises:
@@ -49,7 +49,7 @@ def read(places: Places) -> Scheduler:
                 items.append(Command(change, partial(_is, queue, hook, wanted), undo))
     if silent:
         notes.insert(0, f"install the agents: sh {places.archive} as root on each node; then give queues the hooks:")
-    return Scheduler(
+    return SchedulerSetup(
         "gridengine", cluster, nodes, f'format = "gridengine"\nfile = "{file}"\n',
         {"Grid Engine": f"cell {cell}, {file}", "nodes": ", ".join(nodes), **shown}, _submit, None, items, notes,
     )  # fmt: skip

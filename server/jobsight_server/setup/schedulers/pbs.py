@@ -8,23 +8,23 @@ from functools import partial
 from pathlib import Path
 
 from jobsight_server.setup.places import Places
-from jobsight_server.setup.plan import Command, File, Item, Token
+from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.run import run
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.shipped import shipped, with_script_settings
 
 _MOM_HOOKS = ("prologue", "epilogue", "prologue.parallel", "epilogue.parallel")
 _QMGR = "qmgr", "-c"
 
 
-def read_pbs(places: Places) -> Scheduler:
+def read_pbs(places: Places) -> SchedulerSetup:
     """PBS Professional or OpenPBS.
 
     Raises:
         UserError: its commands are missing, or its server does not answer.
     """
     home = _home(Path("/etc/pbs.conf"), "PBS_HOME", "/var/spool/pbs")
-    token = Token(places.at("etc/jobsight/pbs-token"), 0o400, _me(places), name="pbs_server")
+    token = PlannedToken(places.at("etc/jobsight/pbs-token"), 0o400, _me(places), name="pbs_server")
     scripts = places.hooks
     values = {**_asked(places, token), "breaker_file": f"{home}/server_priv/jobsight-submission"}
     advice = with_script_settings(shipped("pbs/queuejob.py"), values).replace("/usr/local/lib/jobsight", str(scripts))
@@ -54,14 +54,14 @@ def read_pbs(places: Places) -> Scheduler:
     return _scheduler("pbs", "pbspro", places, home, token, items, [*_installation(places), *notes], ())
 
 
-def read_torque(places: Places) -> Scheduler:
+def read_torque(places: Places) -> SchedulerSetup:
     """TORQUE.
 
     Raises:
         UserError: its commands are missing, or its server does not answer.
     """
     home = "/var/spool/torque"
-    token = Token(places.at("etc/jobsight/submitter-token"), 0o444, _me(places), name="users")
+    token = PlannedToken(places.at("etc/jobsight/submitter-token"), 0o444, _me(places), name="users")
     values = _asked(places, token)
     text = with_script_settings(shipped("torque/submit-filter"), values)
     library = File(places.hooks / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py"))
@@ -75,9 +75,9 @@ def read_torque(places: Places) -> Scheduler:
 
 
 def _scheduler(
-    kind: str, form: str, places: Places, home: str, token: Token, items: list[Item], notes: list[str],
+    kind: str, form: str, places: Places, home: str, token: PlannedToken, items: list[Item], notes: list[str],
     copies: tuple[str, ...],
-) -> Scheduler:  # fmt: skip
+) -> SchedulerSetup:  # fmt: skip
     name = _server_name()
     listed = run(["pbsnodes", "-a"])
     nodes = tuple(sorted(re.findall(r"^(\S+)\s*$", listed, re.MULTILINE)))
@@ -90,7 +90,7 @@ def _scheduler(
     shown = {"server": name, "accounting": folder, "nodes": ", ".join(nodes)}
     source = f'format = "{form}"\ndirectory = "{folder}"\n'
     cluster = places.cluster or name.partition(".")[0]
-    return Scheduler(kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, _comment)
+    return SchedulerSetup(kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, _comment)
 
 
 def _server_name() -> str:
@@ -98,7 +98,7 @@ def _server_name() -> str:
     return found[1] if found else socket.gethostname()
 
 
-def _asked(places: Places, token: Token) -> dict[str, str | int]:
+def _asked(places: Places, token: PlannedToken) -> dict[str, str | int]:
     cluster = places.cluster or _server_name().partition(".")[0]
     return {"address": places.address, "port": places.port, "cluster": cluster, "token_file": str(token.path)}
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from jobsight_server.setup.finding import Finding
-from jobsight_server.setup.plan import Item, Token
+from jobsight_server.setup.plan import Item, PlannedToken
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
+class SchedulerSetup:
     """A scheduler as it is configured now.
 
     ``source`` is its table [[accounting]] without the cluster's name, ``submitter`` the token with which it asks for
@@ -24,7 +24,7 @@ class Scheduler:
     source: str
     shown: dict[str, str]
     submit: Callable[[str, str], str]
-    submitter: Token | None = None
+    submitter: PlannedToken | None = None
     items: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     hook_copies: tuple[str, ...] = ()

@@ -13,10 +13,10 @@ from pathlib import Path
 from jobsight_server.errors import UserError
 from jobsight_server.setup.finding import Finding
 from jobsight_server.setup.places import Places
-from jobsight_server.setup.plan import Command, File, Item, Token
+from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run, succeeds
-from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.schedulers.slurm_conf import configured
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
 from jobsight_server.setup.shipped import shipped, with_script_settings
@@ -24,7 +24,7 @@ from jobsight_server.setup.shipped import shipped, with_script_settings
 NONE = ("", "(null)", "none", "n/a")
 
 
-def read(places: Places) -> Scheduler:
+def read(places: Places) -> SchedulerSetup:
     """The Slurm whose commands are on the path.
 
     Raises:
@@ -38,7 +38,7 @@ def read(places: Places) -> Scheduler:
         raise UserError("sinfo lists no nodes: configure them in slurm.conf first")
     slurm_conf = Path(config["SLURM_CONF"]).resolve()
     slurm_user = config["SlurmUser"].partition("(")[0]
-    token = Token(places.at("etc/jobsight/slurm-token"), 0o400, slurm_user, name="slurmctld")
+    token = PlannedToken(places.at("etc/jobsight/slurm-token"), 0o400, slurm_user, name="slurmctld")
     library = lua_problem(config)
     values: dict[str, str | int] = {
         "address": places.address,
@@ -70,7 +70,7 @@ def read(places: Places) -> Scheduler:
     elif lines:
         shown = "\n    ".join(lines)
         notes.append(f"add to {slurm_conf}, then `scontrol reconfigure` (--configure does both):\n    {shown}")
-    return Scheduler(
+    return SchedulerSetup(
         "slurm", cluster, nodes, _source(), _shown(config, cluster, nodes), _submit, token, items, notes,
         comment=_comment, checks=lambda: _checks(config, library, token),
     )  # fmt: skip
@@ -147,7 +147,7 @@ def _notes(config: dict[str, str], library: str | None, silent: list[str], place
     return notes
 
 
-def _checks(config: dict[str, str], library: str | None, token: Token) -> Iterator[Finding]:
+def _checks(config: dict[str, str], library: str | None, token: PlannedToken) -> Iterator[Finding]:
     if "munge" in config.get("AuthType", ""):
         named = re.search(r"socket=([^,]+)", config.get("AuthInfo", ""))
         works = succeeds(["munge", "-n", *([f"--socket={named[1]}"] if named else [])])

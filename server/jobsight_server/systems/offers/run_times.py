@@ -22,7 +22,7 @@ OF_USER = 500
 OF_CLUSTER = 2000
 """Jobs of a cluster that are read, the last to end."""
 
-# Processors as asked for, as in questions; the time that was given: a run that is over is over, whoever shortened it.
+# Processors as asked for, as in questions; the time that was given: a run that is over is over, whatever shortened it.
 _COLUMNS = '"user", name, queue, coalesce(nullif(asked_processors, 0), processors), requested_walltime_s, start, "end"'
 _KNOWN = "state = 'ended' AND requested_walltime_s > 0 AND \"end\" >= start"
 _BY_USER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND "user" = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'

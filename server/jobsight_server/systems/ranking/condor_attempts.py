@@ -33,7 +33,7 @@ def count_attempts(
 ) -> AttemptsCounted:
     """Counts the attempts of ``user``'s jobs, some thousand in a transaction.
 
-    As of the newest of them, so that an old log tells something: those long before it count little.
+    As of the newest of them, so that an old log counts: events long before it count little.
     """
     newest = max((attempt.end for attempt in attempts), default=0.0)
     done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jobsight_scheduler.validator import Finding
+from jobsight_scheduler.validator import BrokenRule
 from jobsight_server.amounts import percent
 
 SHOWN_USERS = 10
@@ -57,7 +57,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         console.print("Differences are paired, job by job: the other policy's minus that of the first.")
 
 
-def show_findings(command: str, findings: Sequence[Finding]) -> None:
+def show_findings(command: str, findings: Sequence[BrokenRule]) -> None:
     """Prints the first broken rules."""
     for finding in findings[:SHOWN_FINDINGS]:
         print(f"jobsight {command}: {finding.rule}: {finding}", file=sys.stderr)

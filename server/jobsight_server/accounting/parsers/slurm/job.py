@@ -10,7 +10,7 @@ from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, LONGEST_S
 from jobsight_server.accounting.parsers.slurm.asked import asked_in
 from jobsight_server.accounting.parsers.slurm.node_list import node_names
-from jobsight_server.accounting.parsers.slurm.steps import Step, cpu_s, incomplete, memory_bytes, used_gpus
+from jobsight_server.accounting.parsers.slurm.steps import SlurmStep, cpu_s, incomplete, memory_bytes, used_gpus
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
 from jobsight_server.accounting.used import used_text
 from jobsight_server.facts import facts_in, readable_name
@@ -80,7 +80,7 @@ class SlurmJob:
     user_comment: str | None = None
     array_task: str | None = None
     gpus: int | None = None
-    steps: tuple[Step, ...] = field(default=())
+    steps: tuple[SlurmStep, ...] = field(default=())
 
 
 def event_of(job: SlurmJob) -> JobEvent:

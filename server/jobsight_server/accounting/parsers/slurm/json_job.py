@@ -21,7 +21,7 @@ from jobsight_server.accounting.parsers.slurm.job import (
     checked_time,
 )
 from jobsight_server.accounting.parsers.slurm.quantities import tres
-from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, Step
+from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, SlurmStep
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 
@@ -214,7 +214,7 @@ def _decoded(decode: Any, data: bytes) -> Any:
         raise AccountingError("not JSON", f"{error}") from None
 
 
-def _step(step: _Step) -> Step:
+def _step(step: _Step) -> SlurmStep:
     requested = step.tres.requested if step.tres is not None else None
     of_step = requested or _Requested()
     used, least, largest = (_by_type("steps.tres", of) for of in (of_step.total, of_step.min, of_step.max))
@@ -222,7 +222,7 @@ def _step(step: _Step) -> Step:
     tasks = 1 if step_id in OF_SLURM else _count("steps.tasks.count", step.tasks.get("count"))
     code = _exit_code("steps.exit_code", step.exit_code)
     states = _texts("steps.state", step.state)
-    return Step(
+    return SlurmStep(
         step_id=step_id,
         start=_time("steps.time.start", step.time.start),
         end=_time("steps.time.end", step.time.end),

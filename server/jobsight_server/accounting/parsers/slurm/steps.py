@@ -11,7 +11,7 @@ OF_SLURM = frozenset({"batch", "extern", "interactive"})
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SlurmStep:
     """One step of a job: the sums over its tasks; 0 where nothing was measured.
 
     ``end`` is None while it runs, ``exit_status`` as a job's. ``incomplete``: some of its tasks were not measured, or
@@ -29,7 +29,7 @@ class Step:
     used_gpus: Mapping[str, float] = field(default_factory=dict)
 
 
-def incomplete(steps: Sequence[Step]) -> bool:
+def incomplete(steps: Sequence[SlurmStep]) -> bool:
     """Whether a step, or a task of one, was not measured: what it held may have been most of what the job held.
 
     ``extern`` holds nothing of the job's.
@@ -37,7 +37,7 @@ def incomplete(steps: Sequence[Step]) -> bool:
     return any(step.incomplete or not step.memory_bytes for step in steps if step.step_id != "extern")
 
 
-def memory_bytes(steps: Sequence[Step], job_end: float) -> int | None:
+def memory_bytes(steps: Sequence[SlurmStep], job_end: float) -> int | None:
     """The largest sum over steps that ran at the same time; None if it was not measured.
 
     Steps that follow one another within a second do not overlap. It is a lower bound if the steps are ``incomplete``.
@@ -45,13 +45,13 @@ def memory_bytes(steps: Sequence[Step], job_end: float) -> int | None:
     return int(_most_at_once(job_end, [(step, step.memory_bytes) for step in steps])) or None
 
 
-def used_gpus(steps: Sequence[Step], job_end: float) -> dict[str, float]:
+def used_gpus(steps: Sequence[SlurmStep], job_end: float) -> dict[str, float]:
     """Metric -> the largest sum over steps that ran at the same time, of those that were measured."""
     metrics = dict.fromkeys(metric for step in steps for metric in step.used_gpus)
     return {name: _most_at_once(job_end, [(step, step.used_gpus.get(name, 0.0)) for step in steps]) for name in metrics}
 
 
-def _most_at_once(job_end: float, amounts: Sequence[tuple[Step, float]]) -> float:
+def _most_at_once(job_end: float, amounts: Sequence[tuple[SlurmStep, float]]) -> float:
     """The largest sum of amounts over steps that ran at the same time."""
     # Of equal starts, steps shorter than Slurm's clock come last: they ran in sequence, beside longer ones.
     lives = sorted(
@@ -70,11 +70,11 @@ def _most_at_once(job_end: float, amounts: Sequence[tuple[Step, float]]) -> floa
     return largest
 
 
-def cpu_s(steps: Sequence[Step]) -> float:
+def cpu_s(steps: Sequence[SlurmStep]) -> float:
     """The processor time of all steps; 0 if it was not measured."""
     return sum(step.cpu_s for step in steps)
 
 
-def _life(step: Step, job_end: float, used: float) -> tuple[float, float, float]:
+def _life(step: SlurmStep, job_end: float, used: float) -> tuple[float, float, float]:
     start = job_end if step.start is None else step.start
     return start, job_end if step.end is None else step.end, used

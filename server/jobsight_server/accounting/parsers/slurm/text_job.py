@@ -13,7 +13,7 @@ from jobsight_server.accounting.parsers.slurm.job import (
     checked_seconds,
 )
 from jobsight_server.accounting.parsers.slurm.quantities import UNKNOWN, amount, clock_s, count, life, moment, tres
-from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, Step
+from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, SlurmStep
 from jobsight_server.accounting.runs import AccountingError
 
 Row = Mapping[str, str]
@@ -88,7 +88,7 @@ def _get(row: Row, column: str) -> str:
     return row.get(column) or ""
 
 
-def _step(row: Row) -> Step:
+def _step(row: Row) -> SlurmStep:
     code = _exit_code("ExitCode", row)
     used = tres("TRESUsageInTot", _get(row, "TRESUsageInTot"))
     least = tres("TRESUsageInMin", _get(row, "TRESUsageInMin"))
@@ -97,7 +97,7 @@ def _step(row: Row) -> Step:
     tasks = 1 if step_id in OF_SLURM else count("NTasks", _get(row, "NTasks"))
     memory = int(used["mem"] if "mem" in used else _resident(row, tasks))
     states = row["State"].upper().split()[:1]
-    return Step(
+    return SlurmStep(
         step_id=step_id,
         start=moment("Start", row["Start"]),
         end=moment("End", row["End"]),

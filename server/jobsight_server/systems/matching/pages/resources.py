@@ -214,7 +214,7 @@ WIDTH = 100.0
 COLOURS = 8
 
 
-class HeldShare(NamedTuple):
+class BarSegment(NamedTuple):
     """A part of the bar from ``x`` on; ``kind`` is its style."""
 
     x: float
@@ -223,7 +223,7 @@ class HeldShare(NamedTuple):
     title: str
 
 
-def holding_bar(resource: ResourceDetail, capacity: str) -> list[HeldShare]:
+def holding_bar(resource: ResourceDetail, capacity: str) -> list[BarSegment]:
     """What each match holds, then the measured use that no match explains; the rest of the bar is free."""
     state = resource.capacities[capacity]
     if state.total <= 0:
@@ -234,6 +234,6 @@ def holding_bar(resource: ResourceDetail, capacity: str) -> list[HeldShare]:
     for amount, kind, title in parts:
         width = min(amount / state.total * WIDTH, WIDTH - x)
         if width > 0:
-            found.append(HeldShare(x, width, kind, f"{title}: {amount:g}"))
+            found.append(BarSegment(x, width, kind, f"{title}: {amount:g}"))
             x += width
     return found

@@ -23,7 +23,7 @@ from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.coallocation.synthetic import draw_communication
 from jobsight_scheduler.figures import by_size, by_user
 from jobsight_scheduler.table import JobTable
-from jobsight_scheduler.validator import Finding
+from jobsight_scheduler.validator import BrokenRule
 from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_scheduler.workload.communication import Habits
 from jobsight_scheduler.workload.load import scaled_to
@@ -225,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
         "by_size": by_size(table),
         "by_user": by_user(table),
     }
-    findings: list[Finding] = []
+    findings: list[BrokenRule] = []
     if args.validate:
         found = simulation.start_s, simulation.end_s, simulation.allocations
         findings = check(drawn.work, clusters, SHARINGS[args.sharing], *found)

@@ -17,7 +17,7 @@ from jobsight_scheduler.policies import POLICIES, ChosenPolicy, PriorityWeights,
 from jobsight_scheduler.policies.multifactor import Multifactor
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import JobTable, ScheduleError, read_schedule
-from jobsight_scheduler.validator import Finding, validate
+from jobsight_scheduler.validator import BrokenRule, validate
 from jobsight_server.errors import UserError
 from jobsight_server.systems.simulations.commands.own_policies import own_policy
 from jobsight_server.systems.simulations.commands.run_simulation import simulate
@@ -178,7 +178,7 @@ def _rival(policy: str, args: argparse.Namespace) -> ChosenPolicy:
 
 def _validate(
     args: argparse.Namespace, policy: ChosenPolicy, table: JobTable, capacity: int, account: dict[str, Any]
-) -> list[Finding]:
+) -> list[BrokenRule]:
     if not args.validate and args.check is None:
         return []
     findings = validate(table, capacity, policy.rules)
