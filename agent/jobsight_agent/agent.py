@@ -21,9 +21,8 @@ from jobsight_agent.log import Log
 from jobsight_agent.machine import benchmark_flops, read_facts
 from jobsight_agent.owner import OwnerWatch
 from jobsight_agent.portable import Reader, reader_for
-from jobsight_agent.push import Pusher
+from jobsight_agent.push import Pusher, TroubleReport
 from jobsight_agent.reading import EVENTS, Reading
-from jobsight_agent.report import TroubleReport
 from jobsight_agent.send import Target
 from jobsight_agent.spool import Spool
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_emulator.accounting import DayFiles, LogLine, duration, make_entries
-from jobsight_emulator.exec_host import exec_host
+from jobsight_emulator.accounting import DayFiles, LogLine, duration, exec_host, make_entries
 from jobsight_emulator.placement import EmulatedRun, exclusive_runs, place_jobs
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_emulator.site import Cluster, make_site
