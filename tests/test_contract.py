@@ -44,9 +44,9 @@ def contracts(tree: Path) -> str:
 @pytest.mark.parametrize(
     ("file", "imported", "contract"),
     [
-        ("systems/offers/risk.py", "systems.matching.service", "Placing systems know nothing of one another"),
-        ("ingest/store.py", "systems.offers.seller", "The server imports downward only"),
-        ("storage/totals.py", "profiler.run", "The server imports downward only"),
+        ("systems/offers/gaps.py", "systems.matching.service", "Placing systems know nothing of one another"),
+        ("ingest/store.py", "systems.offers.standing_plan", "The server imports downward only"),
+        ("storage/upkeep.py", "profiler.run", "The server imports downward only"),
     ],
 )
 def test_an_import_against_the_arrows_is_named(tree: Path, file: str, imported: str, contract: str) -> None:
