@@ -119,7 +119,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Ports without a listener."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(one.getsockname()[1]) for one in sockets]
     for one in sockets:

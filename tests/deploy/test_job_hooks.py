@@ -365,7 +365,7 @@ def test_hanging_command_is_left_after_the_limit(tmp_path: Path, kind: str, left
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process exists and is not merely a zombie that nobody has reaped."""
+    """Whether the process exists and is not merely an unreaped zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""``jobsight-seff`` of users: who asks is proven by a real munged, and nobody sees the jobs of others."""
+"""``jobsight-seff`` of users: a real munged authenticates the user, who sees no other user's jobs."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> Non
     assert account["skipped"] == {"no value": 2}
 
 
-def test_accuracy_is_told_by_how_much_was_known() -> None:
+def test_accuracy_is_reported_by_how_much_was_known() -> None:
     jobs = workload(150)
     account = run_backtest(jobs)
     lines = account["by_history"]
