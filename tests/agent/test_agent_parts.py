@@ -188,7 +188,7 @@ def test_what_the_agent_is_asked_wrongly_costs_nothing(tmp_path: Path, request_:
     assert answers[0].startswith(answer)
 
 
-def test_a_spool_that_can_hold_no_socket_is_said_and_costs_nothing(
+def test_a_spool_where_no_socket_can_be_made_is_reported_and_costs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "spool" / "agent.socket").mkdir(parents=True)
