@@ -45,8 +45,8 @@ def contracts(tree: Path) -> str:
     ("file", "imported", "contract"),
     [
         ("systems/offers/gaps.py", "systems.matching.service", "Placing systems know nothing of one another"),
-        ("ingest/store.py", "systems.offers.queries", "The server imports downward only"),
-        ("storage/samples.py", "profiler.run", "The server imports downward only"),
+        ("ingest/store.py", "systems.offers.standing_plan", "The server imports downward only"),
+        ("storage/upkeep.py", "profiler.run", "The server imports downward only"),
     ],
 )
 def test_an_import_against_the_arrows_is_named(tree: Path, file: str, imported: str, contract: str) -> None:
