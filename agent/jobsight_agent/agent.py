@@ -16,17 +16,14 @@ from jobsight_agent import __version__
 from jobsight_agent.batch import AgentCost, in_batches, machine_to_wire, pack, to_columns, to_wire
 from jobsight_agent.config import Config
 from jobsight_agent.control import ControlSocket
-from jobsight_agent.hooks import checked_request
+from jobsight_agent.hooks import MarkFiles, checked_request
 from jobsight_agent.log import Log
-from jobsight_agent.machine import read_facts
-from jobsight_agent.marks import MarkFiles
+from jobsight_agent.machine import benchmark_flops, read_facts
 from jobsight_agent.owner import OwnerWatch
 from jobsight_agent.portable import Reader, reader_for
-from jobsight_agent.push import Pusher
+from jobsight_agent.push import Pusher, TroubleReport
 from jobsight_agent.reading import EVENTS, Reading
-from jobsight_agent.report import TroubleReport
 from jobsight_agent.send import Target
-from jobsight_agent.speed import benchmark_flops
 from jobsight_agent.spool import Spool
 
 _GIVE_UP_S = 5.0

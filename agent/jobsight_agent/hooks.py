@@ -14,6 +14,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from jobsight_agent.log import Log
 from jobsight_agent.reading import LONGEST_JOB, Mark, Reading, from_record, to_record
 
 _MOST_BYTES = 512 * 1024
@@ -42,14 +43,6 @@ def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
     finally:
         os.close(directory)
     return marks / f"{name}.json"
-
-
-def forget_unfinished(marks: Path) -> None:
-    """Removes half-written files of hooks that were killed."""
-    with contextlib.suppress(OSError):
-        for file in marks.glob(".[0-9]*"):
-            if time.time() - file.stat().st_mtime > _UNFINISHED_S:
-                file.unlink()
 
 
 def checked_mark(job: str, event: str) -> Mark:
@@ -107,11 +100,55 @@ def collect(marks: Path, ignore: Collection[str] = ()) -> tuple[list[tuple[Path,
     return found, damaged
 
 
-def set_aside(file: Path, folder: Path) -> bool:
-    """Moves a file that is not a reading to where an operator can inspect it; returns whether that worked."""
-    try:
-        folder.mkdir(exist_ok=True)
-        file.replace(folder / file.name)
-    except OSError:
-        return False
-    return True
+class MarkFiles:
+    """Finds each file once, also one that cannot be removed."""
+
+    def __init__(self, directory: Path, damaged: Path, log: Log) -> None:
+        """``damaged``: the folder for files that are not readings."""
+        self._directory, self._damaged, self._log = directory, damaged, log
+        self._stuck: set[str] = set()
+        self._seen = (0.0, 0.0)  # the directory's time, and when that was
+
+    def left(self) -> tuple[list[tuple[Path, Reading]], list[Path]]:
+        """The readings left since, in the order of their times, and the files that are not readings."""
+        return collect(self._directory, self._stuck) if self._changed() else ([], [])
+
+    def remove(self, file: Path) -> None:
+        """A file that cannot be removed must not be read again at every interval."""
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            self._stuck.add(file.name)
+            self._log.say(f"cannot remove {file}: {error}; the agent must own it")
+
+    def set_aside(self, file: Path) -> None:
+        """Moves a file that is not a reading to where an operator can inspect it."""
+        try:
+            self._damaged.mkdir(exist_ok=True)
+            file.replace(self._damaged / file.name)
+        except OSError:
+            self._stuck.add(file.name)
+
+    def forget(self, noted: Collection[Reading]) -> None:
+        """A killed agent may have recorded marks without having had the time to remove their files."""
+        known = set(noted)
+        for file, reading in collect(self._directory, self._stuck)[0]:
+            if reading in known:
+                self.remove(file)
+
+    def forget_unfinished(self) -> None:
+        """Removes half-written files of hooks that were killed."""
+        with contextlib.suppress(OSError):
+            for file in self._directory.glob(".[0-9]*"):
+                if time.time() - file.stat().st_mtime > _UNFINISHED_S:
+                    file.unlink()
+
+    def _changed(self) -> bool:
+        """Whether to list the directory, which costs half a reading: not if its time is unchanged and was well past
+        at the last look; file times are coarse."""
+        try:
+            changed = self._directory.stat().st_mtime
+        except OSError:
+            return False
+        before, self._seen = self._seen, (changed, time.time())
+        return changed != before[0] or changed > before[1] - 1.0

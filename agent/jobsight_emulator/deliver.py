@@ -25,7 +25,7 @@ _WAITING = 32
 
 @dataclass(slots=True)
 class DeliveryCounts:
-    """The outcome of the batches. ``stored_twice``: copies that the server took for new batches."""
+    """The outcome of the batches. ``stored_twice``: copies that the server stored as new batches."""
 
     requests: int = 0
     bytes: int = 0

@@ -23,7 +23,8 @@ from jobsight_agent.agent import Agent
 from jobsight_agent.batch import in_batches
 from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
 from jobsight_agent.control import ask
-from jobsight_agent.hooks import checked_mark, collect, forget_unfinished, leave, mark_request
+from jobsight_agent.hooks import MarkFiles, checked_mark, collect, leave, mark_request
+from jobsight_agent.log import Log
 from jobsight_agent.push import Pusher
 from jobsight_agent.reading import Interface, Mark, Reading
 from jobsight_agent.send import Reply, Sender, Target, TargetError
@@ -187,7 +188,7 @@ def test_what_the_agent_is_asked_wrongly_costs_nothing(tmp_path: Path, request_:
     assert answers[0].startswith(answer)
 
 
-def test_a_spool_that_can_hold_no_socket_is_said_and_costs_nothing(
+def test_a_spool_where_no_socket_can_be_made_is_reported_and_costs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "spool" / "agent.socket").mkdir(parents=True)
@@ -223,7 +224,7 @@ def test_hooks_stop_filling_the_disk_when_no_agent_runs(tmp_path: Path) -> None:
         leave(tmp_path, at(3, MARKED), most_files=2)
 
 
-def test_what_is_no_reading_is_told_apart(tmp_path: Path) -> None:
+def test_files_that_are_not_readings_are_listed_separately(tmp_path: Path) -> None:
     leave(tmp_path, MARKED)
     for name, content in {"a.json": b"{", "b.json": b"[" * 60_000, "c.json": b"\xff", "d.json": b"[1]"}.items():
         (tmp_path / name).write_bytes(content)
@@ -239,7 +240,7 @@ def test_half_written_files_of_killed_hooks_are_removed(tmp_path: Path) -> None:
     old.write_text("[")
     fresh.write_text("[")
     os.utime(old, (1, 1))
-    forget_unfinished(tmp_path)
+    MarkFiles(tmp_path, tmp_path / "damaged", Log()).forget_unfinished()
     assert list(tmp_path.iterdir()) == [fresh]
 
 
@@ -361,7 +362,7 @@ def test_stopping_tries_once_more_and_leaves_the_rest(tmp_path: Path, token: Pat
     assert spool.waiting == 2
 
 
-def test_a_slow_server_holds_up_stopping_no_longer_than_told(tmp_path: Path, token: Path) -> None:
+def test_a_slow_server_delays_stopping_no_longer_than_configured(tmp_path: Path, token: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         spool = spooled(tmp_path)
         spool.close_batches([b"\x1f\x8b a"])
@@ -373,7 +374,7 @@ def test_a_slow_server_holds_up_stopping_no_longer_than_told(tmp_path: Path, tok
     assert spool.waiting == 1
 
 
-def test_https_trusts_only_what_it_is_told_to(tmp_path: Path, token: Path) -> None:
+def test_https_trusts_only_the_configured_certificates(tmp_path: Path, token: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", str(key), "-out"]
     command += [str(certificate), "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -437,3 +438,19 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
+
+
+def test_one_line_a_minute_of_each_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [1000.0]
+    log = Log(lambda: now[0])
+    said = []
+    for second in range(150):
+        now[0] = 1000.0 + second
+        if log.once_a_minute("spool", f"cannot write at {second}"):
+            said.append(second)
+        log.once_a_minute("refused", "a batch")
+    assert said == [0, 60, 120]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("jobsight-agent: a batch") == 3
+    assert "jobsight-agent: cannot write at 60" in lines
+    assert len(lines) == 6

@@ -1,4 +1,4 @@
-"""The agent's socket: what is asked is answered, whoever else holds connections open, and for no other user."""
+"""The agent's socket: what is asked is answered, however many other connections are open, and for no other user."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_socket_that_a_killed_agent_left_is_replaced(folder: Path) -> None:
         ask(folder, "a")
 
 
-def test_idle_connections_hold_up_nobody_and_are_closed(folder: Path) -> None:
+def test_idle_connections_delay_no_request_and_are_closed(folder: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     with listening(folder) as control:
         idle = [connect(folder) for _ in range(300)]

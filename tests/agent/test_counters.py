@@ -129,7 +129,7 @@ def test_a_container_without_a_card_counts_what_is_not_known_to_be_virtual(node:
     assert node.read().interfaces == (Interface("eth0", "other", kernel_width_bits(), 10**10),)
 
 
-def test_widths_and_exclusions_are_as_told(node: Node) -> None:
+def test_configured_widths_and_exclusions_apply(node: Node) -> None:
     node.device("eth0", 1, 1)
     node.device("eth1", 2, 2)
     node.port("mlx5_0/1", 3, 3)

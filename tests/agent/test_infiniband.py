@@ -77,7 +77,7 @@ def test_wide_counters_are_read_where_there_are_both(tmp_path: Path) -> None:
     assert read_words(port.data_out, 64) == (2**36, False)
 
 
-def test_a_width_that_is_told_wins(tmp_path: Path) -> None:
+def test_a_configured_width_wins(tmp_path: Path) -> None:
     make(tmp_path, "mlx5_0/1", counters(1, 2))
     assert interface(tmp_path, {"mlx5_0/1": 64}).width_bits == 64
 

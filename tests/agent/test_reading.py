@@ -199,7 +199,7 @@ def test_the_largest_value_of_a_counter(kind: str, width: int, most: int) -> Non
     assert Interface("x", kind, width, None).most_bytes == most
 
 
-def test_the_shape_tells_boots_processors_and_interfaces_apart() -> None:
+def test_the_shape_differs_by_boot_processors_and_interfaces() -> None:
     fields = to_record(MARKED)
     for position, other in ((1, "next"), (2, 17), (4, [["eth1", *PORTS[0:0], "ethernet", 64, None], RECORD[4][1]])):
         changed = list(fields)

@@ -143,7 +143,7 @@ def test_an_outage_costs_no_batch(spool: Spool, outage: Reply) -> None:
 
 
 @pytest.mark.parametrize("begins", range(20, 26))
-def test_an_outage_that_ends_between_two_batches_convicts_neither(spool: Spool, begins: int) -> None:
+def test_an_outage_that_ends_between_two_batches_rejects_neither(spool: Spool, begins: int) -> None:
     """The suspect is tried once more after another was taken."""
     spool.close_batches([body(0), body(1), body(2)])
     with facing(spool, lambda _, count: (500, {}) if count < begins else STORED) as (pusher, _):
@@ -151,7 +151,7 @@ def test_an_outage_that_ends_between_two_batches_convicts_neither(spool: Spool, 
     assert (pusher.accepted, spool.refused) == (3, 0)
 
 
-def test_a_database_that_goes_away_after_another_batch_was_taken_convicts_nobody(spool: Spool) -> None:
+def test_a_database_that_goes_away_after_another_batch_was_stored_rejects_no_batch(spool: Spool) -> None:
     """First 500 for one batch, the next one is taken, then 503 for a while, then all is well."""
     answers = [(500, {})] * 20 + [STORED] + [(503, {"Retry-After": "0"})] * 30 + [(500, {})]
     spool.close_batches([body(0), body(1), body(2)])

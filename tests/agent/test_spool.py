@@ -63,7 +63,7 @@ def test_sequence_numbers_go_on_and_are_never_used_twice(tmp_path: Path) -> None
     assert spool(tmp_path, now=2001.0).next_sequence == 2_001_000_000
 
 
-def test_batches_of_a_journal_that_was_not_closed_are_made_anew(tmp_path: Path) -> None:
+def test_batches_of_a_journal_that_was_not_closed_are_rebuilt(tmp_path: Path) -> None:
     first = spool(tmp_path)
     first.close_batches([BODY])
     done = first.next_sequence

@@ -297,7 +297,7 @@ def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched)
     expect(page.locator("#memory tbody th")).to_have_text("batch")
 
 
-def test_the_link_in_the_footer_can_be_told_from_its_text(watched: Watched) -> None:
+def test_the_link_in_the_footer_can_be_distinguished_from_its_text(watched: Watched) -> None:
     page = watched.page
     show(page, "overview")
     expect(page.locator("footer a")).to_have_css("text-decoration-line", "underline")
@@ -485,7 +485,7 @@ def test_a_wrong_trace_is_explained_beside_the_form(context: BrowserContext) -> 
     page.close()
 
 
-def test_spare_connections_of_browsers_hold_nobody_up(address: Any) -> None:
+def test_spare_connections_of_browsers_delay_no_request(address: Any) -> None:
     host, port = urlsplit(address.url).hostname or "", urlsplit(address.url).port or 0
     spare = [socket.create_connection((host, port)) for _ in range(8)]
     with urllib.request.urlopen(f"{address.url}/login", timeout=10) as answer:

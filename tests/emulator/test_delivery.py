@@ -255,7 +255,7 @@ def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], st
     assert group.outstanding == 1
 
 
-def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str], token: Path) -> None:
+def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], token: Path) -> None:
     sink = Sink(lambda number: (200, {"status": "stored", "samples": 1}, {}))
     delivery = Delivery(Target(serve(sink), token))
     group = BatchGroup()
@@ -276,7 +276,7 @@ def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str], token: 
         (["--connections", "0"], "0 connections"),
     ],
 )
-def test_wrong_options_are_told_before_anything_is_written(
+def test_wrong_options_are_reported_before_anything_is_written(
     more: list[str], given: str, token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(_parse(_arguments("http://127.0.0.1:9", token, tmp_path / "log", *more))) == 2

@@ -21,7 +21,7 @@ def plan(users: str, seed: int = 1, nodes: int = 8, days: float = 4.2) -> SitePl
 
 
 def alike(values: list[float]) -> float:
-    """PQM, worked out anew."""
+    """PQM, computed independently."""
     return sum(abs(value - values[0]) < 0.2 * values[0] for value in values) / len(values)
 
 

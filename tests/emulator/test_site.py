@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_emulator.accounting import DayFiles, LogLine, duration, make_entries
-from jobsight_emulator.exec_host import exec_host
+from jobsight_emulator.accounting import DayFiles, LogLine, duration, exec_host, make_entries
 from jobsight_emulator.placement import EmulatedRun, exclusive_runs, place_jobs
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_emulator.site import Cluster, make_site
@@ -187,7 +186,7 @@ def _processors(hosts: str) -> Counter[str]:
     return count
 
 
-def test_the_log_is_well_formed_and_tells_what_happened(site: Site) -> None:
+def test_the_log_is_well_formed_and_matches_what_happened(site: Site) -> None:
     for cluster, jobs, runs in site:
         entries = make_entries(cluster, jobs, runs)
         assert [entry.time for entry in entries] == sorted(entry.time for entry in entries)

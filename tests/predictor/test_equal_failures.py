@@ -65,7 +65,7 @@ def test_tries_are_few_and_the_closest_is_kept_where_none_is_good_enough() -> No
     assert found["failures"] == 400 > found["baseline_failures"] == 0
 
 
-def test_nobody_reserved() -> None:
+def test_without_reservations_there_is_no_comparison() -> None:
     nothing = np.full(len(VALUES), np.nan)
     assert at_equal_failures(nothing, VALUES, SECONDS, bounds_at, 0.99) is None
     assert at_equal_failures(VALUES, VALUES, SECONDS, lambda _: nothing, 0.5) is None

@@ -68,7 +68,7 @@ def test_a_distribution_is_one_and_leaves_room_for_a_new_largest() -> None:
 
 
 def test_a_burst_of_thousands_from_a_stranger_is_held_by_its_requests() -> None:
-    """As on a PBS Pro server's day: a few small jobs of others, then thousands of somebody nobody has seen."""
+    """As on a PBS Pro server's day: a few small jobs of others, then thousands of a new user."""
     rng = np.random.default_rng(1)
     small = [
         (t, t + 50.0, Question(f"u{i % 7}", None, "q", 1, 2048 * MIB), float(rng.uniform(20, 90)) * MIB)
@@ -213,7 +213,7 @@ def test_no_run_time_beyond_an_enforced_request() -> None:
 
 @pytest.mark.parametrize(("times", "followed"), [(1.05, True), (6.0, False)])
 def test_users_who_know_better_are_followed_and_others_are_not(times: float, followed: bool) -> None:
-    """Run times that nobody could guess, of which the users request a little more, or several times as much."""
+    """Unpredictable run times; users request a little more, or several times as much."""
     profile = Profile("s", metric="runtime")
     for used in np.random.default_rng(7).lognormal(8.0, 2.0, 400).tolist():
         profile.learn(Question("x", "a", None, 1, None, times * used), used, seconds=used)

@@ -35,7 +35,7 @@ def test_what_grows_with_the_size_of_the_input_is_reserved_by_it() -> None:
     assert 6e8 <= small.bound < 3e9 < 6e9 * 0.8 <= large.bound
 
 
-def test_a_size_that_tells_nothing_changes_little() -> None:
+def test_an_uninformative_size_changes_little() -> None:
     profile = learned(lambda size, rng: float(rng.choice([1e9, 2e9])))
     without = profile.answer(Question("ada", "align")).bound
     for size in (1e7, 1e9):

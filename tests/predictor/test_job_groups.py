@@ -7,14 +7,14 @@ from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroups, Question,
 WHOLE = Question("x", "solver", "long", 16, 2e9, 3600.0)
 
 
-def test_a_job_that_tells_everything_has_a_key_per_job_group() -> None:
+def test_a_fully_described_job_has_a_key_per_job_group() -> None:
     keys = JobGroups().keys(WHOLE)
     assert [index for index, _ in keys] == list(range(len(DEFAULT_JOB_GROUPS)))
     assert keys[0][1][1] == ("x", "solver", "long", 16, 2e9, 3600.0)
     assert keys[-1][1] == (0, ())
 
 
-def test_what_is_not_told_narrows_nothing_and_counts_once() -> None:
+def test_missing_fields_narrow_nothing_and_count_once() -> None:
     job_groups = JobGroups()
     keys = job_groups.keys(Question(user="x"))
     assert [job_groups.name(key) for _, key in keys] == ["user", "site"]

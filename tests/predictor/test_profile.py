@@ -59,7 +59,7 @@ def test_a_single_spike_changes_nothing() -> None:
     assert answers[1:] == [30.0] * 199
 
 
-def test_jobs_alike_are_told_apart_from_the_same_users_other_jobs() -> None:
+def test_similar_jobs_are_separated_from_the_same_users_other_jobs() -> None:
     profile = Profile("bytes")
     solver = Question(user="x", application="solver", processors=64)
     mesher = Question(user="x", application="mesher", processors=4)
@@ -92,7 +92,7 @@ def test_the_level_is_the_most_specific_that_says_so() -> None:
 
 
 def test_of_a_known_user_alone_the_answer_is_the_users_own() -> None:
-    """Jobs that tell much are alike across users; that says nothing for a question that tells the user only."""
+    """Fully described jobs resemble each other across users; a question with only the user gains nothing from it."""
     profile = Profile("bytes")
     rng = np.random.default_rng(6)
     for _ in range(20):
@@ -221,7 +221,7 @@ def test_a_failure_holds_until_it_is_one_in_those_that_may_fail() -> None:
 
 
 def test_jobs_that_were_killed_and_not_run_again_count_as_long_as_they_are_likely() -> None:
-    """Half of a user's jobs need more than anything seen, of nobody knows how much: these are what is reserved for."""
+    """Half of a user's jobs need more than anything seen, by an unknown amount: reservations must cover them."""
     profile = Profile("bytes")
     question = Question(user="x", application="a")
     for _ in range(60):
@@ -250,7 +250,7 @@ def test_a_killed_job_and_the_run_that_had_enough_are_one_job() -> None:
     assert profile.answer(question).bound == plain.answer(question).bound
 
 
-def test_attempts_ascend_from_the_bound_to_the_limit_and_are_told_what_failed() -> None:
+def test_attempts_ascend_from_the_bound_to_the_limit_and_hold_less_than_doubling() -> None:
     profile = Profile("bytes", metric="memory", limit="yes")
     question = Question("x", "a", requested_memory_bytes=5000.0)
     rng = np.random.default_rng(3)
@@ -260,7 +260,7 @@ def test_attempts_ascend_from_the_bound_to_the_limit_and_are_told_what_failed() 
     assert list(answer.attempts) == sorted(set(answer.attempts))
     assert answer.attempts[-1] == 5000.0
     assert len(answer.attempts) > 2
-    # The ladder of least waste, against trying what comes into one's mind.
+    # The ladder of least waste, against two obvious ones.
     needs = rng.choice([100.0, 400.0, 2000.0], 3000, p=[0.9, 0.08, 0.02])
     doubled = [answer.bound * 2.0**i for i in range(10)] if answer.bound else []
     assert held(answer.attempts, needs) < held(doubled, needs)
@@ -268,7 +268,7 @@ def test_attempts_ascend_from_the_bound_to_the_limit_and_are_told_what_failed() 
 
 
 def held(ladder: Sequence[float], needs: Iterable[float]) -> float:
-    """What the attempts of all jobs hold."""
+    """What the attempts of all jobs reserve in total."""
     total = 0.0
     for need in needs:
         for attempt in ladder:

@@ -76,7 +76,7 @@ def test_step_sizes_that_make_no_sense_are_refused(arguments: dict[str, float]) 
         SuccessiveApproximation([1.0], **arguments)
 
 
-def test_last_instance_follows_what_was_used_and_starts_anew_after_a_failure() -> None:
+def test_last_instance_follows_what_was_used_and_starts_over_after_a_failure() -> None:
     estimator = LastInstance([8.0, 16.0, 32.0])
     estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 5.0))
     assert estimator.estimate(JOB, 32.0) == 5.0

@@ -1,4 +1,4 @@
-"""Groups whose jobs differ: split where a field tells them apart, a few failures allowed where none does."""
+"""Groups whose jobs differ: split where a field distinguishes them; a few failures are allowed where none does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asked(estimator: Estimator, processors: int) -> float:
     return estimator.estimate(Question("a", "x", None, processors, REQUESTED, 60.0), REQUESTED)
 
 
-def test_a_group_is_split_by_the_field_that_tells_its_jobs_apart() -> None:
+def test_a_group_is_split_by_the_field_that_distinguishes_its_jobs() -> None:
     estimator = RobustSearch(CAPACITIES)
     wrong = failures(estimator, [12.0, 12.0, 12.0, 18.0, 12.0, 18.0] * 20, lambda used: 1 if used < 16.0 else 4)
     assert (asked(estimator, 1), asked(estimator, 4)) == (16.0, 32.0)
@@ -54,7 +54,7 @@ def test_a_rare_large_job_does_not_hold_the_others_up() -> None:
     assert given > 0.8 * len(uses)
 
 
-def test_jobs_that_nothing_tells_apart_fail_within_the_risk() -> None:
+def test_indistinguishable_jobs_fail_within_the_risk() -> None:
     estimator = RobustSearch(CAPACITIES, risk=0.05)
     uses = [12.0, 18.0] * 500
     assert failures(estimator, uses, lambda _: 1) <= 0.05 * len(uses) + 4

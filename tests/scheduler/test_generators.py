@@ -135,7 +135,7 @@ def test_applications_of_a_user_communicate_alike() -> None:
     np.testing.assert_array_equal(drawn.bandwidth_bps, again.bandwidth_bps)
 
 
-def test_applications_that_are_told_are_kept() -> None:
+def test_given_applications_are_kept() -> None:
     users, applications = np.array([1, 1, 2, 2]), np.array([5, 6, 5, 5])
     drawn = communication(users, applications, seed=1, habits=Habits(job_spread=0.0))
     assert drawn.application.tolist() == [5, 6, 5, 5]

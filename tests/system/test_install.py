@@ -34,6 +34,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             copy(ROOT / name, source / name)
     build = re.search(r"^RUN pip (wheel .+)$", containerfile, re.MULTILINE)
     assert build is not None
+    dist = re.search(r"^dist:.*\n(?:\t.*\n)*?\t.* pip (wheel .+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert dist is not None
+    assert build[1].split()[-2:] == dist[1].split()[-2:] == [".", "./agent"]
     into = tmp_path_factory.mktemp("wheels")
     arguments = build[1].replace("/wheels", str(into)).split()
     done = subprocess.run(
@@ -62,6 +65,9 @@ def installed(room: Path, wheel: Path) -> tuple[Path, set[str]]:
 def test_a_node_gets_the_agent_and_psutil_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
     files = ZipFile(wheels["jobsight_agent"]).namelist()
     assert {name.partition("/")[0] for name in files} == {"jobsight_agent", f"jobsight_agent-{VERSION}.dist-info"}
+    code = {path.name for path in (ROOT / "agent" / "jobsight_agent").iterdir() if path.is_file()}
+    assert {name.partition("/")[2] for name in files if name.startswith("jobsight_agent/")} == code  # no bytecode
+    assert len(code) <= 27
     scripts, names = installed(tmp_path, wheels["jobsight_agent"])
     assert names == {"jobsight-agent", "psutil"}
     assert run(scripts / "jobsight-agent", "--version").stdout.strip() == VERSION
@@ -73,6 +79,11 @@ def test_a_node_gets_the_agent_and_psutil_alone(wheels: dict[str, Path], tmp_pat
 
 
 def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], tmp_path: Path) -> None:
+    below = "jobsight_server/deploy/"
+    carried = {name.removeprefix(below) for name in ZipFile(wheels["jobsight"]).namelist() if name.startswith(below)}
+    files = {str(file.relative_to(ROOT / "deploy")) for file in (ROOT / "deploy").rglob("*") if file.is_file()}
+    container_or_link = ("Containerfile", "README.md", "compose.yaml", "nginx.conf", "secrets/", "gridengine/")
+    assert carried == {file for file in files if not file.startswith(container_or_link) and "__pycache__" not in file}
     scripts, names = installed(tmp_path, wheels["jobsight"])
     assert names == {"jobsight", "psutil"}
     shipped = "from jobsight_server.setup.shipped import shipped; import sys; sys.stdout.write(shipped(sys.argv[1]))"

@@ -114,7 +114,7 @@ def seen(presence: Presence, sighting: Sighting, settings: SessionSettings = DEF
 
 
 def silent(presence: Presence, now_s: float, settings: SessionSettings = DEFAULTS) -> Step:
-    """At ``now_s`` nothing more was heard: the session ended with the last sighting, if that was long ago."""
+    """Nothing was reported up to ``now_s``: the session ended with the last sighting if that was long ago."""
     if presence.seen_s is None or presence.since_s is None or now_s - presence.seen_s <= settings.silence_s:
         return Step(presence)
     return Step(replace(presence, since_s=None), _ended(presence, presence.seen_s, "silence"))

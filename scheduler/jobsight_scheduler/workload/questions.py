@@ -19,8 +19,8 @@ def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
         _names(trace["application"][rows]),
         _names(trace["queue"][rows]),
         [int(count) if count > 0.0 else None for count in processors[rows].tolist()],
-        _told(asked_si(trace["requested_memory_kb"][rows], 1024.0)),
-        _told(asked_si(trace["requested_s"][rows], 1.0)),
+        _known(asked_si(trace["requested_memory_kb"][rows], 1024.0)),
+        _known(asked_si(trace["requested_s"][rows], 1.0)),
         _names(trace["group"][rows]),
     ]
     return [Question(*row) for row in zip(*columns, strict=True)]
@@ -32,7 +32,7 @@ def asked_si(requests: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
     return np.where(there, requests, np.nan) * unit
 
 
-def _told(numbers: NDArray[np.float64]) -> list[float | None]:
+def _known(numbers: NDArray[np.float64]) -> list[float | None]:
     return [None if value != value else value for value in numbers.tolist()]
 
 

@@ -38,7 +38,7 @@ def test_a_boot_ends_the_session_with_the_last_sighting_and_begins_one() -> None
     assert (presence.since_s, presence.boots) == (660.0, 1)
 
 
-def test_silence_ends_the_session_once_whoever_notices() -> None:
+def test_silence_ends_the_session_once() -> None:
     begun = seen(Presence(), Sighting(100.0, "b1")).presence
     assert silent(begun, 700.0) == Step(begun)
     gone = silent(begun, 701.0)

@@ -60,7 +60,7 @@ def test_no_link_carries_more_than_it_can(found: tuple[list[LinkDemand], tuple[f
 
 @given(contentions())
 def test_max_min_is_where_every_slowed_job_has_a_bottleneck(found: tuple[list[LinkDemand], tuple[float, ...]]) -> None:
-    """Bertsekas and Gallager: a full link on which nobody has more."""
+    """Bertsekas and Gallager: a full link on which no other flow has more."""
     demands, links = found
     factors = max_min(demands, links)
     rates = [max(rate for _, rate in wanted) / factor for wanted, factor in zip(demands, factors, strict=True)]

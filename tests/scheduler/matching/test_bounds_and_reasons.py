@@ -26,7 +26,7 @@ def answer(resources: list[Json], jobs: list[Json], *objectives: Any) -> Answer:
     return match(read_problem(batch), clock=time.process_time)
 
 
-def test_jobs_that_a_preference_tells_apart_are_not_identical() -> None:
+def test_jobs_with_different_preferences_are_not_identical() -> None:
     """The short one prefers the slow node, the long one the fast one: both get their best."""
     prefer = {"prefer": "speed * (job.duration_s - 100)"}
     nodes = [node("slow", attributes={"speed": 1}), node("fast", attributes={"speed": 2})]
@@ -49,7 +49,7 @@ def test_a_larger_largest_share_cannot_be_sought(sense: str, largest: str) -> No
         answer([node("a")], [job("j")], {"name": "own", "sense": sense, "F": largest})
 
 
-def test_balance_counts_capacities_that_nobody_asks_for() -> None:
+def test_balance_counts_capacities_that_no_job_requests() -> None:
     memory = {"slots": 4, "memory": {"total": 10, "used": 9}}
     nodes = [
         node("a", 4) | {"capacities": memory},

@@ -252,7 +252,7 @@ def test_a_failed_job_returns_to_the_head_and_the_time_that_it_cost_is_counted()
 
 
 def test_fewer_nodes_than_a_job_needs_are_never_given() -> None:
-    """Whoever runs, at no instant are more nodes of a class in use than there are."""
+    """At no instant are more nodes of a class in use than there are, under any policy."""
     rng = random.Random(11)
     for _ in range(50):
         classes = drawn_classes(rng)

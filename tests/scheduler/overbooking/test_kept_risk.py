@@ -1,4 +1,4 @@
-"""Risk that is kept while the plan changes, against risk made anew."""
+"""Risk that is updated while the plan changes equals risk computed from scratch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def offer_of(job: int, now_h: float, rng: random.Random) -> JobOffer:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_is_that_of_a_plan_read_anew(seed: int) -> None:
+def test_it_equals_that_of_a_plan_read_from_scratch(seed: int) -> None:
     rng, machine = random.Random(seed), MachineFailure()
     plan, now = BookingPlan(8), 0.0
     kept = KeptRisk(plan, now)
