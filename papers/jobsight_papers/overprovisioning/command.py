@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    source = source_of(Path(_trace(args)).resolve(), args.classes, args.raw, args.group_by)
+    source = source_of(trace_file(args), args.classes, args.raw, args.group_by)
     try:
         jobs = jobs_of(source)
         offered_load(jobs, 1)  # raises where the load cannot be scaled
@@ -204,10 +204,16 @@ def _check(args: argparse.Namespace) -> None:
     check_outcome(args)
 
 
-def _trace(args: argparse.Namespace) -> str:
+def trace_file(args: argparse.Namespace) -> Path:
+    """``--trace``, or LANL-CM5.
+
+    Raises:
+        UserError: neither is known.
+    """
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
         raise UserError("no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
-    return args.trace or str(Path(os.environ["JOBSIGHT_TRACES"]) / TRACE)
+    file: Path = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
+    return file.resolve()
 
 
 def _powers(source: JobSource) -> list[float]:

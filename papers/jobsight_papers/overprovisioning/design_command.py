@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
-from jobsight_papers.overprovisioning.command import TRACE
+from jobsight_papers.overprovisioning.command import trace_file
 from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
@@ -148,8 +147,7 @@ def _show(account: dict[str, Any], console: Console) -> None:
 
 def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
     check_run(args)
-    if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
-        raise UserError("no trace: give --trace FILE, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
+    file = trace_file(args)
     for flag, value, good in (
         ("--load", args.load, 0.0 < args.load <= LOAD_AT_MOST),
         ("--verify", args.verify, args.verify >= 1),
@@ -162,7 +160,6 @@ def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
         (first,) = parse_classes(args.first)
     except ValueError as error:
         raise UserError(f"--first {args.first}: give one kind of nodes, such as 512x32M") from error
-    file = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
     largest = f"{first.count}x{first.memory_bytes / MIB:g}M"
     # With as many smaller nodes: decides which jobs are too large for any design.
-    return first, JobSource(file.resolve(), f"{largest},{first.count}x{first.memory_bytes / MIB / 2.0:g}M")
+    return first, JobSource(file, f"{largest},{first.count}x{first.memory_bytes / MIB / 2.0:g}M")
