@@ -24,8 +24,8 @@ from accuracy_users import constructed, missed_after_jumps, real
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.quality import pqm
 from jobsight_predictor.question import Objective
+from jobsight_predictor.series import pqm
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.commands.backtest_plot import draw_backtest

@@ -12,8 +12,8 @@ from jobsight_predictor.evaluation.jobs import Indices, Jobs, grouped
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
-from jobsight_predictor.quality import pqm, recent_pqm
 from jobsight_predictor.question import Question
+from jobsight_predictor.series import pqm, recent_pqm
 
 WINDOW = 60
 """Jobs that a figure shows."""

@@ -29,8 +29,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
 from jobsight_predictor.profile import Profile, probability
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.quality import NEAR
 from jobsight_predictor.question import GroupKey
+from jobsight_predictor.series import NEAR
 
 ROOT = Path(__file__).parents[1]
 

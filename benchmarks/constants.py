@@ -32,8 +32,8 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.profile.steps import wasted
-from jobsight_predictor.quality import NEAR
 from jobsight_predictor.question import Objective
+from jobsight_predictor.series import NEAR
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 

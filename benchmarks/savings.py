@@ -32,8 +32,8 @@ from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.storage.savings_to_do import DAY_S
 
 DAYS = 365
 FIRST_DAY = 20_100

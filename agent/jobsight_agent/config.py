@@ -106,8 +106,8 @@ OPTIONS = (
     Option("scratch", "/tmp", "directory of the jobs' files, whose size is the node's storage"),
     Option("compilers", (), "compilers of this node, as jobs may require them, such as gcc-12"),
     Option("libraries", (), "libraries of this node, as jobs may require them, such as openmpi-4"),
-    Option("owner", (), "what shows that the machine's owner is at it: logins, load (default: it has no owner)"),
-    Option("owner_load", 0.5, "busy processors from which load shows the owner, while no job is here", 0, 1e6),
+    Option("owner", (), "signs that the machine's owner is using it: logins, load (default: it has no owner)"),
+    Option("owner_load", 0.5, "busy processors that count as the owner's load while no job runs here", 0, 1e6),
 )
 
 

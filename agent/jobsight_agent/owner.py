@@ -1,4 +1,4 @@
-"""Whether the machine's owner is at it: someone is logged in, or something that is no job keeps processors busy."""
+"""Whether the machine's owner is using it: someone is logged in, or processors are busy although no job runs."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_what_the_agent_is_asked_wrongly_costs_nothing(tmp_path: Path, request_:
     assert answers[0].startswith(answer)
 
 
-def test_a_spool_that_can_hold_no_socket_is_said_and_costs_nothing(
+def test_a_spool_where_no_socket_can_be_made_is_reported_and_costs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "spool" / "agent.socket").mkdir(parents=True)
@@ -438,3 +438,19 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
+
+
+def test_one_line_a_minute_of_each_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [1000.0]
+    log = Log(lambda: now[0])
+    said = []
+    for second in range(150):
+        now[0] = 1000.0 + second
+        if log.once_a_minute("spool", f"cannot write at {second}"):
+            said.append(second)
+        log.once_a_minute("refused", "a batch")
+    assert said == [0, 60, 120]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("jobsight-agent: a batch") == 3
+    assert "jobsight-agent: cannot write at 60" in lines
+    assert len(lines) == 6

@@ -29,9 +29,8 @@ from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJ
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.event_counts import add_event_counts, mark_all
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.storage.savings_to_do import mark_all
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.offers.config import PlanConfig
 from jobsight_server.systems.offers.offer import PlaceRequest, answer_request

@@ -17,7 +17,7 @@ def script(code: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
 
-def test_a_chromium_of_the_machine_is_taken_and_nothing_is_installed(tmp_path: Path) -> None:
+def test_an_installed_chromium_is_used_and_nothing_is_installed(tmp_path: Path) -> None:
     program = tmp_path / "chromium"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -28,7 +28,7 @@ def test_a_chromium_of_the_machine_is_taken_and_nothing_is_installed(tmp_path: P
     assert said == []
 
 
-def test_where_there_is_none_it_is_installed_and_that_is_said(tmp_path: Path) -> None:
+def test_a_missing_chromium_is_installed_and_reported(tmp_path: Path) -> None:
     own = tmp_path / "browser"
     said: list[str] = []
     install = script(f"open({str(own)!r}, 'w').close()")
@@ -55,7 +55,7 @@ def test_an_installation_that_fails_or_hangs_ends_in_a_reason(
     assert why in said[-1]
 
 
-def test_a_driver_that_does_not_start_is_said_with_its_reason() -> None:
+def test_a_driver_that_does_not_start_is_reported_with_its_reason() -> None:
     """As where its libraries are missing: the dynamic linker's line, and status 127."""
     lacking = script("import sys; print('node: libatomic.so.1: cannot open', file=sys.stderr); raise SystemExit(127)")
     with pytest.raises(NoChromiumError, match=r"does not start: status 127: node: libatomic\.so\.1: cannot open"):

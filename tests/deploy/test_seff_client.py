@@ -101,7 +101,7 @@ def munged() -> Iterator[Munged]:
             process.wait(30)
 
 
-def test_a_user_reads_what_an_own_job_used_and_nothing_of_others(munged: Munged) -> None:
+def test_users_see_what_their_own_jobs_used_and_no_other_jobs(munged: Munged) -> None:
     found = munged.seff("3", OTHER)
     assert (found.returncode, found.stderr) == (0, "")
     assert "Job 3 on alpha: cfd.sh of nobody" in found.stdout

@@ -23,7 +23,7 @@ def commented(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("file", "declared"), [("jobsight.toml", SETTINGS), ("agent.toml", OPTIONS)])
-def test_every_setting_stands_there_with_its_default_and_help(file: str, declared: Any) -> None:
+def test_the_example_has_every_setting_with_its_default_and_help(file: str, declared: Any) -> None:
     text = re.split(r"^# \[", (DEPLOY / file).read_text(), flags=re.MULTILINE)[0]
     found = commented(text)
     expected = {one.name: list(one.default) if isinstance(one.default, tuple) else one.default for one in declared}
@@ -34,7 +34,7 @@ def test_every_setting_stands_there_with_its_default_and_help(file: str, declare
         assert f"# {one.help[0].upper()}{one.help[1:]}.\n# {one.name} = " in text
 
 
-def test_the_tables_of_placing_systems_stand_there_too() -> None:
+def test_the_example_has_the_tables_of_placing_systems() -> None:
     text = (DEPLOY / "jobsight.toml").read_text()
     for kind in all_sections():
         declared = settings_in(kind, kind.SECTION)

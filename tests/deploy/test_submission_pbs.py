@@ -234,7 +234,7 @@ exec ./cfd   # not one: #PBS -l mem=1gb
 """
 
 
-def test_the_filter_says_to_the_user_what_such_jobs_used_and_passes_the_script_on(qsub: Any) -> None:
+def test_the_filter_shows_the_user_what_similar_jobs_used_and_passes_the_script_on(qsub: Any) -> None:
     assert qsub(SCRIPT, limit_s=5)[0] == SCRIPT
     assert SAYS in qsub(SCRIPT, limit_s=5)[1]
     assert qsub(SCRIPT, limit_s=5, MESSAGE="no")[:2] == (SCRIPT, "")

@@ -99,7 +99,7 @@ def finished(engine: Engine, number: int, user: str, forecast_seq: int, **given:
             connection.execute(insert(profiles).values(entry))
 
 
-def test_all_forecasters_are_held_against_the_same_jobs(engine: Engine) -> None:
+def test_all_forecasters_are_scored_on_the_same_jobs(engine: Engine) -> None:
     finished(engine, 1, "a", 0, value=100.0)
     finished(engine, 2, "a", 1, value=200.0, forecast=150.0, bound=250.0, requested=400)
     finished(engine, 3, "a", 1, value=400.0, forecast=200.0, bound=300.0, requested=400)

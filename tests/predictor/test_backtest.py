@@ -14,8 +14,8 @@ from jobsight_predictor.evaluation.jobs import Jobs, grouped, in_time, known_whe
 from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies, auc, summary
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.quality import accuracy, pqm, recent_pqm
 from jobsight_predictor.question import Question
+from jobsight_predictor.series import accuracy, pqm, recent_pqm
 
 
 def workload(n: int, seed: int = 1, users: int = 4) -> Jobs:

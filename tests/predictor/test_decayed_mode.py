@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.forecasters import DecayedMode
-from jobsight_predictor.quality import accuracy
+from jobsight_predictor.series import accuracy
 
 
 def mode_oracle(values: list[float], fade: float) -> float:

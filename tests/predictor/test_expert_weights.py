@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.profile.probability import ExpertLosses, ExpertWeights, best_vote, capped_error
-from jobsight_predictor.quality import accuracy
+from jobsight_predictor.series import accuracy
 
 
 def test_capped_error_is_what_accuracy_lacks() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.quality import Pqm, accuracy, pqm, recent_pqm, within20
+from jobsight_predictor.series import Pqm, accuracy, pqm, recent_pqm, within20
 
 values_strategy = st.lists(st.sampled_from([0.0, 80.0, 81.0, 100.0, 119.0, 120.0, 500.0]), max_size=60)
 

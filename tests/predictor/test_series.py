@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.quality import accuracy, pqm, recent_pqm
-from jobsight_predictor.series import Series
+from jobsight_predictor.series import Series, accuracy, pqm, recent_pqm
 
 
 def test_nothing_learned_has_a_reason() -> None:

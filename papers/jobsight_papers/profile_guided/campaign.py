@@ -15,7 +15,7 @@ from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.evaluation.tuning import FORECASTER_OF, GRID
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
-from jobsight_predictor.quality import pqm
+from jobsight_predictor.series import pqm
 
 TESTED = 50
 """Jobs of the campaign, the last, on which forecasts are tested."""

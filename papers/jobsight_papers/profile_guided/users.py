@@ -10,7 +10,7 @@ import numpy as np
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import Exponential, Floats
 from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
-from jobsight_predictor.quality import pqm, recent_pqm
+from jobsight_predictor.series import pqm, recent_pqm
 
 PUBLISHED_PARAMETERS = FiveParameters(window=6, alpha=0.1)
 """Those of the published experiment."""

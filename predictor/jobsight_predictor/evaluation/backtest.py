@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.quality import NEAR
 from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, JobGroups, Objective
+from jobsight_predictor.series import NEAR
 
 from .baselines import BASELINES
 from .cost import reservation_cost

@@ -12,8 +12,8 @@ from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, For
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.quality import NEAR, RECENT
 from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, Objective
+from jobsight_predictor.series import NEAR, RECENT
 
 from .baselines import BASELINES
 from .jobs import Indices, Jobs, Protocol, in_time, learning_order

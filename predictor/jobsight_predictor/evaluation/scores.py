@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.quality import NEAR
+from jobsight_predictor.series import NEAR
 
 Indices = NDArray[np.intp]
 

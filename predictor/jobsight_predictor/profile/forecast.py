@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.profile.probability import best_vote
-from jobsight_predictor.quality import NEAR
 from jobsight_predictor.question import GroupKey, Question
+from jobsight_predictor.series import NEAR
 
 from .group import CANDIDATES, SHARE, SHARES, Group, JobKeys
 from .model import Model

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.quality import NEAR
+from jobsight_predictor.series import NEAR
 
 STATED = 50.0  # jobs; weight of a stated probability beside what happened
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # probabilities; ends of the bins of being within 20 %

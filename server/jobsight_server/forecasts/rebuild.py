@@ -21,7 +21,7 @@ from jobsight_server.forecasts.outcomes import (
 )
 from jobsight_server.forecasts.reader import StateKey, read_parameters, read_state
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, read_jobs
-from jobsight_server.storage.savings_to_do import mark_apportioned
+from jobsight_server.storage.event_counts import mark_apportioned
 from jobsight_server.storage.schema import (
     group_series,
     jobs,

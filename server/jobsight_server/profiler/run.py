@@ -19,8 +19,7 @@ from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.usage import Measurement, Measurements
 from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.savings_to_do import day_of, mark
+from jobsight_server.storage.event_counts import add_event_counts, day_of, mark
 from jobsight_server.storage.schema import profiles, remeasure, series
 
 # Only if still to be done: whatever changed the run in the meantime, it is profiled once.

@@ -13,7 +13,6 @@ from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import application as application_of
 from jobsight_server.record import Record
-from jobsight_server.savings.groups import AMOUNTS, COLUMNS, METRICS, OTHER, group_name
 from jobsight_server.savings.read import (
     Days,
     stored_days,
@@ -22,7 +21,7 @@ from jobsight_server.savings.read import (
     sums_of_user,
     widened,
 )
-from jobsight_server.savings.totals import as_date
+from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS, OTHER, as_date, group_name
 
 BY = ("user", "application", "queue", "cluster")
 LISTED = 25

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jobsight_server.savings.groups import COLUMNS, METRICS
-from jobsight_server.savings.totals import month_of
+from jobsight_server.savings.totals import COLUMNS, METRICS, month_of
 from jobsight_server.storage.engine import fetch
 
 _LONGEST_MONTH = 31

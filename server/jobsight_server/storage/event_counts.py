@@ -1,10 +1,15 @@
-"""Counters: name, label (a reason, or ''), value; committed with what they count."""
+"""Counters: name, label (a reason, or ''), value; days whose savings are to be counted.
+
+Both are committed with what they count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, text
+
+from jobsight_server.storage.engine import whole
 
 _ADD = text(
     "INSERT INTO event_counts (name, label, value) VALUES (:name, :label, :value) "
@@ -56,3 +61,42 @@ def risen(before: int, after: int) -> int:
     (3, -3, 5)
     """
     return (after - before + MODULUS // 2) % MODULUS - MODULUS // 2
+
+
+DAY_S = 86400.0
+
+_MARK = text("INSERT INTO savings_to_do (day) VALUES (:day) ON CONFLICT DO NOTHING")
+_OTHERWISE = (
+    "profiles.attribution = 'apportioned' AND profiles.value IS NOT NULL AND profiles.shown_only <> :shown_only "
+    "AND NOT profiles.lower_bound"
+)
+
+
+def day_of(time_s: float) -> int:
+    """The UTC day, counted from 1970-01-01."""
+    return int(time_s // DAY_S)
+
+
+def mark(connection: Connection, days: Iterable[int]) -> None:
+    """Marks these days."""
+    rows = [{"day": day} for day in sorted(set(days))]
+    if rows:
+        connection.execute(_MARK, rows)
+
+
+def mark_all(connection: Connection) -> None:
+    """Marks every day on which a profiled run ended."""
+    connection.execute(text(_select(connection, "FROM jobs WHERE profiled")))
+
+
+def mark_apportioned(connection: Connection, shown_only: bool) -> None:
+    """Marks the days with apportioned values whose ``shown_only`` has changed."""
+    query = _select(connection, f"FROM profiles JOIN jobs ON jobs.id = profiles.run_id WHERE {_OTHERWISE}")
+    connection.execute(text(query), {"shown_only": shown_only})
+
+
+def _select(connection: Connection, which: str) -> str:
+    day = whole(connection, f'jobs."end" / {DAY_S}')
+    # In a SELECT of its own: SQLite would take ON CONFLICT for the condition of a join.
+    days = f"SELECT day FROM (SELECT DISTINCT {day} AS day {which}) AS days WHERE true"
+    return f"INSERT INTO savings_to_do (day) {days} ON CONFLICT DO NOTHING"

@@ -147,8 +147,6 @@ class _Session:
             self._connection = None
 
 
-log = logging.getLogger(__name__)
-
 _ROLE = "server"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobsight_predictor.quality import pqm
+from jobsight_predictor.series import pqm
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, rebuild_if_outdated
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished

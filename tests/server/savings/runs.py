@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Engine, insert
 
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.savings_to_do import DAY_S
+from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs
 
 NOON = 1_700_049_600.0  # 2023-11-15

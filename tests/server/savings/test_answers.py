@@ -19,7 +19,7 @@ from jobsight_server.cli import main
 from jobsight_server.queries.savings import RowAdvice, SavingsRow
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
-from jobsight_server.storage.savings_to_do import DAY_S
+from jobsight_server.storage.event_counts import DAY_S
 
 from .runs import GIB, NOON, ended, learn, write
 

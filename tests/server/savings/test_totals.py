@@ -15,10 +15,21 @@ from sqlalchemy import Engine, delete, insert, select, text, update
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
 from jobsight_server.forecasts.learn import lock_learning
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.savings.groups import COLUMNS, GROUPS_OF_A_USER, OTHER, counted_as, group_name
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
-from jobsight_server.savings.totals import add_runs, as_date, count_again, count_marked, days_of, forget_empty_groups
-from jobsight_server.storage.savings_to_do import DAY_S, day_of, mark_all
+from jobsight_server.savings.totals import (
+    COLUMNS,
+    GROUPS_OF_A_USER,
+    OTHER,
+    add_runs,
+    as_date,
+    count_again,
+    count_marked,
+    counted_as,
+    days_of,
+    forget_empty_groups,
+    group_name,
+)
+from jobsight_server.storage.event_counts import DAY_S, day_of, mark_all
 from jobsight_server.storage.schema import jobs, pending_forecasts, profiles, savings, savings_groups, savings_to_do
 
 from .runs import GIB, NOON, ended, learn, many, run, write

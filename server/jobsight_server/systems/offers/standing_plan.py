@@ -163,9 +163,6 @@ class PlaceSeller:
     run_times: RunTimes = field(default_factory=RunTimes)
 
 
-HOUR_S = 3600.0
-
-
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A job of ``requested_s`` on ``nodes`` nodes that would start at ``start`` and be stopped at ``end``.
