@@ -162,6 +162,22 @@ def test_fingerprints_of_accounting_files_stay(released: Engine) -> None:
 
 
 @pytest.mark.storage
+def test_the_last_development_version_keeps_its_rows(released: Engine) -> None:
+    columns = "id, version, batches_until, jobs_until, hazard, hazard_version, faded_at"
+    state = f"INSERT INTO reliability_state ({columns}) VALUES (1, 7, 1.0, 2.0, '{{}}', 6, 3.0)"
+    config = alembic_config()
+    with released.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0032")
+        connection.execute(text("DELETE FROM reliability_state"))
+        connection.execute(text(state))
+    upgrade(released)
+    assert present_version(released) == newest_version()
+    query = "SELECT version, batches_until, jobs_until, hazard, faded_at FROM reliability_state"
+    assert _sorted(released, query) == [(7, 1.0, 2.0, "{}", 3.0)]
+
+
+@pytest.mark.storage
 @pytest.mark.parametrize("version", ["0011", "0024", "9999"])
 def test_a_schema_of_no_release_is_refused_with_what_to_do(released: Engine, version: str) -> None:
     with released.begin() as connection:

@@ -50,7 +50,7 @@ def learn(connection: Connection, state: ReliabilityState, learners: Iterable[Ma
     number, began, since, until, ended, now = (np.array(column) for column in zip(*rows, strict=True))
     survival.learn(number, began, since, until, ended, now)
     stored = StoredAges(survival.age_events.tolist(), survival.age_weighted.tolist())
-    state.hazard, state.hazard_version = msgspec.json.encode(stored).decode(), version
+    state.hazard = msgspec.json.encode(stored).decode()
     values = []
     for machine in some:
         at = place[machine.id or 0]
@@ -72,7 +72,7 @@ def fade(connection: Connection, state: ReliabilityState, now: float, version: i
     if state.hazard:
         shared = msgspec.json.decode(state.hazard, type=StoredAges)
         faded_ages = StoredAges(*([factor * one for one in sums] for sums in msgspec.structs.astuple(shared)))
-        state.hazard, state.hazard_version = msgspec.json.encode(faded_ages).decode(), version
+        state.hazard = msgspec.json.encode(faded_ages).decode()
     return True
 
 

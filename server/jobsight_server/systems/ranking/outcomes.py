@@ -91,7 +91,7 @@ def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConf
     machine.record = after_job(machine.record, end, config.vector, work_h)
     machine.sound, machine.failed = with_end(machine.sound, machine.failed, end, max(now - run.end, 0.0))
     machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued", "checkpointed"))
-    machine.outcomes.append(NewOutcome(run.job_id, run.start, run.end, end, work_h, run.user, run.application))
+    machine.outcomes.append(NewOutcome(run.job_id, run.start, run.end, end, run.user, run.application))
     machine.touched = machine.shown = True
 
 

@@ -34,8 +34,8 @@ _FORGET = text(
     "SELECT id FROM machine_sessions WHERE machine_id = :machine_id ORDER BY id DESC LIMIT 1 OFFSET :kept)"
 )
 _KEEP_OUTCOME = text(
-    'INSERT INTO machine_outcomes (machine_id, job_id, start, outcome, "end", work_h, cluster, "user", application) '
-    "VALUES (:machine_id, :job_id, :start, :outcome, :end, :work_h, :cluster, :user, :application) "
+    'INSERT INTO machine_outcomes (machine_id, job_id, start, outcome, "end", cluster, "user", application) '
+    "VALUES (:machine_id, :job_id, :start, :outcome, :end, :cluster, :user, :application) "
     "ON CONFLICT DO NOTHING"
 )
 _UNSEEN = Presence()
@@ -63,7 +63,6 @@ class NewOutcome:
     start: float
     end: float
     outcome: JobEnd
-    work_h: float
     user: str
     application: str
 

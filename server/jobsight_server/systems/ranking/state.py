@@ -20,7 +20,6 @@ class ReliabilityState:
     batches_until: float = 0.0
     jobs_until: float = 0.0
     hazard: str = ""
-    hazard_version: int = 0
     faded_at: float = 0.0
 
 

@@ -67,7 +67,6 @@ machine_outcomes = Table(
     Column("start", Double, primary_key=True),
     Column("outcome", Text, primary_key=True),
     Column("end", Double, nullable=False),
-    Column("work_h", Double, nullable=False),
     Column("cluster", Text, nullable=False),
     Column("user", Text, nullable=False),
     Column("application", Text, nullable=False),
@@ -94,6 +93,5 @@ reliability_state = Table(
     Column("batches_until", Double, nullable=False),
     Column("jobs_until", Double, nullable=False),
     Column("hazard", Text, nullable=False),
-    Column("hazard_version", BigInteger, nullable=False),
     Column("faded_at", Double, nullable=False, server_default="0"),
 )
