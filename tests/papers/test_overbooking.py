@@ -73,13 +73,17 @@ def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Cap
     assert all("</svg>" in (tmp_path / "plots" / name).read_text() for name in drawn)
 
 
-def test_sweeps_are_rows_of_their_own_and_tables_fit(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweeps_are_rows_of_their_own_and_tables_fit(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--trace", trace, "--last", 40, "--nodes", 16, "--seeds", 1, "--pmax", ".2", "--workers", 1]
     swept = ["--penalty", 0.5, 2, "--failures", "constant", "correlated", "--strategy", "conservative", "time-slice"]
     account = found(capsys, *options, *swept, "--migrate", 0.25, "--low-load", "--mtbf", 2000)
     assert len(account["rows"]) == 8
     assert all(row["migration_h"] == 0.25 and row["penalty_ratio"] in (0.5, 2.0) for row in account["rows"])
-    assert main(["overbooking", *map(str, options), "--exact-estimates", "--strategy", "time-slice"]) == 0
+    assert all(row["net_hours"]["low"] is None for row in account["rows"])  # of one seed
+    plots = ["--plot", str(tmp_path / "plots")]
+    assert main(["overbooking", *map(str, options), "--exact-estimates", "--strategy", "time-slice", *plots]) == 0
     printed = capsys.readouterr().out
     assert "time-slice" in printed
     assert "5 without a requested time" in " ".join(printed.split())

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jobsight_papers.profile_guided.campaign import TESTED, CampaignJobs, campaign_account, interval, sensitivity
+from jobsight_papers.intervals import interval
+from jobsight_papers.profile_guided.campaign import TESTED, CampaignJobs, campaign_account, sensitivity
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, UNCLIPPED, forecast_series, user_account
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS
 

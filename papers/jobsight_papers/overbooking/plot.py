@@ -80,8 +80,9 @@ def _by_pmax(axis: Axes, rows: Sequence[Row], measure: str, label: str) -> None:
         x = [row["pmax"] for row in some]
         colour = COLOURS[strategy]
         axis.plot(x, [row[measure]["mean"] for row in some], "o-", color=colour, markersize=2, linewidth=1.0)
-        low, high = ([row[measure][end] for row in some] for end in ("low", "high"))
-        axis.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+        if all(row[measure]["low"] is not None for row in some):
+            low, high = ([row[measure][end] for row in some] for end in ("low", "high"))
+            axis.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
     axis.set(xlabel="P_max", title=label)
 
 

@@ -34,7 +34,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
                 f"{row['accepted']:,.0f}",
                 f"{row['net_jobs']['mean']:,.0f}",
                 f"{row['net_hours']['mean']:,.0f}",
-                f"{_half(row['net_hours']):,.0f}",
+                _half(row["net_hours"]),
                 f"{row['node_hours']['mean']:,.0f}",
                 percent(row["predicted_failure"], 1),
                 percent(row["observed_failure"], 1),
@@ -74,10 +74,11 @@ def _best(rows: Sequence[Row], gain_of: Mapping[Any, Row], console: Console) -> 
 
 
 def _signed(gain: Row, measure: str) -> str:
-    """The gain in per cent; marked if zero is within its confidence interval."""
+    """The gain in per cent; marked if its confidence interval has zero in it, or one seed gives none."""
     found = gain[measure]
     text = "?" if found["ratio"] is None else f"{100.0 * (found['ratio'] - 1.0):+.1f} %"
-    return text if found["low"] > 0.0 or found["high"] < 0.0 else f"{text} (not significant)"
+    is_sure = found["low"] is not None and (found["low"] > 0.0 or found["high"] < 0.0)
+    return text if is_sure else f"{text} (not significant)"
 
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:
@@ -88,8 +89,8 @@ def _distinct(rows: Sequence[Row]) -> list[Row]:
     return list(found.values())
 
 
-def _half(interval: Row) -> float:
-    return float(interval["high"] - interval["low"]) / 2.0
+def _half(found: Row) -> str:
+    return "" if found["low"] is None else f"{(found['high'] - found['low']) / 2.0:,.0f}"
 
 
 def _setting(row: Row) -> tuple[Any, ...]:

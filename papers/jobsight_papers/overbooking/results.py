@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import sqrt
 from typing import Any
 
-from scipy.special import stdtrit
-
+from jobsight_papers.intervals import interval
 from jobsight_papers.overbooking.jobs import OverbookingSource, learned_history, overbooking_jobs
 from jobsight_predictor.runtime.accuracy import TimeSliceAccuracy
 
 Figures = Mapping[str, Any]
-
-CONFIDENCE = 0.95
 
 MEASURED = (
     "net_jobs", "net_hours", "node_hours", "successful_jobs", "failed_jobs", "profit_hours", "penalty_hours",
@@ -30,17 +26,6 @@ PUBLISHED_RESULTS: dict[str, dict[str, Any]] = {
     "CTC": {"net_jobs": 840, "net_hours": 7700, "time_slice_gain": 0.04, "at_pmax": 0.1, "loses_from": 0.3},
 }
 """Backfilling as published, the largest gain of the time-slice strategy over it, and from which P_max it loses."""
-
-
-def interval(values: Sequence[float]) -> dict[str, float]:
-    """Mean and 95 % confidence interval by Student's t; for a single value the interval is the value."""
-    count = len(values)
-    mean = sum(values) / count
-    if count < 2:
-        return {"mean": mean, "low": mean, "high": mean}
-    variance = sum((value - mean) ** 2 for value in values) / (count - 1)
-    half = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2.0)) * sqrt(variance / count)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
 def seeds_row(names: Figures, runs: Sequence[Figures]) -> dict[str, Any]:

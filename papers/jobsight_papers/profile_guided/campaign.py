@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from statsmodels.stats.weightstats import DescrStatsW
 
+from jobsight_papers.intervals import interval
 from jobsight_papers.profile_guided.users import UNCLIPPED, forecast_series
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.evaluation.tuning import FORECASTER_OF, GRID
@@ -110,16 +110,6 @@ def over_seeds(accounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for name in accounts[0]["forecasters"]
         },
     }
-
-
-def interval(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean of the known values, and its 95 % confidence interval; None where it takes more values."""
-    known = np.array([value for value in values if value is not None], dtype=np.float64)
-    if len(known) < 2 or np.ptp(known) == 0.0:
-        mean = float(known.mean()) if len(known) else None
-        return {"mean": mean, "low": mean if len(known) > 1 else None, "high": mean if len(known) > 1 else None}
-    low, high = DescrStatsW(known).tconfint_mean()
-    return {"mean": float(known.mean()), "low": float(low), "high": float(high)}
 
 
 def _members(users: Sequence[str]) -> dict[str, NDArray[np.intp]]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_papers.intervals import interval
 from jobsight_papers.matching.emulated_site import EmulatedUse, measured_use, true_use
 from jobsight_papers.profile_guided.campaign import (
     PUBLISHED,
     CampaignJobs,
     campaign_account,
-    interval,
     over_seeds,
     sensitivity,
 )

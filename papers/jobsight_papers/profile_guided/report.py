@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from jobsight_papers.intervals import interval_text
 from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 
@@ -33,7 +34,13 @@ def _user(user: str, row: Row, with_default: Row, default_alpha: float, console:
     table = table_of(title, "forecaster", "next MB", "interval", "accuracy", "interval")
     for name, figures in counts["forecasters"].items():
         following, accuracy = figures["next"], figures["accuracy"]
-        table.add_row(name, f"{following['mean']:.1f}", _range(following), _share(accuracy), _percent_range(accuracy))
+        table.add_row(
+            name,
+            f"{following['mean']:.1f}",
+            interval_text(following, digits=0),
+            _share(accuracy),
+            interval_text(accuracy, 100.0),
+        )
     console.print(table)
     overshoots = with_default["over_seeds"]["overshoots"]["mean"]
     if user == "Y":
@@ -58,7 +65,9 @@ def _campaign(account: Row, console: Console) -> None:
                 else ""
             )
             whole, above = figures["accuracy"], figures["accuracy_above"]
-            table.add_row(name, _share(whole), _percent_range(whole), _share(above), _percent_range(above), both)
+            table.add_row(
+                name, _share(whole), interval_text(whole, 100.0), _share(above), interval_text(above, 100.0), both
+            )
         console.print(table)
 
 
@@ -75,11 +84,3 @@ def _site(site: Row, console: Console) -> None:
 
 def _share(figure: Row) -> str:
     return "-" if figure["mean"] is None else percent(figure["mean"], 1)
-
-
-def _range(figure: Row) -> str:
-    return "" if figure["low"] is None else f"{figure['low']:.0f} to {figure['high']:.0f}"
-
-
-def _percent_range(figure: Row) -> str:
-    return "" if figure["low"] is None else f"{100.0 * figure['low']:.1f} to {percent(figure['high'], 1)}"

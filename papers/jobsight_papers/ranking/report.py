@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from jobsight_papers.intervals import interval_text
 from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
 
@@ -53,7 +54,7 @@ def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
         table.add_row(
             name,
             percent(row["completed_share"]["mean"], 1),
-            _interval(row["completed_share"], 100.0),
+            interval_text(row["completed_share"], 100.0),
             f"{row['makespan_s'] / 3600.0:,.0f}",
             f"{row['lost_cpu_h']:,.0f}",
             f"{row['mean_wait_s'] / 3600.0:,.2f}",
@@ -66,11 +67,7 @@ def _gains(title: str, rows: Sequence[Row], console: Console) -> None:
     for row in rows:
         points = f"{100.0 * row['gain']['mean']:+.1f}"
         table.add_row(
-            str(row["set"]), f"{row['load']:g}", row["rank"], row["over"], points, _interval(row["gain"], 100.0)
+            str(row["set"]), f"{row['load']:g}", row["rank"], row["over"], points, interval_text(row["gain"], 100.0)
         )
     if table.row_count:
         console.print(table)
-
-
-def _interval(of: Row, scale: float) -> str:
-    return "" if of["low"] is None else f"{scale * of['low']:.1f} to {scale * of['high']:.1f}"

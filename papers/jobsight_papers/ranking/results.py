@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from statsmodels.stats.weightstats import DescrStatsW
 
+from jobsight_papers.intervals import interval
 from jobsight_papers.ranking.job_sets import SETS
 from jobsight_papers.ranking.runs import HALVES, LOAD, THIRDS, RankingCase
 
@@ -59,18 +59,6 @@ def gains(found: Mapping[RankingCase, RunsBySeed]) -> list[dict[str, Any]]:
                 | {"gain": interval(differences)}
             )
     return gained
-
-
-def interval(values: Sequence[float]) -> dict[str, float | None]:
-    """The mean and its 95 % confidence interval; without one for a single value."""
-    low, high = DescrStatsW(values).tconfint_mean() if len(values) > 1 else (None, None)
-    if len(values) > 1 and min(values) == max(values):
-        low = high = values[0]
-    return {"mean": float(np.mean(values)), "low": _number(low), "high": _number(high)}
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
 
 
 def published(rows: Iterable[Figures]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.paired import interval
+from jobsight_scheduler.confidence import interval
 
 from .bandwidth_sources import bandwidth_source
 from .clusters import Clusters

@@ -1,4 +1,4 @@
-"""Statistics of differences that are paired by seed: intervals, p-values, and their correction for many cells."""
+"""Means over seeds with their confidence intervals; differences paired by seed, and their p-values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
-Floats = NDArray[np.float64]
+from jobsight_scheduler import confidence
+from jobsight_scheduler.confidence import Floats
+
+Interval = Mapping[str, float | None]
+
+
+def interval(values: Sequence[float | None]) -> dict[str, float | None]:
+    """Mean of the known values, and its 95 % confidence interval (Student); None where it takes more values."""
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    mean, low, high = confidence.interval(known) if len(known) else (None, None, None)
+    return {"mean": mean, "low": low, "high": high}
+
+
+def interval_text(found: Interval, scale: float = 1.0, digits: int = 1) -> str:
+    """Both ends, ``scale`` times; empty without an interval."""
+    low, high = found["low"], found["high"]
+    return "" if low is None or high is None else f"{scale * low:.{digits}f} to {scale * high:.{digits}f}"
 
 
 def changes(ours: Mapping[int, Any], other: Mapping[int, Any], figure: str, seeds: Sequence[int]) -> Floats:
@@ -22,19 +37,6 @@ def changes(ours: Mapping[int, Any], other: Mapping[int, Any], figure: str, seed
     with np.errstate(divide="ignore", invalid="ignore"):
         found = 100.0 * (pairs[:, 0] / pairs[:, 1] - 1.0)
     return np.where(np.isfinite(found), found, np.nan)
-
-
-def interval(values: Floats, confidence: float = 0.95) -> list[float | None]:
-    """Mean, and lower and upper end of its confidence interval (Student); None for what cannot be said."""
-    if np.isnan(values).any():
-        return [None, None, None]
-    mean = float(values.mean())
-    if len(values) < 2:
-        return [mean, None, None]
-    if not np.ptp(values):
-        return [mean, mean, mean]
-    low, high = DescrStatsW(values).tconfint_mean(1.0 - confidence)
-    return [mean, float(low), float(high)]
 
 
 def p_value(values: Floats) -> float | None:
