@@ -119,16 +119,6 @@ def test_a_byte_is_counted_once_whatever_is_stacked_on_the_card(node: Node) -> N
     assert reading.bytes_in == (1, 2, 4)
 
 
-def test_a_container_without_a_card_counts_what_is_not_known_to_be_virtual(node: Node) -> None:
-    node.device("lo", 7, 7, card=False, type="772")
-    node.device("eth0", 5, 6, card=False, speed="10000")
-    node.device("mybridge", 5, 6, card=False)
-    (node.root / "sys/class/net/mybridge/bridge").mkdir()
-    node.device("stacked", 5, 6, card=False)
-    (node.root / "sys/class/net/stacked/lower_eth0").symlink_to("../eth0")
-    assert node.read().interfaces == (Interface("eth0", "other", kernel_width_bits(), 10**10),)
-
-
 def test_configured_widths_and_exclusions_apply(node: Node) -> None:
     node.device("eth0", 1, 1)
     node.device("eth1", 2, 2)

@@ -23,8 +23,8 @@ def counters(data_in: int, data_out: int, folder: str = "counters", suffix: str 
     return {f"{folder}/port_rcv_data{suffix}": str(data_in), f"{folder}/port_xmit_data{suffix}": str(data_out)}
 
 
-def interface(root: Path, widths: dict[str, int] | None = None) -> Interface:
-    (port,) = find_ports(root, widths)
+def interface(root: Path) -> Interface:
+    (port,) = find_ports(root)
     return port.interface
 
 
@@ -75,11 +75,6 @@ def test_wide_counters_are_read_where_there_are_both(tmp_path: Path) -> None:
     (port,) = find_ports(tmp_path)
     assert read_words(port.data_in, 64) == (2**35, False)
     assert read_words(port.data_out, 64) == (2**36, False)
-
-
-def test_a_configured_width_wins(tmp_path: Path) -> None:
-    make(tmp_path, "mlx5_0/1", counters(1, 2))
-    assert interface(tmp_path, {"mlx5_0/1": 64}).width_bits == 64
 
 
 def test_every_port_of_every_card_in_order(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_nothing_virtual_counts_beside_a_card_or_alone(sysfs: Sysfs, files: dict
     [{"iflink": "40"}, {"uevent": "DEVTYPE=vxlan"}, {"uevent": "DEVTYPE=wireguard", "type": "65534"}],
     ids=["veth of a container", "VXLAN without dev", "WireGuard"],
 )
-@pytest.mark.parametrize("name", ["veth1", "ens5", "storage"])
+@pytest.mark.parametrize("name", ["veth1", "ens5"])
 def test_a_name_makes_no_card(sysfs: Sysfs, name: str, files: dict[str, str]) -> None:
     """Of a container its host sees a veth under any name, and a VXLAN need not say on which card it is."""
     sysfs.card("eth0")
@@ -126,7 +126,7 @@ def test_a_name_makes_no_card(sysfs: Sysfs, name: str, files: dict[str, str]) ->
     assert sysfs.names() == ["eth0"]
 
 
-@pytest.mark.parametrize("name", ["veth0", "docker0", "br-lan", "tun9", "eth0.7"])
+@pytest.mark.parametrize("name", ["veth0", "eth0.7"])
 def test_a_card_may_have_any_name(sysfs: Sysfs, name: str) -> None:
     sysfs.card(name)
     assert sysfs.names() == [name]
@@ -155,19 +155,6 @@ def test_a_paravirtual_card_above_its_virtual_function_counts(sysfs: Sysfs) -> N
     sysfs.card("enP1p0s2")
     sysfs.master("enP1p0s2", "eth0")
     (upper / "lower_enP1p0s2").symlink_to(sysfs.root / "class/net/enP1p0s2")
-    assert sysfs.names() == ["eth0"]
-
-
-def test_a_virtual_machines_cards_count(sysfs: Sysfs) -> None:
-    sysfs.card("eth0", "0000:00:03.0/virtio0")
-    sysfs.card("ens192", "0000:0b:00.0")
-    assert sysfs.names() == ["ens192", "eth0"]
-
-
-def test_a_card_below_a_paravirtual_card_counts_once(sysfs: Sysfs) -> None:
-    sysfs.card("eth0")
-    sysfs.card("enP1p0s2")
-    sysfs.master("enP1p0s2", "eth0")
     assert sysfs.names() == ["eth0"]
 
 
@@ -289,13 +276,6 @@ def test_a_speed_that_cannot_be_read_is_none(sysfs: Sysfs) -> None:
 def test_a_card_of_another_type_counts(sysfs: Sysfs, text: str) -> None:
     sysfs.card("eth0", type=text)
     assert find_interfaces(sysfs.root)[0].kind == "other"
-
-
-def test_a_driver_known_to_wrap_early(sysfs: Sysfs) -> None:
-    sysfs.card("eth0")
-    sysfs.card("eth1")
-    found = find_interfaces(sysfs.root, widths={"eth1": 32})
-    assert [interface.width_bits for interface in found] == [WIDTH, 32]
 
 
 def test_a_link_that_leads_nowhere(sysfs: Sysfs) -> None:

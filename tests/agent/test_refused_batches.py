@@ -95,7 +95,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("status", [500, 501, 502, 504, 599])
+@pytest.mark.parametrize("status", [500, 599])
 def test_a_batch_that_alone_fails_is_put_aside_and_the_agent_goes_on(spool: Spool, status: int) -> None:
     poison = body(1)
     spool.close_batches([body(0), poison, body(2), body(3)])

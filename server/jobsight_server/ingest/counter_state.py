@@ -1,9 +1,11 @@
-"""The counters of a node as stored from one batch to the next."""
+"""The counters of a node as stored: those from which its next batch continues, and those at the ends of each batch."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
+
+from jobsight_server.ingest.wire import BatchInterface
 
 
 class CounterState(Struct, omit_defaults=True):
@@ -27,7 +29,7 @@ class CounterState(Struct, omit_defaults=True):
     ib_out: int = 0
 
 
-_decoder = msgspec.json.Decoder(CounterState)
+_state_decoder = msgspec.json.Decoder(CounterState)
 
 
 def dump_state(state: CounterState) -> str:
@@ -42,6 +44,30 @@ def load_state(text: str, time: float) -> CounterState:
     continues with nothing known at ``time``, its last reading: as after a reboot, the interval has no value.
     """
     try:
-        return _decoder.decode(text)
+        return _state_decoder.decode(text)
     except msgspec.DecodeError:
         return CounterState("", time)
+
+
+class BatchEnds(Struct):
+    """The counters after the first and last reading of a batch, and the interfaces they belong to."""
+
+    first: CounterState
+    last: CounterState
+    interfaces: list[BatchInterface]
+
+
+_ends_decoder = msgspec.json.Decoder(BatchEnds)
+
+
+def dump_ends(ends: BatchEnds) -> str:
+    """``ends`` as JSON text."""
+    return msgspec.json.encode(ends).decode()
+
+
+def load_ends(text: str) -> BatchEnds | None:
+    """Parses the output of ``dump_ends``; None if release 0.1 stored one that cannot be parsed."""
+    try:
+        return _ends_decoder.decode(text)
+    except msgspec.DecodeError:
+        return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from jobsight_server.ingest.counter_state import CounterState
 from jobsight_server.ingest.wire import INFINIBAND, Batch, BatchInterface
-from jobsight_server.storage.event_counts import modulo
+from jobsight_server.storage.samples import modulo
 
 # No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger
 # jump is a damaged counter, not traffic.

@@ -9,17 +9,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from jobsight_server.ingest.batch_ends import BatchEnds, dump_ends
+from jobsight_server.ingest.counter_state import BatchEnds, dump_ends
 from jobsight_server.ingest.counters import Corrected, correct
-from jobsight_server.ingest.job_rows import INSERT as JOB_INSERT
-from jobsight_server.ingest.job_rows import JobRow, job_rows
 from jobsight_server.ingest.relink import counters_before, relink
 from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_stored, step, write_shifts
 from jobsight_server.ingest.submission import BatchOutcome, Submission
+from jobsight_server.ingest.wire import Batch, BatchJob
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
 from jobsight_server.job_ids import job_key
 from jobsight_server.storage import samples as late_batches
 from jobsight_server.storage.engine import driver_sql
+from jobsight_server.storage.samples import JobColumns, dump_columns
 
 _SAMPLES = (
     "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, "
@@ -30,9 +30,15 @@ _BATCH = (
     "counters, uptime_s, owner_present) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _MARK = "INSERT INTO marks (node_id, job_id, event, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_JOB = (
+    "INSERT INTO job_samples (node_id, job_id, first_time, last_time, samples, peak_bytes, readings) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
 _ACKNOWLEDGED = "SELECT checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
 # A node's shifts are read and written with each late batch; beyond this many, one is applied first.
 _MOST_SHIFTS = 100
+
+_JobRow = tuple[int, str, float, float, int, int | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class Statements:
     @classmethod
     def of(cls, engine: Engine) -> Statements:
         """As the engine's driver takes them."""
-        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, late_batches.INSERT, JOB_INSERT)
+        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, late_batches.INSERT, _JOB)
         return cls(*(driver_sql(engine, statement) for statement in own))
 
 
@@ -71,7 +77,7 @@ class GroupWriter:
         self._counts = counts
         self._samples: list[tuple[Any, ...]] = []
         self._marks: list[tuple[int, str, str, float]] = []
-        self._jobs: list[JobRow] = []
+        self._jobs: list[_JobRow] = []
         self._spans: list[tuple[int, float, float]] = []
         self._touched: dict[int, CachedNode] = {}
 
@@ -125,7 +131,7 @@ class GroupWriter:
         )
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
         self._marks += [(node.id, job_key(mark.job), mark.event, batch.time[mark.index]) for mark in batch.marks]
-        self._jobs += job_rows(node.id, batch)
+        self._jobs += _job_rows(node.id, batch)
         if late:
             self._counts["batches_late", ""] += 1
             self.write_samples()
@@ -187,3 +193,27 @@ class GroupWriter:
             self._counts["job_samples_stored", ""] += stored
             self._counts["job_samples_overlapping", ""] += len(self._jobs) - stored
         write_nodes(self._connection, self._touched.values())
+
+
+def _job_rows(node_id: int, batch: Batch) -> list[_JobRow]:
+    """A row for each job of ``batch``, for ``_JOB``."""
+    return [
+        (
+            node_id,
+            job_key(job.job),
+            batch.time[job.index[0]],
+            batch.time[job.index[-1]],
+            len(job.index),
+            job.peak_bytes,
+            dump_columns(_columns(batch, job)),
+        )
+        for job in batch.jobs
+    ]
+
+
+def _columns(batch: Batch, job: BatchJob) -> JobColumns:
+    used = [
+        None if anon is None or shmem is None else anon + shmem
+        for anon, shmem in zip(job.anon_bytes, job.shmem_bytes, strict=True)
+    ]
+    return JobColumns([batch.time[index] for index in job.index], job.cpu_s, used, job.file_bytes)

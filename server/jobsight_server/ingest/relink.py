@@ -13,12 +13,11 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection, select
 
-from jobsight_server.ingest.batch_ends import BatchEnds, load_ends
-from jobsight_server.ingest.counter_state import CounterState
+from jobsight_server.ingest.counter_state import BatchEnds, CounterState, load_ends
 from jobsight_server.ingest.counters import correct
 from jobsight_server.ingest.shifts import Amounts, Shift, amounts_at
 from jobsight_server.ingest.wire import Batch
-from jobsight_server.storage.event_counts import modulo
+from jobsight_server.storage.samples import modulo
 from jobsight_server.storage.schema import batches
 
 _SAME_S = 1e-6  # smaller differences between sums of seconds are rounding

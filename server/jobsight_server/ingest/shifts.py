@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
-from jobsight_server.ingest.batch_ends import dump_ends, load_ends
-from jobsight_server.ingest.counter_state import CounterState
+from jobsight_server.ingest.counter_state import CounterState, dump_ends, load_ends
 from jobsight_server.ingest.counters import SampleRow
-from jobsight_server.storage.event_counts import MASK, modulo
+from jobsight_server.storage.samples import MASK, modulo
 from jobsight_server.storage.schema import batches
 from jobsight_server.storage.schema import shifts as table
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from jobsight_server.job_ids import job_key
 from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.event_counts import MODULUS, SETTLED
+from jobsight_server.storage.samples import MODULUS, SETTLED
 
 Floats = NDArray[np.float64]
 

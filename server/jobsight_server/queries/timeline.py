@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, text
 
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import whole
-from jobsight_server.storage.event_counts import SETTLED, risen
+from jobsight_server.storage.samples import SETTLED, risen
 
 POINTS = 500
 

@@ -1,8 +1,9 @@
-"""Batches whose readings were old when stored, until the profiler has examined the runs they concern.
+"""Samples as they are stored and read, and batches whose readings were old when stored.
 
-A row is written in the transaction that stores its batch, by the one writer, so it appears exactly when the readings
-do, however long the batch waited or was retried. The profiler takes what it finds: nothing depends on any clock, except
-how long nodes are given to send the rest.
+A late batch has a row until the profiler has examined the runs it concerns. The row is written in the transaction that
+stores its batch, by the one writer, so it appears exactly when the readings do, however long the batch waited or was
+retried. The profiler takes what it finds: nothing depends on any clock, except how long nodes are given to send the
+rest.
 """
 
 from __future__ import annotations
@@ -17,6 +18,23 @@ from sqlalchemy import Connection, func, select, text
 
 from jobsight_server.storage.schema import nodes
 
+MODULUS = 2**62
+"""Totals of counters are stored modulo this."""
+MASK = MODULUS - 1  # for ``&``, which SQLite and PostgreSQL both have
+
+# ``samples`` as they are to be read: including what ``shifts`` still has to add, in one statement, so that no reader
+# sees a shift half done.
+SETTLED = f"""(
+    SELECT s.node_id, s.time,
+        ((s.net_in_bytes & {MASK}) + coalesce(h.net_in_bytes, 0)) & {MASK} AS net_in_bytes,
+        ((s.net_out_bytes & {MASK}) + coalesce(h.net_out_bytes, 0)) & {MASK} AS net_out_bytes,
+        s.cpu_busy_s + coalesce(h.cpu_busy_s, 0) AS cpu_busy_s,
+        s.memory_used_bytes, s.gap_s + coalesce(h.gap_s, 0) AS gap_s,
+        ((s.ib_in_bytes & {MASK}) + coalesce(h.ib_in_bytes, 0)) & {MASK} AS ib_in_bytes,
+        ((s.ib_out_bytes & {MASK}) + coalesce(h.ib_out_bytes, 0)) & {MASK} AS ib_out_bytes
+    FROM samples s LEFT JOIN shifts h ON h.node_id = s.node_id AND h.since <= s.time AND s.time < h.until
+) AS settled"""
+
 INSERT = "INSERT INTO late_batches (node_id, first_time, last_time, stored_at) VALUES (?, ?, ?, ?)"
 
 # Readings older than this when stored are late; others arrive before their runs are profiled.
@@ -27,7 +45,7 @@ _AHEAD_S = 60.0
 _DUE = "(stored_at <= :until OR stored_at > :ahead)"
 _SPANS = "SELECT node_id, min(first_time), max(last_time), max(id) FROM late_batches WHERE {} GROUP BY node_id"
 _NEW = text(_SPANS.format("seen = :no"))
-_SETTLED = text(_SPANS.format(_DUE))
+_WAITED_FOR = text(_SPANS.format(_DUE))
 _SEE = text("UPDATE late_batches SET seen = :yes WHERE seen = :no AND id <= :top")
 _DELETE = text(f"DELETE FROM late_batches WHERE {_DUE} AND id <= :top")
 
@@ -58,7 +76,7 @@ def new_late(connection: Connection) -> LateBatches:
 
 def settled_late(connection: Connection, now: float, grace_s: float) -> LateBatches:
     """The ones whose nodes have had ``grace_s`` to send the rest."""
-    return _found(connection.execute(_SETTLED, _due(now, grace_s)))
+    return _found(connection.execute(_WAITED_FOR, _due(now, grace_s)))
 
 
 def see(connection: Connection, found: LateBatches) -> None:
@@ -81,6 +99,20 @@ def _found(rows: Iterable[Any]) -> LateBatches:
         spans[node] = (first, last)
         top = max(top, newest)
     return LateBatches(spans, top)
+
+
+def modulo(total: int) -> int:
+    """``total`` as stored, 0 to 2**62 - 1."""
+    return total % MODULUS
+
+
+def risen(before: int, after: int) -> int:
+    """The increase of a total from ``before`` to ``after``; negative if it fell.
+
+    >>> risen(5, 8), risen(8, 5), risen(2**62 - 2, 3)
+    (3, -3, 5)
+    """
+    return (after - before + MODULUS // 2) % MODULUS - MODULUS // 2
 
 
 class JobColumns(Struct):

@@ -17,7 +17,7 @@ from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import BatchInterface
 from jobsight_server.profiler.readings import read_windows
-from jobsight_server.storage.event_counts import risen
+from jobsight_server.storage.samples import risen
 
 Serve = Callable[..., Any]
 START = 1_700_000_000.0
