@@ -22,11 +22,20 @@ from jobsight_server.accounting.parallel_tasks import forget_tasks
 from jobsight_server.accounting.position import Position, positions, resume
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.learn import last_learn_seq, lock_learning
+from jobsight_server.forecasts.events import last_learn_seq
+from jobsight_server.forecasts.learn import lock_learning
 from jobsight_server.savings.totals import count_again, days_of, forget_empty_groups
 from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.schema import accounting_files, accounting_rejects, jobs, model_state, outcomes, series
+from jobsight_server.storage.schema import (
+    accounting_files,
+    accounting_rejects,
+    jobs,
+    learned_until,
+    model_state,
+    outcomes,
+    series,
+)
 
 _AT_ONCE = 500
 _UNCLAIM = update(outcomes).values(run_id=None, learn_seq=func.coalesce(outcomes.c.learn_seq, 0))
@@ -158,6 +167,7 @@ def _let_retrain(connection: Connection) -> None:
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
     connection.execute(update(outcomes).where(outcomes.c.learn_seq > last).values(learn_seq=last))
     connection.execute(delete(series))
+    connection.execute(delete(learned_until))  # whoever is learning at the moment must not write what it has learned
     if not last:  # there is nothing to retrain on
         connection.execute(delete(model_state))
 

@@ -8,8 +8,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
@@ -17,7 +18,15 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.forecasts.history import GroupSeries, UserGroupKey
+from jobsight_server.forecasts.events import (
+    WAITS,
+    LearnedUntil,
+    last_event,
+    learned_events,
+    read_learned_until,
+    write_learned_until,
+)
+from jobsight_server.forecasts.history import GroupSeries
 from jobsight_server.forecasts.outcomes import (
     Event,
     Finished,
@@ -42,7 +51,9 @@ from jobsight_server.forecasts.reader import (
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, read_jobs, read_waiting
 from jobsight_server.storage.engine import lock_until_commit, write_many
-from jobsight_server.storage.schema import profiles
+from jobsight_server.storage.schema import jobs
+
+_Key = TypeVar("_Key")
 
 
 def learnable(value: float) -> bool:
@@ -73,41 +84,63 @@ class Learner:
         self._of_users: dict[SeriesKey, _OfUser] = {}
         self._states: dict[tuple[str, str, str], StateRow] = {}
         self._of_groups = GroupSeries(config)
+        self._loaded: set[object] = set()
+        self._learned_runs: list[int] = []
         self.pending: dict[RunAndMetric, PendingForecast] = {}
 
     def load(
         self,
         connection: Connection,
         jobs: Iterable[tuple[str, Question]],
-        metrics: Iterable[str],
+        metrics: Sequence[str],
         pending: Sequence[int] = (),
     ) -> None:
-        """Reads everything needed to learn jobs (cluster, question) in these metrics.
+        """Reads what is needed to learn jobs (cluster, question) in these metrics, and was not read before.
 
         ``pending``: the runs that were forecast when they were submitted.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
         """
-        keys: dict[tuple[str, str], None] = {}
-        users: dict[tuple[str, str], None] = {}
-        groups: dict[UserGroupKey, None] = {}
-        any_profile = self._config.profile("runtime")
-        for cluster, question in dict.fromkeys(jobs):
-            keys |= dict.fromkeys((cluster, key) for key in any_profile.state_keys(question))
-            users[cluster, question.user or ""] = None
-            groups |= dict.fromkeys(self._of_groups.keys(cluster, question))
-        for cluster, user in users:  # for their stored answers
-            keys |= dict.fromkeys((cluster, key) for key in any_profile.state_keys(Question(user=user)))
-        asked = [StateKey(cluster, metric, key) for metric in metrics for cluster, key in keys]
-        for (cluster, metric), state in read_state(connection, asked).items():
+        asked = self._new(
+            dict.fromkeys((cluster, metric, question) for cluster, question in jobs for metric in metrics)
+        )
+        users = dict.fromkeys((cluster, question.user or "") for cluster, _, question in asked)
+        groups = dict.fromkeys(key for cluster, _, question in asked for key in self._of_groups.keys(cluster, question))
+        # Users alone, too, for their stored answers.
+        asked += self._new((cluster, metric, Question(user=user)) for cluster, user in users for metric in metrics)
+        keys = [
+            StateKey(cluster, metric, key)
+            for cluster, metric, question in asked
+            for key in self._profile(cluster, metric).state_keys(question)
+        ]
+        for (cluster, metric), state in read_state(connection, self._new(dict.fromkeys(keys))).items():
             self._profile(cluster, metric).load(state)
-        for key, known, updated in read_series(connection, users):
+        for key, known, updated in read_series(connection, self._new(users)):
             if known.parameters != self._config.parameters(key.metric):
                 raise ValueError("this series was learned with another window, bins or alpha: retrain on all jobs")
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
-        self._of_groups.load(connection, groups)
-        self.pending = read_pending(connection, pending)
+        self._of_groups.load(connection, self._new(groups))
+        self.pending = read_pending(connection, pending) | self.pending
+
+    def load_for(self, connection: Connection, events: Sequence[Event]) -> None:
+        """Reads what is needed to learn these events.
+
+        Raises:
+            ValueError: the stored model is of other settings or another version.
+        """
+        jobs = [(event.cluster, event.question) for event in events]
+        metrics = list(dict.fromkeys(metric for event in events for metric in event.metrics))
+        forecast = [
+            event.job.run_id for event in events if isinstance(event, Finished) and event.job.forecast_seq is not None
+        ]
+        self.load(connection, jobs, metrics, forecast)
+
+    def _new(self, keys: Iterable[_Key]) -> list[_Key]:
+        """Those that were not asked for before; what was read then may have learned since."""
+        found = [key for key in keys if key not in self._loaded]
+        self._loaded.update(found)
+        return found
 
     def learn(self, events: Sequence[Event]) -> dict[RunAndMetric, PendingForecast]:
         """Learns the events; returns the forecast for each finished job."""
@@ -135,10 +168,10 @@ class Learner:
             for key, state in profile.changed_state().items():
                 self._states[cluster, metric, key] = state_row(cluster, metric, key, state)
 
-    def store(self, connection: Connection, learned_runs: Sequence[int] = ()) -> int:
+    def store(self, connection: Connection, until: LearnedUntil) -> int:
         """Writes what has changed, and the forecasts of unfinished jobs; returns the number of series.
 
-        Deletes the stored forecasts of ``learned_runs``, and of runs that will never be learned.
+        Deletes the stored forecasts of runs that were learned, and of runs that will never be.
         """
         self.encode_state()
         of_users = [
@@ -147,7 +180,10 @@ class Learner:
             if own.answer is not None
         ]
         self._of_groups.store(connection)
-        write_learned(connection, self._states.values(), of_users, self.pending, learned_runs)
+        waiting = _still_waiting(connection, list(dict.fromkeys(run_id for run_id, _ in self.pending)))
+        pending = {key: forecast for key, forecast in self.pending.items() if key[0] in waiting}
+        write_learned(connection, self._states.values(), of_users, pending, self._learned_runs)
+        write_learned_until(connection, until)
         return len(of_users)
 
     def _finish(
@@ -165,6 +201,7 @@ class Learner:
                     self._of_groups.learn(job, metric, observation.value)
         for metric in METRICS:
             self.pending.pop((job.run_id, metric), None)
+        self._learned_runs.append(job.run_id)
         return judged
 
     def _observe(
@@ -208,6 +245,10 @@ def no_collection() -> Iterator[None]:
 
 _SET_FORECAST_SEQ = "UPDATE jobs SET forecast_seq = ? WHERE id = ?"
 _FORECAST_FOR = ("queued", "running", "ended")
+_AT_ONCE = 500
+
+Judged = dict[RunAndMetric, PendingForecast]
+"""The forecast for each run and metric, as of its submission."""
 
 
 def lock_learning(connection: Connection) -> None:
@@ -215,66 +256,94 @@ def lock_learning(connection: Connection) -> None:
     lock_until_commit(connection, "jobsight learning")
 
 
-def last_learn_seq(connection: Connection) -> int:
-    """``learn_seq`` of the run learned last; 0 before the first."""
-    return connection.scalar(select(func.max(profiles.c.learn_seq))) or 0
+class Learning:
+    """Learns rounds of runs, and writes the model once for many of them.
+
+    Whatever is learned is stored with its round, so that a process that ends before the model is written loses nothing:
+    ``catch_up`` learns it again from there.
+    """
+
+    def __init__(self, config: ForecastConfig) -> None:
+        self._config = config
+        self._learner: Learner | None = None
+        self._written = self._until = LearnedUntil(0, 0)
+        self.unwritten = 0
+        """Runs learned since the model was written."""
+
+    def begin(self, connection: Connection) -> int:
+        """Catches up with what others have learned; returns the ``learn_seq`` of the run learned last.
+
+        Raises:
+            ValueError: the stored model is of other settings or another version.
+        """
+        if self._learner is None or not self._is_alone(connection):
+            catch_up(connection, self._config)
+            self._learner, self.unwritten = Learner(self._config), 0
+            self._written = self._until = last_event(connection)
+        return self._until.learn_seq
+
+    def learn_round(self, connection: Connection, measured: Mapping[int, Observations]) -> Judged:
+        """Learns runs (by id), given in order of their end, after ``begin``; returns the forecast for each of them.
+
+        Raises:
+            ValueError: the stored model is of other settings or another version.
+        """
+        learner, before = self._learner, self._until.learn_seq
+        assert learner is not None
+        known = read_jobs(connection, list(measured))
+        finished = [known[run_id] for run_id in measured]
+        waiting = read_waiting(connection, max(job.end or 0.0 for job in finished))
+        found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
+        claim(connection, known, found)
+        events = _events_by_time(finished, waiting, found)
+        learner.load_for(connection, events)
+        forecast_before = {run_id for run_id, _ in learner.pending}
+        judged = learner.learn(events)
+        # Those that will never be judged are marked too, or every round would find them again.
+        forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
+        forecast_seq |= _forecasts_among(events, forecast_before, before)
+        write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
+        self._until = self._until._replace(learn_seq=before + len(measured))
+        self.unwritten += len(measured)
+        return judged
+
+    def write(self, connection: Connection) -> None:
+        """Writes the model, unless another process has learned since the last round: ``begin`` catches up with both."""
+        if self._learner is not None and self._is_alone(connection):
+            self._learner.store(connection, self._until)
+        self._learner, self.unwritten = None, 0
+
+    def _is_alone(self, connection: Connection) -> bool:
+        return (read_learned_until(connection), last_event(connection)) == (self._written, self._until)
 
 
-def learn_round(
-    connection: Connection,
-    config: ForecastConfig,
-    measured: Mapping[int, Observations],
-    before: int,
-) -> dict[RunAndMetric, PendingForecast]:
-    """Learns runs (by id), given in order of their end, after the one with ``learn_seq`` ``before``.
+def catch_up(connection: Connection, config: ForecastConfig) -> bool:
+    """Learns what has been stored since the model was written; returns whether there was anything.
 
-    Returns the forecast for each of them.
+    That is what came one by one, such as a report or a value whose samples were late, and what another process learned
+    that was interrupted, or is still at it. It must hold the lock of learning.
 
     Raises:
-        ValueError: the stored model is of other job groups.
+        ValueError: the stored model is of other settings or another version.
     """
-    known = read_jobs(connection, list(measured))
-    finished = [known[run_id] for run_id in measured]
-    waiting = read_waiting(connection, max(job.end or 0.0 for job in finished))
-    found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
-    claim(connection, known, found)
-    events = _events_by_time(finished, waiting, found)
+    written, until = read_learned_until(connection), last_event(connection)
+    if written == until:
+        return False
+    events = learned_events(connection, config, written, None, {})
     learner = Learner(config)
-    jobs = [(event.job.cluster, event.job.question) for event in events]
-    metrics = dict.fromkeys(metric for event in events for metric in event.metrics)
-    learner.load(connection, jobs, metrics, pending=[job.run_id for job in finished if job.forecast_seq is not None])
-    forecast_before = {run_id for run_id, _ in learner.pending}
-    judged = learner.learn(events)
-    learner.store(connection, list(measured))
-    # Those that will never be judged are marked too, or every round would find them again.
-    forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
-    forecast_seq |= _forecasts_among(events, forecast_before, before)
-    write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
-    return judged
+    learner.load_for(connection, events)
+    learner.learn(events)
+    learner.store(connection, until)
+    return True
 
 
-def learn_late(
-    connection: Connection,
-    config: ForecastConfig,
-    measured: Mapping[int, Observations],
-) -> None:
-    """Learns further metrics of runs learned before, whose samples arrived late, in this order.
-
-    Their pending forecasts are gone: they are judged by the current forecast.
-
-    Raises:
-        ValueError: the stored model is of other job groups.
-    """
-    if not measured:
-        return
-    known = read_jobs(connection, list(measured))
-    found = {run_id: observed(known[run_id], of_run, is_late=True) for run_id, of_run in measured.items()}
-    claim(connection, known, found)
-    learner = Learner(config)
-    metrics = dict.fromkeys(metric for of_run in found.values() for metric in of_run)
-    learner.load(connection, [(job.cluster, job.question) for job in known.values()], metrics)
-    learner.learn([Finished(known[run_id], of_run) for run_id, of_run in found.items()])
-    learner.store(connection)
+def _still_waiting(connection: Connection, runs: Sequence[int]) -> set[int]:
+    """Those of the runs that may still be learned."""
+    found: set[int] = set()
+    for begin in range(0, len(runs), _AT_ONCE):
+        some = runs[begin : begin + _AT_ONCE]
+        found.update(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(some), WAITS)))
+    return found
 
 
 def _events_by_time(

@@ -83,9 +83,12 @@ def claim(connection: Connection, known: Mapping[int, ForecastJob], found: dict[
     add_event_counts(connection, counts)
 
 
-def reported(connection: Connection, begin: int, end: int | None) -> list[tuple[int, Reported]]:
-    """What was learned of reports after the run with ``learn_seq`` ``begin``, before the one with ``end``."""
-    query = select(outcomes).where(outcomes.c.learn_seq >= begin).order_by(outcomes.c.id)
+def reported(connection: Connection, begin: int, end: int | None, after: int = 0) -> list[tuple[int, Reported]]:
+    """What was learned of reports after the run with ``learn_seq`` ``begin``, before the one with ``end``.
+
+    Only of those after the one with the id ``after``.
+    """
+    query = select(outcomes).where(outcomes.c.learn_seq >= begin, outcomes.c.id > after).order_by(outcomes.c.id)
     if end is not None:
         query = query.where(outcomes.c.learn_seq < end)
     found = []
@@ -220,6 +223,14 @@ class Submitted(NamedTuple):
     metrics: Sequence[str]
 
     @property
+    def cluster(self) -> str:
+        return self.job.cluster
+
+    @property
+    def question(self) -> Question:
+        return self.job.question
+
+    @property
     def series(self) -> Sequence[SeriesKey]:
         """The series whose stored answer the event changes."""
         return ()
@@ -230,6 +241,14 @@ class Finished(NamedTuple):
 
     job: ForecastJob
     observations: Mapping[str, Observation | None]
+
+    @property
+    def cluster(self) -> str:
+        return self.job.cluster
+
+    @property
+    def question(self) -> Question:
+        return self.job.question
 
     @property
     def metrics(self) -> Sequence[str]:
@@ -251,6 +270,10 @@ class Reported(NamedTuple):
     question: Question
     observation: Observation
     at: float
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        return (self.metric,)
 
     @property
     def series(self) -> Sequence[SeriesKey]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sqlalchemy import Connection
 
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.learn import Learner, last_learn_seq, lock_learning
-from jobsight_server.forecasts.outcomes import Observation, Outcome, Reported, Taken, store
+from jobsight_server.forecasts.events import last_event, last_learn_seq, read_learned_until
+from jobsight_server.forecasts.learn import catch_up, lock_learning
+from jobsight_server.forecasts.outcomes import Observation, Outcome, Taken, store
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import WHOLE, ForecastRequest
@@ -46,15 +49,10 @@ def report(
     if request.scale is not None and metric not in WHOLE:
         value /= request.scale
     outcome = Outcome(cluster, metric, question, Observation(value, is_lower_bound), job_id)
+    is_current = read_learned_until(connection) == last_event(connection)
     taken = store(connection, outcome, last_learn_seq(connection), now)
-    if taken == "stored":
-        learner = Learner(reader.config)
-        try:
-            learner.load(connection, [(cluster, question)], [metric])
-        except ValueError:  # trained with other job groups: everything is about to be retrained, with this
-            pass
-        else:
-            learner.learn([Reported(cluster, metric, question, outcome.observation, now)])
-            learner.store(connection)
+    if taken == "stored" and is_current:  # otherwise it is learned with the backlog, in its turn
+        with suppress(ValueError):  # trained with other job groups: everything is about to be retrained, with this
+            catch_up(connection, reader.config)
         (answer,) = reader.answers(connection, [request])
     return taken, answer

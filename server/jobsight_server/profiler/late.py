@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, bindparam, update
 
-from jobsight_server.forecasts.learn import last_learn_seq, learn_late, lock_learning
-from jobsight_server.forecasts.outcomes import Observations
-from jobsight_server.forecasts.request import ForecastConfig
+from jobsight_server.forecasts.events import last_learn_seq
+from jobsight_server.forecasts.learn import catch_up, lock_learning
+from jobsight_server.forecasts.outcomes import Observations, claim, observed
+from jobsight_server.forecasts.request import ForecastConfig, read_jobs
 from jobsight_server.profiler.profile import EventCounts, accepted, observations, row
 from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.sharing import EndedRun
@@ -107,6 +108,7 @@ def _concerned(run: EndedRun, sampled_nodes: SampledNodes, spans: Spans) -> bool
 def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measurements]], config: ForecastConfig) -> int:
     """Stores and learns the values of metrics that had none; returns how many there were."""
     lock_learning(connection)
+    catch_up(connection, config)
     counts: EventCounts = Counter()
     learn_seq = last_learn_seq(connection)
     measured: dict[int, Observations] = {}
@@ -123,7 +125,11 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
         if filled:
             learn_seq += 1
             measured[run.id] = observations(filled, config, counts)
-    learn_late(connection, config, measured)
+    known = read_jobs(connection, list(measured))
+    claim(
+        connection, known, {run_id: observed(known[run_id], found, is_late=True) for run_id, found in measured.items()}
+    )
+    catch_up(connection, config)
     count_again(connection, {day_of(run.end) for run, _ in profiled if run.id in measured})
     add_event_counts(connection, counts)
     return sum(len(found) for found in measured.values())

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
 
-from jobsight_server.forecasts.learn import last_learn_seq, learn_round, lock_learning, no_collection
+from jobsight_server.forecasts.learn import Learning, lock_learning, no_collection
 from jobsight_server.forecasts.rebuild import rebuild_if_outdated
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
@@ -28,6 +28,9 @@ _DONE = text(
 ).bindparams(bindparam("runs", expanding=True))
 _AT_ONCE = 500
 _INSERT = "INSERT INTO profiles ({columns}) VALUES ({values})"
+
+WRITTEN_AT_ONCE = 5000
+"""Runs; of a backlog, learned before the model is written: most of them change the same parts of it."""
 
 _BEGINNING = (float("-inf"), 0)
 
@@ -57,6 +60,7 @@ def profile_finished(
     count_marked(engine, stop)
     with engine.connect().execution_options(reading=True) as connection:
         sampled_nodes = SampledNodes(connection)
+    learning = Learning(config)
     while not (stop and stop.is_set()):
         # Reading and arithmetic first, without blocking writers; then a short transaction to store.
         with engine.connect().execution_options(reading=True) as connection:
@@ -68,16 +72,27 @@ def profile_finished(
             profiled = profiles_of(connection, runs, sampled_nodes, stop, config.fabric)
         if profiled:
             with engine.begin() as connection, no_collection():
-                done += _store(connection, profiled, config)
+                done += _store(connection, profiled, config, learning)
+                if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < limit:
+                    learning.write(connection)
         after = (finished[-1].end, finished[-1].id)
+    if learning.unwritten:
+        with engine.begin() as connection:
+            lock_learning(connection)
+            learning.write(connection)
     return done
 
 
-def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measurements]], config: ForecastConfig) -> int:
+def _store(
+    connection: Connection,
+    profiled: Sequence[tuple[EndedRun, Measurements]],
+    config: ForecastConfig,
+    learning: Learning,
+) -> int:
     """Stores and learns the profiles; returns how many of the runs were still to be profiled."""
     lock_learning(connection)
     counts: Counter[tuple[str, str]] = Counter()
-    last = last_learn_seq(connection)
+    last = learning.begin(connection)
     stored: dict[int, dict[str, Measurement]] = {}
     still_to_do = _mark_done(connection, [run.id for run, _ in profiled])
     for run, found in profiled:
@@ -87,7 +102,7 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
                 counts["profiles", metric] += 1
     if stored:
         measured = {run: observations(entries, config, counts) for run, entries in stored.items()}
-        learned_forecasts = learn_round(connection, config, measured, last)
+        learned_forecasts = learning.learn_round(connection, measured)
         rows = [
             {
                 **row(entry, config),

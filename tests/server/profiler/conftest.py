@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, case, insert, select, update
+from sqlalchemy import Engine, case, delete, insert, select, update
 
+from jobsight_predictor.question import Question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.samples import JobColumns, dump_columns
 from jobsight_server.storage.schema import (
     batches,
@@ -15,11 +18,17 @@ from jobsight_server.storage.schema import (
     job_samples,
     jobs,
     late_batches,
+    learned_until,
     marks,
+    model_state,
     nodes,
+    pending_forecasts,
     profiles,
     samples,
+    series,
 )
+
+Planned = dict[str, Any]
 
 LATE_S = 300.0
 # Two more where the node has InfiniBand: of the bytes in and out what passed it.
@@ -140,9 +149,52 @@ class Site:
             rows = connection.execute(select(profiles).where(profiles.c.run_id == run_id)).all()
         return {row.metric: row for row in rows}
 
+    def model(self) -> list[Any]:
+        """What was learned: everything that retraining replaces."""
+        return [self.dump(table) for table in (series, model_state, pending_forecasts)]
+
+    def forget_model(self) -> None:
+        with self.engine.begin() as connection:
+            for table in (series, model_state, pending_forecasts, learned_until):
+                connection.execute(delete(table))
+
+    @staticmethod
+    def question(job: Planned) -> Question:
+        """What a planned job is known by."""
+        names = ("user", "name", "queue", "processors")
+        return job_question(*(job[name] for name in names), job["requested_memory_bytes"], job["requested_walltime_s"])
+
     def dump(self, table: Any) -> list[tuple[Any, ...]]:
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
+
+
+def planned_jobs(seed: int, count: int, failing: bool = False) -> list[Planned]:
+    """Jobs that queue, run and end all over each other, of few users, often at the same instants."""
+    rng = random.Random(seed)
+    planned = []
+    for number in range(count):
+        submitted = float(rng.randrange(0, 2000, 10))
+        start = submitted + rng.choice([0.0, 10.0, 300.0])
+        given = {
+            "user": rng.choice(["a", "b", 'c "\u00fc']),
+            "name": rng.choice([None, "run_1", "run_2", "x/cfd.sh"]),
+            "queue": rng.choice([None, "q"]),
+            "processors": rng.choice([1, 8]),
+            "requested_memory_bytes": rng.choice([None, 2**30]),
+            "requested_walltime_s": rng.choice([None, 3600.0]),
+        }
+        end = start + rng.choice([10.0, 20.0, 20.0, rng.randrange(1, 900)])
+        if failing:
+            given["failure"] = rng.choice([None, None, None, "memory", "time"])
+        planned.append({"job_id": f"{number}.s", "submitted": submitted, "start": start, "end": end, **given})
+    return planned
+
+
+@pytest.fixture
+def plan() -> Callable[..., list[Planned]]:
+    """``planned_jobs``, whose entries ``site.run`` takes."""
+    return planned_jobs
 
 
 @pytest.fixture

@@ -25,45 +25,10 @@ from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, profiles, series
-
-Planned = dict[str, Any]
+from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, profiles
 
 
-def plan(seed: int, count: int, failing: bool = False) -> list[Planned]:
-    """Jobs that queue, run and end all over each other, of few users, often at the same instants."""
-    rng = random.Random(seed)
-    planned = []
-    for number in range(count):
-        submitted = float(rng.randrange(0, 2000, 10))
-        start = submitted + rng.choice([0.0, 10.0, 300.0])
-        given = {
-            "user": rng.choice(["a", "b", 'c "\u00fc']),
-            "name": rng.choice([None, "run_1", "run_2", "x/cfd.sh"]),
-            "queue": rng.choice([None, "q"]),
-            "processors": rng.choice([1, 8]),
-            "requested_memory_bytes": rng.choice([None, 2**30]),
-            "requested_walltime_s": rng.choice([None, 3600.0]),
-        }
-        end = start + rng.choice([10.0, 20.0, 20.0, rng.randrange(1, 900)])
-        if failing:
-            given["failure"] = rng.choice([None, None, None, "memory", "time"])
-        planned.append({"job_id": f"{number}.s", "submitted": submitted, "start": start, "end": end, **given})
-    return planned
-
-
-def question_of(job: Planned) -> Any:
-    return job_question(
-        job["user"],
-        job["name"],
-        job["queue"],
-        job["processors"],
-        job["requested_memory_bytes"],
-        job["requested_walltime_s"],
-    )
-
-
-def expected_forecasts(planned: list[Planned]) -> dict[str, tuple[float | None, float | None]]:
+def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tuple[float | None, float | None]]:
     """What one profile in memory says at each submission, where at one instant ends come first."""
     events = [(job["end"], 0, i) for i, job in enumerate(planned)] + [
         (job["submitted"], 1, i) for i, job in enumerate(planned)
@@ -72,18 +37,14 @@ def expected_forecasts(planned: list[Planned]) -> dict[str, tuple[float | None, 
     for _, kind, i in sorted(events):
         job = planned[i]
         if kind == 1:
-            found[i] = profile.forecast_job(question_of(job))
+            found[i] = profile.forecast_job(site.question(job))
         else:
-            profile.learn(question_of(job), job["end"] - job["start"], found[i])
+            profile.learn(site.question(job), job["end"] - job["start"], found[i])
     return {planned[i]["job_id"]: (forecast.value, forecast.bound) for i, forecast in found.items()}
 
 
-def stored(site: Any) -> list[Any]:
-    return [site.dump(table) for table in (series, model_state, pending_forecasts)]
-
-
 @pytest.mark.parametrize("limit", [1, 7, 200])
-def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted(site: Any, limit: int) -> None:
+def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted(site: Any, plan: Any, limit: int) -> None:
     """However many runs a round takes: an imported log is learned as if the server had been there."""
     planned = plan(3, 150)
     for job in planned:
@@ -96,11 +57,11 @@ def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted(site: Any, 
     )
     with site.engine.connect() as connection:
         found = {job_id: (forecast, bound) for job_id, forecast, bound in connection.execute(query)}
-    assert found == expected_forecasts(planned)
+    assert found == expected_forecasts(site, planned)
     assert site.dump(pending_forecasts) == []
 
 
-def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
+def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any) -> None:
     """Rounds as jobs come, end, vanish and are profiled late; then everything from the start."""
     rng = random.Random(5)
     planned = plan(4, 200, failing=True)
@@ -119,18 +80,18 @@ def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
         profile_finished(site.engine, 0.0, lambda: 1e9, limit=rng.choice([3, 200]))
         if now == 1500:
             assert len(site.dump(pending_forecasts)) > 20  # of running jobs
-            rows = stored(site)
+            rows = site.model()
             rebuild(site.engine)
-            assert stored(site) == rows
+            assert site.model() == rows
     # What had been removed ended all the same, and is learned although its pending forecasts are gone.
     with site.engine.begin() as connection:
         connection.execute(update(jobs).where(jobs.c.state == "deleted").values(state="ended"))
     profile_finished(site.engine, 0.0, lambda: 1e9)
-    rows = stored(site)
+    rows = site.model()
     forecasts = site.dump(profiles)
     seen: list[tuple[int, int]] = []
     rebuild(site.engine, progress=lambda done, total: seen.append((done, total)))
-    assert stored(site) == rows
+    assert site.model() == rows
     assert site.dump(profiles) == forecasts
     assert seen[-1] == (len({row[0] for row in forecasts}),) * 2
 
@@ -152,11 +113,11 @@ def test_pending_forecasts_of_runs_that_never_end_go(site: Any) -> None:
     assert site.dump(pending_forecasts) == []
 
 
-def test_another_objective_retrains_by_itself(site: Any) -> None:
+def test_another_objective_retrains_by_itself(site: Any, plan: Any) -> None:
     for job in plan(6, 40):
         site.run(**job)
     profile_finished(site.engine, 0.0, lambda: 1e9)
-    default = stored(site)
+    default = site.model()
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
     per_job = ForecastConfig(objective="waste")
     assert rebuild_if_outdated(site.engine, per_job) is True
@@ -168,14 +129,14 @@ def test_another_objective_retrains_by_itself(site: Any) -> None:
     assert answer.observed_coverage is not None
     assert 0.0 <= answer.observed_coverage <= 1.0
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
-    assert stored(site) == default
+    assert site.model() == default
 
 
-def test_another_window_retrains_by_itself(site: Any) -> None:
+def test_another_window_retrains_by_itself(site: Any, plan: Any) -> None:
     for job in plan(6, 40):
         site.run(**job)
     profile_finished(site.engine, 0.0, lambda: 1e9)
-    default = stored(site)
+    default = site.model()
     config = ForecastConfig(five={"runtime": FiveParameters(window=2, bins=3, alpha=0.1)})
     with pytest.raises(ValueError, match="another window, bins or alpha"), site.engine.begin() as connection:
         Learner(config).load(connection, [("alpha", job_question("a"))], ["runtime"])
@@ -189,15 +150,15 @@ def test_another_window_retrains_by_itself(site: Any) -> None:
     assert said["sliding-window"] == pytest.approx(sum(found.actual[-2:]) / 2)
     assert found.forecasts["sliding-window"][-1] == pytest.approx(sum(found.actual[-3:-1]) / 2)
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
-    assert stored(site) == default
+    assert site.model() == default
 
 
 @pytest.mark.storage
-def test_other_templates_learn_all_anew_by_themselves(site: Any) -> None:
+def test_other_templates_learn_all_anew_by_themselves(site: Any, plan: Any) -> None:
     for job in plan(6, 40):
         site.run(**job)
     profile_finished(site.engine, 0.0, lambda: 1e9)
-    default = stored(site)
+    default = site.model()
     others = ForecastConfig((("user", "queue"), ("user",), ()), coverage=0.9)
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
     site.run("late.s", 0, 5000, user="a")
@@ -208,19 +169,19 @@ def test_other_templates_learn_all_anew_by_themselves(site: Any) -> None:
         connection.execute(text("DELETE FROM profiles WHERE run_id IN (SELECT id FROM jobs WHERE job_id = 'late.s')"))
         connection.execute(text("DELETE FROM jobs WHERE job_id = 'late.s'"))
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
-    assert stored(site) == default
+    assert site.model() == default
 
 
-def test_profiles_of_an_older_version_are_learned(site: Any) -> None:
+def test_profiles_of_an_older_version_are_learned(site: Any, plan: Any) -> None:
     for job in plan(8, 30):
         site.run(**job)
     profile_finished(site.engine, 0.0, lambda: 1e9)
-    learned = stored(site)
+    learned = site.model()
     with site.engine.begin() as connection:  # as a migration leaves them
         for table in ("series", "model_state"):
             connection.execute(text(f"DELETE FROM {table}"))
     assert profile_finished(site.engine, 0.0, lambda: 1e9) == 0
-    assert stored(site) == learned
+    assert site.model() == learned
 
 
 @pytest.mark.storage
@@ -257,7 +218,7 @@ def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
     assert json.dumps(found, sort_keys=True) == json.dumps(expected.state(), sort_keys=True)
 
 
-def test_what_is_learned_during_a_rebuild_is_caught_up_with(site: Any) -> None:
+def test_what_is_learned_during_a_rebuild_is_caught_up_with(site: Any, plan: Any) -> None:
     planned = plan(9, 80)
     for job in planned[:50]:
         site.run(**job)
@@ -270,8 +231,8 @@ def test_what_is_learned_during_a_rebuild_is_caught_up_with(site: Any) -> None:
         profile_finished(site.engine, 0.0, lambda: 1e9, limit=7)
 
     rebuild(site.engine, progress=go_on)
-    rows = stored(site)
+    rows = site.model()
     assert sum(row[3] for row in rows[0]) == 80  # their run time; nothing else is known
     assert len(rows[2]) == 4
     rebuild(site.engine)
-    assert stored(site) == rows
+    assert site.model() == rows

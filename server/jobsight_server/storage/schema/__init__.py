@@ -6,6 +6,7 @@ from jobsight_server.storage.schema.access import sessions, tokens
 from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs, parallel_tasks
 from jobsight_server.storage.schema.learned import (
     group_series,
+    learned_until,
     model_state,
     outcomes,
     pending_forecasts,
@@ -39,6 +40,7 @@ __all__ = [
     "job_samples",
     "jobs",
     "late_batches",
+    "learned_until",
     "marks",
     "metadata",
     "model_state",

@@ -107,6 +107,15 @@ model_state = Table(
     sqlite_with_rowid=False,
 )
 
+# How far the model has learned (one row, written with it): the last ``learn_seq`` of ``profiles``, and the last ``id``
+# of ``outcomes``. What is stored beyond is learned before anything else.
+learned_until = Table(
+    "learned_until",
+    metadata,
+    Column("learn_seq", BigInteger, nullable=False),
+    Column("outcome_id", BigInteger, nullable=False),
+)
+
 # The forecast for a run at its submission, until the run has ended and been learned; JSON.
 pending_forecasts = Table(
     "pending_forecasts",

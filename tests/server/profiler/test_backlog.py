@@ -1,0 +1,126 @@
+"""A backlog is learned in rounds, and the model written once for many of them: whatever happens in between."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, report
+from jobsight_server.forecasts.events import last_event, read_learned_until
+from jobsight_server.forecasts.outcomes import Observation
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.schema import jobs, outcomes, profiles
+
+
+class Killed(BaseException):
+    """Ends a process between two commits."""
+
+
+def killed_after(site: Any, rounds: int, limit: int) -> None:
+    """Learns these many rounds of a backlog, and ends without writing the model."""
+    left = rounds
+
+    def clock() -> float:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        return 1e9
+
+    with pytest.raises(Killed):
+        profile_finished(site.engine, 0.0, clock, limit)
+
+
+def lags(site: Any) -> bool:
+    with site.engine.connect() as connection:
+        return read_learned_until(connection) != last_event(connection)
+
+
+def test_a_backlog_that_was_interrupted_is_learned_as_if_it_had_not_been(site: Any, plan: Any) -> None:
+    for job in plan(3, 150, failing=True):
+        site.run(**job)
+    site.run("running.s", 100, None, submitted=50.0, user="a")
+    killed_after(site, 5, limit=10)
+    assert lags(site)
+    assert site.model() == [[], [], []]
+    assert len(site.dump(profiles)) == 5 * 10 * 4
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=10) == 100
+    assert not lags(site)
+    rows, found = site.model(), site.dump(profiles)
+    rebuild(site.engine)
+    assert site.model() == rows
+    with site.engine.begin() as connection:  # all of it again, without an interruption
+        connection.execute(update(jobs).values(profiled=False, forecast_seq=None))
+        connection.execute(profiles.delete())
+    site.forget_model()
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=10) == 150
+    assert (site.model(), site.dump(profiles)) == (rows, found)
+
+
+def test_a_report_during_a_backlog_waits_for_its_turn(site: Any, plan: Any) -> None:
+    planned = plan(5, 60)
+    for job in planned:
+        site.run(**job)
+    killed_after(site, 3, limit=10)
+    reader = AnswerReader(site.engine, ForecastConfig())
+    request = ForecastRequest("alpha", site.question(planned[0]), "memory")
+    with site.engine.begin() as connection:
+        taken, answer = report(connection, reader, request, Observation(2e9), "other.s", 5.0)
+    assert (taken, answer.value) == ("stored", None)
+    profile_finished(site.engine, 0.0, lambda: 1e9, limit=10)
+    with site.engine.begin() as connection:
+        (answer,) = reader.answers(connection, [request])
+        assert connection.scalar(select(func.count()).select_from(outcomes)) == 1
+    assert answer.value == 2e9
+    rows = site.model()
+    rebuild(site.engine)
+    assert site.model() == rows
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.storage
+def test_whoever_learns_or_is_killed_the_model_is_that_of_the_stored_rows(site: Any, plan: Any, seed: int) -> None:
+    """Two processes take turns at one backlog, each with what it holds in memory; some are killed, some get reports."""
+    rng = random.Random(seed)
+    planned = plan(seed, 200, failing=True)
+    reader = AnswerReader(site.engine, ForecastConfig())
+    depth = 0
+
+    def between_rounds() -> float:
+        nonlocal depth
+        for _ in range(rng.randrange(12)):
+            if planned:
+                site.run(**planned.pop())
+        chance = rng.random()
+        if chance < 0.1:
+            raise Killed
+        if chance < 0.3 and depth < 2:
+            learn()
+        elif chance < 0.4:
+            job = rng.choice(plan(seed, 50))
+            request = ForecastRequest("alpha", site.question(job), "memory")
+            with site.engine.begin() as connection:
+                report(connection, reader, request, Observation(rng.choice([1e9, 2e9])), f"{rng.random()}.r", 5.0)
+        return 1e9
+
+    def learn() -> None:
+        nonlocal depth
+        depth += 1
+        try:
+            profile_finished(site.engine, 0.0, between_rounds, limit=rng.choice([3, 20]))
+        except Killed:
+            pass
+        finally:
+            depth -= 1
+
+    while planned:
+        site.run(**planned.pop())
+        learn()
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    assert not lags(site)
+    rows = site.model()
+    rebuild(site.engine)
+    assert site.model() == rows
