@@ -140,15 +140,24 @@ class Group:
         return twin
 
     def state(self) -> list[Any]:
-        """The whole state, as JSON values."""
+        """The whole state, as JSON values; of a group of one job little more than its value."""
+        if self.mode.n == 1:
+            return [self.top, self.evidence, self._mark]
         kept = [self.top, self.evidence, self._mark, list(self.blocks)]
         return [self.mode.row(), self.hits.hits, self.hits.trials, list(self.recent), kept]
 
     @classmethod
     def from_state(cls, state: list[Any]) -> Self:
         """The group whose ``state()`` this was, exactly; takes over the lists in it."""
-        mode, hits, trials, recent, (top, evidence, mark, blocks) = state
         restored = cls()
+        if len(state) == 3:
+            value, restored.evidence, restored._mark = state
+            restored.top = value
+            restored.mode.learn(value)
+            restored.recent.append(value)
+            restored.blocks.append(value)
+            return restored
+        mode, hits, trials, recent, (top, evidence, mark, blocks) = state
         restored.mode = DecayedMode.from_row(mode)
         restored.hits = Hits(hits, trials)
         restored.recent.extend(recent)

@@ -20,7 +20,7 @@ SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 12
+_SHAPE = 13
 """Version of the stored state; state of another version is retrained."""
 
 

@@ -208,7 +208,7 @@ _SWEEP_PENDING = text(
     "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('queued', 'running', 'ended'))"
 )
 
-_encode = msgspec.json.Encoder().encode
+_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
 class SeriesKey(NamedTuple):
@@ -231,8 +231,8 @@ class StateKey(NamedTuple):
     key: str
 
 
-StateRow = tuple[str, str, str, str]
-"""Cluster, metric, key, state as JSON."""
+StateRow = tuple[str, str, str, bytes]
+"""Cluster, metric, key, state as MessagePack."""
 
 SeriesRow = tuple[str, str, str, int, str, str, float | None]
 """Cluster, user, metric, number of values, state as JSON, answer as JSON, end of the last job learned."""
@@ -243,7 +243,7 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
     asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for cluster, metric, key, state in fetch_by_keys(connection, _READ_STATE, list(asked)):
-        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = msgspec.json.decode(state)
+        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = _decode(state)
     return found
 
 
@@ -277,13 +277,13 @@ def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetr
     query = select(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
     for begin in range(0, len(runs), _AT_ONCE):
         for run_id, metric, state in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
-            found[run_id, metric] = PendingForecast.from_state(msgspec.json.decode(state))
+            found[run_id, metric] = PendingForecast.from_state(_decode(state))
     return found
 
 
 def state_row(cluster: str, metric: str, key: str, state: Any) -> StateRow:
     """A row of the table ``model_state``."""
-    return cluster, metric, short_key(key), _encode(state).decode()
+    return cluster, metric, short_key(key), _encode(state)
 
 
 def write_learned(
@@ -304,7 +304,7 @@ def write_learned(
         for begin in range(0, len(learned_runs), _AT_ONCE):
             connection.execute(query, {"runs": list(learned_runs[begin : begin + _AT_ONCE])})
         connection.execute(_SWEEP_PENDING, {"yes": True})
-    rows = [(run_id, metric, _encode(forecast.state()).decode()) for (run_id, metric), forecast in pending.items()]
+    rows = [(run_id, metric, _encode(forecast.state())) for (run_id, metric), forecast in pending.items()]
     write_many(connection, _WRITE_PENDING, rows)
 
 

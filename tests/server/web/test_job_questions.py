@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select, update
 
 from jobsight_predictor.profile import Profile
 from jobsight_server.forecasts import rebuild
@@ -187,7 +188,11 @@ def test_a_reservation_of_the_whole_job_may_be_reported(two_applications: Any) -
 @pytest.mark.storage
 def test_other_templates_than_those_stored_answer_with_a_reason(two_applications: Any) -> None:
     with two_applications.engine.begin() as connection:
-        connection.exec_driver_sql("""UPDATE model_state SET state = replace(state, '"queue"', '"user"')""")
+        for row in connection.execute(select(schema.model_state)).all():
+            state = row.state.replace(msgspec.msgpack.encode("queue"), msgspec.msgpack.encode("user"))
+            connection.execute(
+                update(schema.model_state).where(schema.model_state.c.key == row.key).values(state=state)
+            )
     answer = ask(two_applications, **BIG)
     assert answer["value"] is None
     assert "being retrained" in answer["reason"]

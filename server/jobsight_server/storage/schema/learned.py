@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text, false, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    false,
+    text,
+)
 
 from jobsight_server.storage.schema.metadata import metadata
 
@@ -96,14 +109,14 @@ group_series = Table(
     Column("state", Text, nullable=False),
 )
 
-# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; JSON.
+# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack.
 model_state = Table(
     "model_state",
     metadata,
     Column("cluster", Text, primary_key=True),
     Column("metric", Text, primary_key=True),
     Column("key", Text, primary_key=True),
-    Column("state", Text, nullable=False),
+    Column("state", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -116,13 +129,13 @@ learned_until = Table(
     Column("outcome_id", BigInteger, nullable=False),
 )
 
-# The forecast for a run at its submission, until the run has ended and been learned; JSON.
+# The forecast for a run at its submission, until the run has ended and been learned; MessagePack.
 pending_forecasts = Table(
     "pending_forecasts",
     metadata,
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("metric", Text, primary_key=True),
-    Column("state", Text, nullable=False),
+    Column("state", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 

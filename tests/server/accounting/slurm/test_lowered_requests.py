@@ -3,12 +3,12 @@ ever, whether or not the log says what its user asked for."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
@@ -162,4 +162,4 @@ def test_a_failure_is_filed_under_what_the_user_asked_for(site: Callable[[str, s
     killed(here, [1000])
     with here.engine.connect() as connection:
         kept = connection.scalars(select(model_state.c.state).where(model_state.c.key == '["shortfall","ann","cfd"]'))
-        assert any(json.loads(state)[0] >= given * MIB for state in kept)
+        assert any(msgspec.msgpack.decode(state)[0] >= given * MIB for state in kept)

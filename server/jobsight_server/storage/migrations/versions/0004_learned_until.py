@@ -1,4 +1,4 @@
-"""How far the model has learned is stored with it: all of what there is so far"""
+"""The model becomes MessagePack, with how far it has learned; users' stored answers stay until it is retrained"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,16 +9,36 @@ branch_labels = None
 depends_on = None
 
 
+def _of_model() -> list[sa.schema.SchemaItem]:
+    names = ("cluster", "metric", "key")
+    return [
+        *(sa.Column(name, sa.Text(), nullable=False) for name in names),
+        sa.PrimaryKeyConstraint(*names, name=op.f("pk_model_state")),
+    ]
+
+
+def _of_pending() -> list[sa.schema.SchemaItem]:
+    return [
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("metric", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["jobs.id"], name=op.f("fk_pending_forecasts_run_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("run_id", "metric", name=op.f("pk_pending_forecasts")),
+    ]
+
+
+_KEYS = {"model_state": _of_model, "pending_forecasts": _of_pending}
+
+
 def upgrade() -> None:
     op.create_table(
         "learned_until",
         sa.Column("learn_seq", sa.BigInteger(), nullable=False),
         sa.Column("outcome_id", sa.BigInteger(), nullable=False),
     )
-    op.execute(
-        "INSERT INTO learned_until SELECT (SELECT coalesce(max(learn_seq), 0) FROM profiles), "
-        "(SELECT coalesce(max(id), 0) FROM outcomes WHERE learn_seq IS NOT NULL)"
-    )
+    for table, keys in _KEYS.items():
+        op.drop_table(table)
+        state = sa.Column("state", sa.LargeBinary(), nullable=False)
+        op.create_table(table, *keys(), state, sqlite_with_rowid=False)
 
 
 def downgrade() -> None:
