@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jobsight_agent.config import OPTIONS
+from jobsight_server.ingest.merging import AFTER_S
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchJob
@@ -63,25 +64,32 @@ def batches(nodes: int, hours: float, interval_s: float, readings: int, cards: i
             )  # fmt: skip
 
 
-def bytes_per_reading(nodes: int, hours: float, interval_s: float, batch_age_s: float, cards: int, jobs: int) -> float:
-    """Of a file of this many nodes and hours."""
+def bytes_per_reading(
+    nodes: int, hours: float, interval_s: float, batch_age_s: float, cards: int, jobs: int
+) -> tuple[float, float]:
+    """Of a file of this many nodes and hours: at first, and when its batches share rows."""
+    now = BEGIN
     readings = max(1, min(int(DEFAULT["batch"]), round(batch_age_s / interval_s)))
     stored = 0
     with tempfile.TemporaryDirectory() as folder:
         engine = open_engine(f"sqlite:///{Path(folder) / 'growth.db'}")
         upgrade(engine)
         empty = used_bytes(engine, ())
-        store, group = SampleStore(engine, 1e10, 2**28, clock=lambda: BEGIN), []
+        store, group = SampleStore(engine, 1e10, 2**28, clock=lambda: now), []
         for batch in batches(nodes, hours, interval_s, readings, cards, jobs):
             group.append(Submission(batch, random.getrandbits(32), batch.time[-1] + 1.0))
             if len(group) == GROUP:
                 stored += sum(outcome.samples for outcome in store.apply(group))
                 group.clear()
         stored += sum(outcome.samples for outcome in store.apply(group))
-        refresh_statistics(engine)
-        size = used_bytes(engine, ()) - empty
+        sizes = []
+        for now in (BEGIN, BEGIN + hours * 3600.0 + AFTER_S):  # noqa: B007 - the store's clock
+            while store.merge_old():
+                pass
+            refresh_statistics(engine)
+            sizes.append(used_bytes(engine, ()) - empty)
         engine.dispose()
-    return size / stored
+    return sizes[0] / stored, sizes[1] / stored
 
 
 def main() -> None:
@@ -92,12 +100,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=0, help="jobs on each node whose cgroup is read")
     args = parser.parse_args()
     sites = " | ".join(f"{nodes:,} nodes, {days} days" for nodes, days in SITES)
-    print(f"| `interval` | `batch_age_s` | bytes per reading | {sites} |")
-    print("|---|---|---|" + "---|" * len(SITES))
+    print(f"| `interval` | `batch_age_s` | bytes per reading | after two days | {sites} |")
+    print("|---|---|---|---|" + "---|" * len(SITES))
     for interval_s, batch_age_s in CHOICES:
-        size = bytes_per_reading(args.nodes, args.hours, interval_s, batch_age_s, args.cards, args.jobs)
-        total = [f"{nodes * days * 86400 / interval_s * size / 1e9:.3g} GB" for nodes, days in SITES]
-        print(f"| {interval_s:g} s | {batch_age_s:g} s | {size:.0f} | {' | '.join(total)} |", flush=True)
+        new, old = bytes_per_reading(args.nodes, args.hours, interval_s, batch_age_s, args.cards, args.jobs)
+        bytes_of_node = [(AFTER_S * new + (days * 86400.0 - AFTER_S) * old) / interval_s for _, days in SITES]
+        total = [f"{nodes * size / 1e9:.3g} GB" for (nodes, _), size in zip(SITES, bytes_of_node, strict=True)]
+        print(f"| {interval_s:g} s | {batch_age_s:g} s | {new:.0f} | {old:.0f} | {' | '.join(total)} |", flush=True)
 
 
 if __name__ == "__main__":

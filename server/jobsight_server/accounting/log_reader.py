@@ -45,7 +45,7 @@ class LogReader:
     clock_offset: ClockOffset = field(default_factory=ClockOffset)
     stop: threading.Event | None = None
     progress: BytesRead | None = None
-    most_records: int = 500
+    most_records: int = 1000
     said: Seldom | None = None
     given: Given = NOTHING
     report: LoadReport = field(default_factory=LoadReport)

@@ -34,7 +34,10 @@ _JOB = (
     "INSERT INTO job_samples (node_id, job_id, first_time, last_time, samples, peak_bytes, readings) "
     "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
-_ACKNOWLEDGED = "SELECT checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
+_ACKNOWLEDGED = (
+    "SELECT sequence, last_sequence, checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence <= ? "
+    "ORDER BY sequence DESC LIMIT 1"
+)
 # A node's shifts are read and written with each late batch; beyond this many, one is applied first.
 _MOST_SHIFTS = 100
 
@@ -89,11 +92,12 @@ class GroupWriter:
         if node is None:
             node = self._cache.create_node(self._connection, batch, submission.received_at)
         else:
-            checksum = self._connection.exec_driver_sql(
+            row = self._connection.exec_driver_sql(
                 self._sql.acknowledged, (node.id, batch.boot_id, batch.sequence)
-            ).scalar()
-            if checksum is not None:
-                same = checksum == submission.checksum
+            ).first()
+            first, last, checksum = row or (-1, None, 0)
+            if batch.sequence <= (first if last is None else last):
+                same = checksum == submission.checksum or last is not None
                 self._counts["batches_duplicate" if same else "batches_quarantined", ""] += 1
                 return BatchOutcome("duplicate" if same else "conflict")
         self._store_batch(submission, node, is_new)

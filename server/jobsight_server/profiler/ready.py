@@ -51,11 +51,12 @@ _WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state =
 _SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
 _SAMPLED_NODES = text("SELECT cluster, name, id, last_time, interfaces FROM nodes")
 _LAST_BEFORE = text(
-    "SELECT boot_id, sequence FROM batches WHERE node_id = :node_id AND last_time < :end "
-    "ORDER BY last_time DESC LIMIT 1"
+    "SELECT boot_id, coalesce(last_sequence, sequence) AS last FROM batches "
+    "WHERE node_id = :node_id AND last_time < :end ORDER BY last_time DESC LIMIT 1"
 )
 _FIRST_AFTER = text(
-    "SELECT boot_id, sequence FROM batches WHERE node_id = :node_id AND last_time >= :end ORDER BY last_time LIMIT 1"
+    "SELECT boot_id, sequence, first_time, last_sequence FROM batches WHERE node_id = :node_id AND last_time >= :end "
+    "ORDER BY last_time LIMIT 1"
 )
 
 
@@ -161,7 +162,9 @@ def _hole(connection: Connection, node_id: int, end: float) -> bool:
     after = connection.execute(_FIRST_AFTER, key).one_or_none()
     if before is None or after is None:
         return False
-    return bool(before.boot_id == after.boot_id and after.sequence > before.sequence + 1)
+    if after.last_sequence is not None and after.first_time < end:  # between two of those that it was merged from
+        return False
+    return bool(before.boot_id == after.boot_id and after.sequence > before.last + 1)
 
 
 def sent_since(engine: Engine, cluster: str, since: float) -> bool:

@@ -29,7 +29,7 @@ _DONE = text(
 _AT_ONCE = 500
 _INSERT = "INSERT INTO profiles ({columns}) VALUES ({values})"
 
-WRITTEN_AT_ONCE = 5000
+WRITTEN_AT_ONCE = 10000
 """Runs; of a backlog, learned before the model is written: most of them change the same parts of it."""
 
 _BEGINNING = (float("-inf"), 0)

@@ -64,13 +64,15 @@ samples = Table(
 )
 
 # Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, from
-# which a batch that arrives late and out of order is continued.
+# which a batch that arrives late and out of order is continued. Old ones that follow one another share a row, of which
+# ``last_sequence`` is the last (ingest.merging).
 batches = Table(
     "batches",
     metadata,
     Column("node_id", Integer, primary_key=True),
     Column("boot_id", Text, primary_key=True),
     Column("sequence", BigInteger, primary_key=True),
+    Column("last_sequence", BigInteger),
     Column("checksum", BigInteger, nullable=False),
     Column("first_time", Double, nullable=False),
     Column("last_time", Double, nullable=False),

@@ -30,7 +30,8 @@ _TOP = (
     "SELECT received_at FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
 )
 _BATCHES = (
-    "SELECT node_id, boot_id, sequence, first_time, last_time, received_at, uptime_s, owner_present "
+    "SELECT node_id, boot_id, sequence, coalesce(last_sequence, sequence), first_time, last_time, received_at, "
+    "uptime_s, owner_present "
     "FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY node_id, received_at, sequence"
 )
 
@@ -41,6 +42,7 @@ class SeenBatch(NamedTuple):
     node_id: int
     boot_id: str
     sequence: int
+    last_sequence: int
     first_time: float
     last_time: float
     received_at: float
@@ -103,7 +105,7 @@ def take_batch(
     """Takes one batch in; False if it was before, or came too late to count; None if one before it is waited for."""
     if batch.boot_id == machine.boot_id:
         known = machine.sequence
-        if known is not None and batch.sequence <= known:
+        if known is not None and batch.last_sequence <= known:
             _count_late(machine, batch, since)
             return False
         last = machine.presence.seen_s
@@ -117,7 +119,7 @@ def take_batch(
     else:
         machine.begin_boot(batch.boot_id, batch.first_time)
     _see(machine, batch, installation, config)
-    machine.sequence = batch.sequence
+    machine.sequence = batch.last_sequence
     machine.received_at = max(batch.received_at, machine.received_at or 0.0)
     return True
 

@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("learn_seq", sa.BigInteger(), nullable=False),
         sa.Column("outcome_id", sa.BigInteger(), nullable=False),
     )
+    op.add_column("batches", sa.Column("last_sequence", sa.BigInteger()))
     for table, keys in _KEYS.items():
         op.drop_table(table)
         state = sa.Column("state", sa.LargeBinary(), nullable=False)

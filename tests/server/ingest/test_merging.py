@@ -1,0 +1,163 @@
+"""Old batches share rows, and nothing else can tell: late ones, duplicates and wraps come out as before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select, text
+
+from jobsight_server.ingest.merging import AFTER_S, LONGEST_S
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.wire import BatchInterface
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.schema import batches
+from jobsight_server.storage.upkeep import delete_old
+
+MakeBatch = Callable[..., Any]
+READINGS, INTERVAL_S, BEGIN = 3, 10.0, 1_000_000.0
+BATCH_S = READINGS * INTERVAL_S
+
+
+class Writer:
+    """A store whose clock is set by hand; it merges only when told."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.now = engine, BEGIN
+        self._store = SampleStore(engine, 1e10, 10**6, clock=lambda: self.now)
+
+    def take(self, batch: Any, checksum: int = 7) -> str:
+        return self._store.apply([Submission(batch, checksum, self.now)])[0].status
+
+    def settle(self) -> None:
+        while self._store.settle():
+            pass
+
+    def merge(self) -> None:
+        self.now += 3600.0
+        while self._store.merge_old():
+            pass
+
+    def rows(self) -> list[Any]:
+        with self.engine.connect() as connection:
+            return list(connection.execute(select(batches).order_by(batches.c.first_time)))
+
+    def samples(self) -> list[tuple[Any, ...]]:
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text("SELECT * FROM samples ORDER BY node_id, time"))]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        with self.engine.connect() as connection:
+            return read_event_counts(connection)
+
+
+def numbered(make_batch: MakeBatch, number: int, boot: int = 1, **changes: Any) -> Any:
+    """Batch ``number`` of a node with a 32-bit counter, of which an unbounded one grows by 10**9 a reading."""
+    readings = range(READINGS * number, READINGS * (number + 1))
+    values = {
+        "boot_id": f"boot-{boot}",
+        "sequence": number,
+        "width": 32,
+        "time": [BEGIN + INTERVAL_S * i for i in readings],
+        "bytes_in": [(10**9 * i) % 2**32 for i in readings],
+        "cpu_busy_s": [float(i) for i in readings],
+    }
+    return make_batch(**{**values, **changes})
+
+
+def test_a_day_of_batches_becomes_a_few_rows_two_days_later(engine: Engine, make_batch: MakeBatch) -> None:
+    writer = Writer(engine)
+    day = int(86400 / BATCH_S)
+    for number in range(day):
+        if number != 1000:
+            writer.take(numbered(make_batch, number))
+    before = writer.samples()
+    writer.merge()
+    assert len(writer.rows()) == day - 1
+    writer.now += AFTER_S
+    writer.merge()
+    rows = writer.rows()
+    assert [(row.sequence, row.last_sequence) for row in rows] == [
+        (0, 719), (720, 999), (1001, 1720), (1721, 2440), (2441, 2879),
+    ]  # fmt: skip
+    assert max(row.last_time - row.first_time for row in rows) <= LONGEST_S
+    assert sum(row.samples for row in rows) == READINGS * (day - 1)
+    assert writer.samples() == before
+    # The one that was missing: what it shows of wraps moves everything after it, and then it is merged as well.
+    assert writer.take(numbered(make_batch, 1000)) == "stored"
+    assert [writer.take(numbered(make_batch, number)) for number in (0, 500, 1000, 2879)] == ["duplicate"] * 4
+    writer.settle()
+    found = [row[1:3] for row in writer.samples()]
+    assert {(at - before) / (time - earlier) for (earlier, before), (time, at) in pairwise(found)} == {1e8}
+    assert delete_old(engine, BEGIN + 86400.0) == READINGS * day
+    assert writer.rows() == []
+
+
+def test_a_number_that_is_used_twice_is_refused_while_its_batch_has_a_row(
+    sqlite_engine: Engine, make_batch: MakeBatch
+) -> None:
+    writer = Writer(sqlite_engine)
+    for number in range(10):
+        writer.take(numbered(make_batch, number))
+    assert writer.take(numbered(make_batch, 5), checksum=8) == "conflict"
+    writer.now += AFTER_S
+    writer.merge()
+    assert len(writer.rows()) == 1
+    assert writer.take(numbered(make_batch, 5), checksum=8) == "duplicate"
+    assert writer.take(numbered(make_batch, 10)) == "stored"
+
+
+def test_silence_owners_and_other_interfaces_stay_visible(sqlite_engine: Engine, make_batch: MakeBatch) -> None:
+    writer = Writer(sqlite_engine)
+    for number in (0, 1):
+        writer.take(numbered(make_batch, number))
+    later = [BEGIN + 5000.0 + INTERVAL_S * i for i in range(READINGS)]
+    writer.take(numbered(make_batch, 2, time=later))
+    other = [BatchInterface("eth7", "ethernet", 32, 1e9)]
+    writer.take(numbered(make_batch, 3, time=[time + 100.0 for time in later], interfaces=other))
+    writer.now += AFTER_S
+    writer.merge()
+    assert [(row.sequence, row.last_sequence) for row in writer.rows()] == [(0, 1), (2, None), (3, None)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_merging_at_any_moment_changes_no_reading(
+    engine: Engine, make_batch: MakeBatch, tmp_path: Path, seed: int
+) -> None:
+    """Batches of three boots, some late, in any order, some twice; with merging in between, and without."""
+    rng = random.Random(seed)
+    plain = open_engine(f"sqlite:///{tmp_path / 'plain.db'}")
+    upgrade(plain)
+    merging, keeping = Writer(engine), Writer(plain)
+    order = [(number, 1 + number // 100) for number in range(300)]
+    for _ in range(40):  # one goes some way back
+        order.insert(
+            min(len(order), rng.randrange(len(order)) + rng.randrange(80)), order.pop(rng.randrange(len(order)))
+        )
+    order += rng.sample(order, 30)
+    for number, boot in order:
+        found = [writer.take(numbered(make_batch, number, boot)) for writer in (merging, keeping)]
+        assert found[0] == found[1]
+        chance = rng.random()
+        for writer in (merging, keeping):
+            writer.now += AFTER_S / 50
+        if chance < 0.3:
+            merging.merge()
+            keeping.now += 3600.0
+        elif chance < 0.4:
+            merging.settle()
+    merging.now += AFTER_S
+    merging.merge()
+    merging.settle()
+    keeping.settle()
+    assert merging.samples() == keeping.samples()
+    assert merging.counts() == keeping.counts()
+    assert len(merging.rows()) < 0.2 * len(keeping.rows())
+    plain.dispose()
