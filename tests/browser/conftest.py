@@ -30,6 +30,7 @@ from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts, mark_all
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.migrate import upgrade
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.offers.config import PlanConfig
@@ -158,6 +159,7 @@ def fill(connection: Connection, now: float) -> None:
     connection.execute(insert(schema.quarantine), [row | {"body": b"x"}])
     reject = {"cluster": "alpha", "path": "20261120", "line": 7, "reason": "no key=value", "text": name}
     connection.execute(insert(schema.accounting_rejects), [reject])
+    count_all(connection)
     for user, used_gib in ((SCRIPT, 6), (SCRIPT, 5), (SCRIPT, 7), ("steady", 30)):
         add_requirement(connection, user, used_gib, now)
     add_offers(connection, now)

@@ -20,6 +20,7 @@ from jobsight_server.queries.timeline import timeline
 from jobsight_server.queries.users import user_list
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.job_counts import count_all
 
 NOW = 1_000_000.0
 
@@ -46,6 +47,7 @@ def add_job(connection: Connection, job_id: str, user: str, **fields: Any) -> in
     row |= {"recorded_at": 0.0, "profiled": False, **fields}
     number = connection.execute(insert(schema.jobs).values(row).returning(schema.jobs.c.id)).scalar_one()
     assert isinstance(number, int)
+    count_all(connection)
     return number
 
 

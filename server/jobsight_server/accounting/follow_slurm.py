@@ -28,6 +28,7 @@ from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
 
 log = logging.getLogger(__name__)
@@ -243,8 +244,9 @@ class SlurmFollower:
             for run_id, job_id, since in connection.execute(queued)
             if job_id not in listed and (since or 0.0) < began - _SETTLED_S
         ]
-        for begin in range(0, len(gone), _JOBS_AT_ONCE):
-            connection.execute(delete(jobs).where(jobs.c.id.in_(gone[begin : begin + _JOBS_AT_ONCE])))
+        with recounted(connection, gone):
+            for begin in range(0, len(gone), _JOBS_AT_ONCE):
+                connection.execute(delete(jobs).where(jobs.c.id.in_(gone[begin : begin + _JOBS_AT_ONCE])))
         if gone:
             add_event_counts(connection, {("accounting_queued_gone", ""): len(gone)})
 

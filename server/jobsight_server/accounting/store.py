@@ -15,6 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
 from jobsight_server.storage.engine import lock_until_commit
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import job_nodes, jobs
 
 # Kinds of record that concern the runs of a job.
@@ -91,9 +92,11 @@ def apply_events(
     add_up_tasks(connection, cluster, with_tasks, known)
     changed = [(job_id, run) for job_id, of_job in known.items() for run in of_job.runs if run.changed]
     removed = [run.id for of_job in known.values() for run in of_job.removed if run.id is not None]
-    if removed:
-        connection.execute(delete(jobs).where(jobs.c.id.in_(removed)))
-    _write(connection, cluster, changed, now)
+    older = [run.id for _, run in changed if run.id is not None]
+    with recounted(connection, [*older, *removed]) as new:
+        if removed:
+            connection.execute(delete(jobs).where(jobs.c.id.in_(removed)))
+        new += _write(connection, cluster, changed, now)
     return outcomes
 
 
@@ -108,13 +111,14 @@ def _read(connection: Connection, cluster: str, job_ids: set[str]) -> dict[str, 
     return found
 
 
-def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, StoredRun]], now: float) -> None:
+def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, StoredRun]], now: float) -> list[int]:
+    """Returns the ids of new runs."""
     new = [(job_id, run) for job_id, run in changed if run.id is None]
     if new:
         rows = [{"cluster": cluster, "job_id": job_id, "profiled": False, **_values(run, now)} for job_id, run in new]
         for (_, run), run_id in zip(new, connection.execute(_INSERT, rows).scalars(), strict=True):
             run.id = run_id
-    fresh = {run.id for _, run in new}
+    fresh = {run.id for _, run in new if run.id is not None}
     older = [run for _, run in changed if run.id not in fresh]
     if older:
         connection.execute(_UPDATE, [{"run_id": run.id, **_values(run, now)} for run in older])
@@ -129,6 +133,7 @@ def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, St
     ]
     if places:
         connection.execute(insert(job_nodes), places)
+    return sorted(fresh)
 
 
 def _values(run: StoredRun, now: float) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from jobsight_server.forecasts.learn import lock_learning
 from jobsight_server.savings.totals import count_again, days_of, forget_empty_groups
 from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import (
     accounting_files,
     accounting_rejects,
@@ -88,9 +89,10 @@ def withdraw(
             raise UserError("another process is reading the files; try again later")
         runs, kept = _runs(connection, cluster, own.starts, shared)
         days = days_of(connection, runs)
-        for some in _pieces(runs):
-            connection.execute(_UNCLAIM.where(outcomes.c.run_id.in_(some)))
-            connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
+        with recounted(connection, runs):
+            for some in _pieces(runs):
+                connection.execute(_UNCLAIM.where(outcomes.c.run_id.in_(some)))
+                connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
         counts: Counter[tuple[str, str]] = Counter({("accounting_files", "withdrawn"): len(theirs)})
         for some in _pieces(sorted({*own.starts, *own.tasks})):
             forget_tasks(connection, cluster, some)

@@ -20,6 +20,7 @@ from jobsight_server.profiler.usage import Measurement, Measurements
 from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts, day_of, mark
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import profiles, remeasure, series
 
 # Only if still to be done: whatever changed the run in the meantime, it is profiled once.
@@ -127,9 +128,10 @@ def _store(
 def _mark_done(connection: Connection, runs: Sequence[int]) -> set[int]:
     """Marks the runs as profiled; returns those that were not yet."""
     found: set[int] = set()
-    for begin in range(0, len(runs), _AT_ONCE):
-        some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}
-        found.update(connection.scalars(_DONE, some))
+    with recounted(connection, runs):
+        for begin in range(0, len(runs), _AT_ONCE):
+            some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}
+            found.update(connection.scalars(_DONE, some))
     return found
 
 

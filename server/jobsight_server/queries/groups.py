@@ -13,7 +13,8 @@ from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.forecasts.history import UserGroupKey, read_group_series
 from jobsight_server.forecasts.request import GROUP_FIELDS, ForecastConfig
 from jobsight_server.record import PAGE_SIZE, Page, Record, Share, pages_of
-from jobsight_server.storage.schema import jobs
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts
 
 _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}
 _EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
@@ -86,21 +87,22 @@ def _metrics(connection: Connection, key: UserGroupKey) -> dict[str, UserGroupMe
 
 
 def _grouped(by: str, cluster: str | None, search: str | None) -> Subquery:
-    name = jobs.c[by]
+    of = job_counts.c
+    name = of[by]
     query = (
         select(
-            jobs.c.cluster,
+            of.cluster,
             name.label("name"),
-            func.count(jobs.c.user.distinct()).label("users"),
-            func.count().label("jobs"),
-            func.min(jobs.c.start).label("first_start"),
-            func.max(jobs.c.end).label("last_end"),
+            func.count(of.user.distinct()).label("users"),
+            NUMBER.label("jobs"),
+            func.min(of.first_start).label("first_start"),
+            func.max(of.last_end).label("last_end"),
         )
-        .where(name.is_not(None), jobs.c.state != QUEUED)
-        .group_by(jobs.c.cluster, name)
+        .where(name.is_not(None), of.state != QUEUED)
+        .group_by(of.cluster, name)
     )
     if cluster is not None:
-        query = query.where(jobs.c.cluster == cluster)
+        query = query.where(of.cluster == cluster)
     if search:
         query = query.where(name.icontains(search, autoescape=True))
     return query.subquery()

@@ -11,7 +11,7 @@ from jobsight_server.queries.freshness import Status, status
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import Record
-from jobsight_server.storage.schema import job_nodes, jobs, nodes
+from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
 DAY_S = 86400.0
 RUNS_LISTED = 50
@@ -123,7 +123,7 @@ def node_clusters(connection: Connection, name: str) -> list[str]:
 def cluster_names(connection: Connection) -> list[str]:
     """Every cluster that sent samples or has jobs."""
     found = {row[0] for row in connection.execute(select(nodes.c.cluster).distinct())}
-    found |= {row[0] for row in connection.execute(select(jobs.c.cluster).distinct())}
+    found |= {row[0] for row in connection.execute(select(job_counts.c.cluster).distinct())}
     return sorted(found)
 
 

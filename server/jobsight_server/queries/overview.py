@@ -14,7 +14,8 @@ from jobsight_server.queries.savings import SiteSavings, site_savings
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import whole
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import jobs, nodes
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, nodes
 from jobsight_server.storage.size_cap import DELETED
 
 RATE_BARS = 60
@@ -94,12 +95,12 @@ def overview(connection: Connection, now: float) -> Overview:
     events = read_event_counts(connection)
     node_rows = connection.execute(select(nodes.c.cluster, nodes.c.received_at)).all()
     job_rows = connection.execute(
-        select(jobs.c.cluster, jobs.c.state, jobs.c.profiled, func.count()).group_by(
-            jobs.c.cluster, jobs.c.state, jobs.c.profiled
+        select(job_counts.c.cluster, job_counts.c.state, job_counts.c.profiled, NUMBER).group_by(
+            job_counts.c.cluster, job_counts.c.state, job_counts.c.profiled
         )
     ).all()
     users = connection.execute(
-        select(jobs.c.cluster, func.count(func.distinct(jobs.c.user))).group_by(jobs.c.cluster)
+        select(job_counts.c.cluster, func.count(func.distinct(job_counts.c.user))).group_by(job_counts.c.cluster)
     ).all()
     users_of = {row[0]: int(row[1]) for row in users}
     clusters = [

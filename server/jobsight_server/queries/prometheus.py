@@ -15,7 +15,8 @@ from jobsight_server.queries.accuracy import recent_accuracy
 from jobsight_server.queries.freshness import status
 from jobsight_server.storage.engine import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import jobs, nodes, series
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, nodes, series
 
 # The label names of counters: a stored label is these values joined with ": ", for outcomes with a space.
 _LABELS: Mapping[str, tuple[str, ...]] = {
@@ -123,9 +124,9 @@ def _jobs(connection: Connection) -> Iterator[Metric]:
     )
     states = {"running": "running", "ended": "waiting"}
     query = (
-        select(jobs.c.cluster, jobs.c.state, func.count())
-        .where(jobs.c.profiled.is_(False), jobs.c.state.in_(states))
-        .group_by(jobs.c.cluster, jobs.c.state)
+        select(job_counts.c.cluster, job_counts.c.state, NUMBER)
+        .where(job_counts.c.profiled.is_(False), job_counts.c.state.in_(states))
+        .group_by(job_counts.c.cluster, job_counts.c.state)
     )
     for cluster, state, count in connection.execute(query):
         under_way.add_metric((cluster, states[state]), count)

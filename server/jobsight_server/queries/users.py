@@ -19,7 +19,8 @@ from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
 from jobsight_server.queries.savings import Savings, SavingsRequest, savings
 from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
-from jobsight_server.storage.schema import jobs, series
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, series
 
 HISTORY_LISTED = 500
 
@@ -118,7 +119,7 @@ def user_list(
 
 def user_clusters(connection: Connection, user: str) -> list[str]:
     """The clusters on which this user ran a job or has a history."""
-    ran = select(jobs.c.cluster).where(jobs.c.user == user)
+    ran = select(job_counts.c.cluster).where(job_counts.c.user == user)
     learned = select(series.c.cluster).where(series.c.user == user)
     return sorted(row[0] for row in connection.execute(ran.union(learned)))
 
@@ -127,10 +128,10 @@ def user_profile(
     connection: Connection, reader: AnswerReader, cluster: str, user: str, limit: int = HISTORY_LISTED
 ) -> UserProfile | None:
     """One user with the history of the last ``limit`` jobs; None if the cluster does not know the user."""
-    query = select(jobs.c.state, func.count(), func.max(jobs.c.end)).where(
-        jobs.c.cluster == cluster, jobs.c.user == user
+    query = select(job_counts.c.state, NUMBER, func.max(job_counts.c.last_end)).where(
+        job_counts.c.cluster == cluster, job_counts.c.user == user
     )
-    states = connection.execute(query.group_by(jobs.c.state)).all()
+    states = connection.execute(query.group_by(job_counts.c.state)).all()
     if not states and cluster not in user_clusters(connection, user):
         return None
     present = reader.answers(connection, [ForecastRequest(cluster, Question(user=user))])
@@ -162,18 +163,19 @@ def _next_job(connection: Connection, reader: AnswerReader, cluster: str, user: 
 
 
 def _grouped(cluster: str | None, search: str | None) -> Subquery:
+    of = job_counts.c
     query = select(
-        jobs.c.cluster,
-        jobs.c.user,
-        func.count().label("jobs"),
-        func.min(jobs.c.start).label("first_start"),
-        func.max(jobs.c.end).label("last_end"),
+        of.cluster,
+        of.user,
+        NUMBER.label("jobs"),
+        func.min(of.first_start).label("first_start"),
+        func.max(of.last_end).label("last_end"),
     )
-    query = query.where(jobs.c.state != QUEUED).group_by(jobs.c.cluster, jobs.c.user)
+    query = query.where(of.state != QUEUED).group_by(of.cluster, of.user)
     if cluster is not None:
-        query = query.where(jobs.c.cluster == cluster)
+        query = query.where(of.cluster == cluster)
     if search:
-        query = query.where(jobs.c.user.icontains(search, autoescape=True))
+        query = query.where(of.user.icontains(search, autoescape=True))
     return query.subquery()
 
 

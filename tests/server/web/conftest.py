@@ -20,6 +20,7 @@ from jobsight_server.settings import SETTINGS, Settings, load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.job_counts import count_all
 
 NOW = 1_700_000_000.0
 HOSTILE = "<script>alert(1)</script>"
@@ -174,6 +175,7 @@ def add_job(connection: Connection, cluster: str, job_id: str, user: str, start:
     }
     number = connection.execute(insert(schema.jobs).values(row).returning(schema.jobs.c.id)).scalar_one()
     assert isinstance(number, int)
+    count_all(connection)
     return number
 
 

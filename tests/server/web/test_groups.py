@@ -10,6 +10,7 @@ from sqlalchemy import update
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import ForecastConfig, rebuild
 from jobsight_server.serve.app import create_app
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.schema import jobs
 
 HOSTILE = "<img src=x onerror=alert(1)>'; --"
@@ -22,6 +23,7 @@ def grouped(served: Any, serve: Any, engine: Any) -> Any:
     with engine.begin() as connection:
         connection.execute(update(jobs).values(account=HOSTILE, group="chem"))
         connection.execute(update(jobs).where(jobs.c.user == "ada").values(account="proj1"))
+        count_all(connection)
     settings = serve(job_groups="user+account account user site")
     rebuild(engine, ForecastConfig(job_groups=(("user", "account"), ("account",), ("user",), ())))
     served.app = create_app(settings, engine, engine, served.clock)

@@ -21,6 +21,7 @@ from jobsight_server.queries.rejected import REJECTIONS
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.units import REJECTION_TITLES
 
@@ -143,6 +144,7 @@ def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> N
     with sqlite_engine.begin() as connection:
         connection.execute(insert(schema.jobs).values(run))
         connection.execute(insert(schema.job_nodes).values(run_id=1, node=hostile, processors=1))
+        count_all(connection)
     query = {"cluster": hostile, "name": hostile}
     for path, arguments in (
         ("/", {}),
@@ -199,6 +201,7 @@ def test_a_page_beyond_the_last_says_where_the_list_ends(client: FlaskClient, sq
     with sqlite_engine.begin() as connection:
         for number in range(51):
             connection.execute(insert(schema.jobs).values(**run, job_id=str(number), user=f"u{number}"))
+        count_all(connection)
     page = client.get(f"/{noun}?page=9999&cluster=c")
     assert page.status_code == 200
     assert "There is no page 9,999: the list ends at page 2." in page.text
@@ -239,6 +242,7 @@ def test_a_users_page_tells_lower_bounds_from_shared_nodes(client: FlaskClient, 
             new = insert(schema.jobs).values(**run, job_id=str(number), profiled=True).returning(schema.jobs.c.id)
             row = {"run_id": connection.scalar(new), "learn_seq": 1, "lower_bound": ran_out, "shown_only": True}
             connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=8.0))
+        count_all(connection)
     text = client.get("/users/c/u").text
     assert (
         "2 more jobs ran out of it, ended early or had parts that were not measured: the values are lower bounds"
@@ -262,6 +266,7 @@ def test_a_page_without_its_cluster_is_found_where_one_knows_the_name(
         connection.execute(insert(schema.jobs).values(**run, cluster="c"))
         connection.execute(insert(schema.jobs).values(**run | {"job_id": "12"}, cluster="c"))
         connection.execute(insert(schema.jobs).values(**run | {"user": "eve"}, cluster="d"))
+        count_all(connection)
     for path in ("/users/bob", "/jobs/12"):
         answer = client.get(path)
         assert answer.status_code == 303
@@ -270,6 +275,7 @@ def test_a_page_without_its_cluster_is_found_where_one_knows_the_name(
     assert "no user &#39;zoe&#39; in any cluster" in client.get("/users/zoe").text
     with sqlite_engine.begin() as connection:
         connection.execute(insert(schema.jobs).values(**run | {"job_id": "8"}, cluster="d"))
+        count_all(connection)
     several = client.get("/users/bob")
     assert several.status_code == 400
     assert "several clusters know this user (c, d); add ?cluster=NAME" in several.text
@@ -369,6 +375,7 @@ def test_a_job_that_waits_has_no_start(client: FlaskClient, sqlite_engine: Engin
         connection.execute(insert(schema.jobs).values(**run, **waits))
         ended = {"start": 100.0, "end": 400.0, "state": "ended", "suspended_s": 120.0, "queued": 50.0}
         connection.execute(insert(schema.jobs).values(**run, **ended))
+        count_all(connection)
     ended_run, queued_run = client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"]
     assert (ended_run["start"], ended_run["suspended_s"]) == (100.0, 120.0)
     assert (queued_run["start"], queued_run["state"]) == (None, "queued")

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from jobsight_server.storage.schema.access import sessions, tokens
-from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs, parallel_tasks
+from jobsight_server.storage.schema.jobs import (
+    accounting_files,
+    accounting_rejects,
+    job_counts,
+    job_nodes,
+    jobs,
+    parallel_tasks,
+)
 from jobsight_server.storage.schema.learned import (
     group_series,
     learned_until,
@@ -36,6 +43,7 @@ __all__ = [
     "batches",
     "event_counts",
     "group_series",
+    "job_counts",
     "job_nodes",
     "job_samples",
     "jobs",

@@ -63,6 +63,24 @@ jobs = Table(
     Index(None, "array_task"),
 )
 
+# How many runs of whom are in which state, kept with every change of ``jobs`` (storage.job_counts). ``first_start`` and
+# ``last_end`` are the earliest and latest of a user's over all states; ``key`` is a digest of the names.
+job_counts = Table(
+    "job_counts",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("group", Text),
+    Column("account", Text),
+    Column("state", Text, nullable=False),
+    Column("profiled", Boolean, nullable=False),
+    Column("n", BigInteger, nullable=False),
+    Column("first_start", Double, nullable=False),
+    Column("last_end", Double),
+    Index(None, "cluster", "user"),
+)
+
 # Node names as the accounting log writes them; the node may never have sent a sample.
 job_nodes = Table(
     "job_nodes",

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from jobsight_server.storage.job_counts import count_all
+
 revision = "0034"
 down_revision = "0033"
 branch_labels = None
@@ -35,6 +37,20 @@ def upgrade() -> None:
         sa.Column("learn_seq", sa.BigInteger(), nullable=False),
         sa.Column("outcome_id", sa.BigInteger(), nullable=False),
     )
+    op.create_table(
+        "job_counts",
+        sa.Column("key", sa.Text(), nullable=False),
+        *(sa.Column(name, sa.Text(), nullable=False) for name in ("cluster", "user")),
+        *(sa.Column(name, sa.Text()) for name in ("group", "account")),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("profiled", sa.Boolean(), nullable=False),
+        sa.Column("n", sa.BigInteger(), nullable=False),
+        sa.Column("first_start", sa.Double(), nullable=False),
+        sa.Column("last_end", sa.Double()),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_job_counts")),
+    )
+    op.create_index("ix_job_counts_cluster_user", "job_counts", ["cluster", "user"])
+    count_all(op.get_bind())
     op.add_column("batches", sa.Column("last_sequence", sa.BigInteger()))
     for table, keys in _KEYS.items():
         op.drop_table(table)
