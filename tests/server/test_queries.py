@@ -112,6 +112,24 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
 
 
 @pytest.mark.storage
+def test_nodes_come_in_pages_sorted_and_filtered(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for number in range(120):
+            add_node(connection, number + 1, f"n{number:03}", age_s=7200.0 if number == 117 else float(number % 7))
+        pages = [node_list(connection, NOW, page=page) for page in (1, 2, 3, 4)]
+        (silent,) = node_list(connection, NOW, status="silent", page=1).nodes
+        oldest = node_list(connection, NOW, page=1, sort="age_s", descending=True)
+        found = node_list(connection, NOW, search="N11", status="up")
+        assert len(node_list(connection, NOW).nodes) == 120
+    assert [node.name for page in pages for node in page.nodes] == [f"n{number:03}" for number in range(120)]
+    assert [(page.page, page.pages, page.total) for page in pages] == [(page, 3, 120) for page in (1, 2, 3, 4)]
+    assert silent.name == "n117"
+    assert pages[0].statuses == {"up": 119, "late": 0, "silent": 1}
+    assert [node.name for node in oldest.nodes[:2]] == ["n117", "n006"]
+    assert (found.total, found.statuses) == (9, {"up": 9, "late": 0, "silent": 1})
+
+
+@pytest.mark.storage
 def test_an_empty_site_has_figures(engine: Engine) -> None:
     with engine.connect() as connection:
         figures = overview(connection, NOW)

@@ -8,6 +8,7 @@ UP_WITHIN_S = 120.0
 LATE_WITHIN_S = 3600.0
 
 Status = Literal["up", "late", "silent"]
+STATUSES: tuple[Status, ...] = ("up", "late", "silent")
 
 
 def status(age_s: float) -> Status:

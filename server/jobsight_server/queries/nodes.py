@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, case, func, select
 
-from jobsight_server.queries.freshness import Status, status
+from jobsight_server.queries.freshness import LATE_WITHIN_S, STATUSES, UP_WITHIN_S, Status
+from jobsight_server.queries.freshness import status as status_of
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
-from jobsight_server.record import Record
+from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
 DAY_S = 86400.0
 RUNS_LISTED = 50
+
+SORTS = (
+    "name", "cluster", "age_s", "cpus", "memory_total_bytes", "samples", "boots", "wraps", "resets", "missing",
+    "clock_skew_s",
+)  # fmt: skip
 
 
 class Node(Record):
@@ -43,11 +49,19 @@ class Node(Record):
     agent: dict[str, Any]
 
 
-class NodeList(Record):
-    """Every node that ever sent a batch."""
+class NodeList(Page):
+    """Nodes that ever sent a batch, sorted and filtered: one page of them, or all.
+
+    ``statuses``: how many there are of each, whatever status is asked for.
+    """
 
     now: float
     nodes: list[Node]
+    statuses: dict[Status, int]
+    sort: str
+    descending: bool
+    search: str | None
+    status: Status | None
 
 
 class RunOnNode(Record):
@@ -70,12 +84,44 @@ class NodeDetail(Node):
     runs_listed_at_most: int
 
 
-def node_list(connection: Connection, now: float, cluster: str | None = None) -> NodeList:
-    """Every node that ever sent a batch, or those of ``cluster``, by cluster and name."""
-    query = select(nodes).order_by(nodes.c.cluster, nodes.c.name)
-    if cluster is not None:
-        query = query.where(nodes.c.cluster == cluster)
-    return NodeList(now, [Node.of_row(row, **_derived(row, now)) for row in connection.execute(query)])
+def node_list(
+    connection: Connection,
+    now: float,
+    cluster: str | None = None,
+    search: str | None = None,
+    status: str | None = None,
+    page: int | None = None,
+    sort: str = "name",
+    descending: bool = False,
+) -> NodeList:
+    """The nodes that ever sent a batch; ``page`` None: all of them.
+
+    ``search`` keeps the nodes whose name contains it, in any case. ``sort`` is one of ``SORTS``; nodes without a value
+    to sort by come last.
+    """
+    of_status = case(
+        (nodes.c.received_at >= now - UP_WITHIN_S, "up"),
+        (nodes.c.received_at >= now - LATE_WITHIN_S, "late"),
+        else_="silent",
+    )
+    wanted = [] if cluster is None else [nodes.c.cluster == cluster]
+    if search:
+        wanted.append(nodes.c.name.icontains(search, autoescape=True))
+    counted = connection.execute(select(of_status, func.count()).where(*wanted).group_by(of_status))
+    numbers = {row[0]: row[1] for row in counted}
+    statuses = {name: numbers.get(name, 0) for name in STATUSES}
+    by = now - nodes.c.received_at if sort == "age_s" else nodes.c[sort]
+    order = (by.is_(None), by.desc() if descending else by, nodes.c.name, nodes.c.cluster)
+    query = select(nodes).where(*wanted).order_by(*order)
+    if status is not None:
+        query = query.where(of_status == status)
+    total = sum(number for name, number in statuses.items() if status in (None, name))
+    if page is not None:
+        query = query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)
+    found = [Node.of_row(row, **_derived(row, now)) for row in connection.execute(query)]
+    pages = 1 if page is None else pages_of(total)
+    asked = next((name for name in STATUSES if name == status), None)
+    return NodeList(page or 1, pages, total, now, found, statuses, sort, descending, search, asked)
 
 
 def node_detail(
@@ -131,7 +177,7 @@ def _derived(row: Row[Any], now: float) -> dict[str, Any]:
     """The fields of a node that are computed from its columns."""
     age_s = max(0.0, now - row.received_at)
     return {
-        "status": status(age_s),
+        "status": status_of(age_s),
         "age_s": age_s,
         "interfaces": json.loads(row.interfaces),
         "agent": json.loads(row.agent),

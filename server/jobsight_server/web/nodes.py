@@ -6,20 +6,25 @@ from flask import Blueprint
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.nodes import NodeDetail, NodeList, node_clusters, node_detail, node_list
+from jobsight_server.queries.freshness import STATUSES
+from jobsight_server.queries.nodes import SORTS, NodeDetail, NodeList, node_clusters, node_detail, node_list
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
+    ORDERS,
+    PAGES_AT_MOST,
+    choice_argument,
     cluster_argument,
     given,
     integer_argument,
+    name_argument,
     not_found,
     one_cluster,
     required_name,
     time_argument,
 )
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, by_query
+from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, by_query, choice_of
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000
 
@@ -27,10 +32,13 @@ _HOURS, _HOURS_AT_MOST = 24, 10_000
 SPANS = {6: "6 h", 24: "24 h", 168: "7 d", 672: "28 d"}
 
 
-def nodes() -> NodeList:
-    cluster = cluster_argument()
+def nodes(*, paged: bool = False) -> NodeList:
+    cluster, search, status = cluster_argument(), name_argument("search"), choice_argument("status", STATUSES)
+    number = integer_argument("page", 1, PAGES_AT_MOST) if paged or given("page") else None
+    sort, descending = choice_argument("sort", SORTS) or "name", choice_argument("order", ORDERS) == "desc"
     with context().read_engine.connect() as connection:
-        return node_list(connection, context().clock(), cluster)
+        now = context().clock()
+        return node_list(connection, now, cluster, search, status, number, sort, descending)
 
 
 def node() -> NodeDetail:
@@ -54,7 +62,14 @@ NODES = Route(
     nodes,
     ("scheduler",),
     "Every node that ever sent samples: freshness, wraps and resets of its counters, its agent's cost",
-    (Parameter("cluster", "only this cluster's", NAME),),
+    (
+        Parameter("cluster", "only this cluster's", NAME),
+        Parameter("search", "only nodes whose name contains this, ignoring case", NAME),
+        Parameter("status", "only nodes that are up, late or silent", choice_of(STATUSES)),
+        Parameter("page", "from 1, 50 a page (default all nodes)", PAGE),
+        Parameter("sort", "what to sort by", choice_of(SORTS)),
+        Parameter("order", "ascending or descending", choice_of(ORDERS)),
+    ),
     errors=(400, 404),
 )
 NODE = Route(
@@ -83,7 +98,8 @@ ROUTES = (NODES, NODE, NODE_BY_QUERY)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/nodes", endpoint="nodes")
     def show() -> Response:
-        return page("nodes.html", nodes(), NODES, cluster=given("cluster"), clusters=clusters_offered())
+        found, cluster, clusters = nodes(paged=True), given("cluster"), clusters_offered()
+        return page("nodes.html", found, NODES, defaults={"page": "1"}, cluster=cluster, clusters=clusters)
 
     @pages.get("/node", endpoint="node_by_query")
     @pages.get("/nodes/<cluster>/<path:name>", endpoint="node", merge_slashes=False)

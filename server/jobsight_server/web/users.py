@@ -19,6 +19,7 @@ from jobsight_server.queries.users import (
 )
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
+    ORDERS,
     PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
@@ -33,13 +34,12 @@ from jobsight_server.web.kit.pages import clusters_offered, page, user_url
 from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
 
 _HISTORY_AT_MOST = 5000
-_ORDERS = ("asc", "desc")
 
 
 def users() -> UserList:
     cluster, search = cluster_argument(), name_argument("search")
     number, sort = integer_argument("page", 1, PAGES_AT_MOST), choice_argument("sort", SORTS) or "user"
-    descending = choice_argument("order", _ORDERS) == "desc"
+    descending = choice_argument("order", ORDERS) == "desc"
     with context().read_engine.connect() as connection:
         return user_list(connection, context().answers, cluster, search, number, sort, descending)
 
@@ -65,7 +65,7 @@ USERS = Route(
         Parameter("search", "only users whose name contains this, ignoring case", NAME),
         Parameter("page", "from 1", PAGE),
         Parameter("sort", "what to sort by", choice_of(SORTS)),
-        Parameter("order", "ascending or descending", choice_of(_ORDERS)),
+        Parameter("order", "ascending or descending", choice_of(ORDERS)),
     ),
     errors=(400, 404),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -134,6 +136,23 @@ def test_every_name_survives_its_link(app: Flask, cluster: str, name: str) -> No
             found = {**context.request.args, **(context.request.view_args or {})}
             assert (context.request.endpoint or "").startswith(f"pages.{noun}")
             assert (found["cluster"], found["name"]) == (cluster, name)
+
+
+def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_engine: Engine) -> None:
+    row: dict[str, Any] = {"cluster": "c", "boot_id": "b", "cpus": 2, "counters": "{}", "agent": '{"version": "0.2"}'}
+    row |= {"interfaces": '[{"name": "eth0", "kind": "ethernet"}]', "first_time": 0.0, "received_at": 5.0}
+    row |= {"last_time": 5.0, **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)}
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.nodes), [row | {"name": f"n{number:04}"} for number in range(1000)])
+    text = client.get("/nodes?search=n0&sort=name&order=desc").text
+    assert text.count("data-row=") == 50
+    assert 'href="/nodes?page=2&amp;search=n0&amp;sort=name&amp;order=desc"' in text
+    poll = re.search(r'data-json="(/api/v1/nodes[^"]*)"', text)
+    assert poll is not None
+    polled = client.get(html.unescape(poll[1]))
+    assert [node["name"] for node in polled.get_json()["nodes"][:2]] == ["n0999", "n0998"]
+    assert len(polled.data) < 30_000
+    assert len(client.get("/api/v1/nodes").get_json()["nodes"]) == 1000
 
 
 def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:

@@ -17,6 +17,7 @@ from jobsight_server.web.kit.context import context
 
 LATEST_TIME_S = 1e11
 PAGES_AT_MOST = 10**6
+ORDERS = ("asc", "desc")
 _SHOWN = 60
 SMALL_BODY_BYTES = 16 * 1024  # one job; what is kept of it stays until long after it has ended
 DEFINITION_BYTES = 256 * 1024
