@@ -1,6 +1,6 @@
 """A backlog of short jobs: how many a CPU second are taken in from the accounting log, profiled and learned.
 
-    python benchmarks/backlog.py [--jobs N] [--limit N] [--nodes N] [--profile FILE] [--json]
+    python benchmarks/backlog.py [--jobs N] [--limit N] [--nodes N] [--profile FILE] [--directory DIR] [--json]
 
 Jobs of a minute, one submitted a second, of five users; on half of the nodes a reading a second, on the others none.
 Of every second job the log gives memory and CPU time. The log is read with the code of `jobsight import`, the backlog
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import json
+import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -73,11 +74,22 @@ def write_samples(engine: Engine, seconds: int, node_count: int) -> None:
             connection.execute(insert(batches), sent)
 
 
+def written_bytes() -> int:
+    """What this process has had written to disk so far; 0 on a file system in memory."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["write_bytes"])
+
+
 def timed(work: Callable[[], Any]) -> dict[str, float]:
-    """CPU and wall seconds of ``work``."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    """CPU and wall seconds of ``work``, the bytes that it wrote, and the most memory that the process had by then."""
+    wall, cpu, written = time.perf_counter(), time.process_time(), written_bytes()
     work()
-    return {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
+    return {
+        "cpu_s": time.process_time() - cpu,
+        "wall_s": time.perf_counter() - wall,
+        "written_bytes": written_bytes() - written,
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
 
 
 def measure(directory: Path, count: int, node_count: int, limit: int | None, profile: Path | None) -> dict[str, Any]:
@@ -107,15 +119,20 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8, help="half of them send samples (default %(default)s)")
     parser.add_argument("--limit", type=int, help="jobs committed together (default: the background worker's)")
     parser.add_argument("--profile", type=Path, help="a file for cProfile's statistics; everything is slower then")
+    parser.add_argument("--directory", help="where the database is; on a disk, for bytes written (default: temporary)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=args.directory) as directory:
         found = measure(Path(directory), args.jobs, args.nodes, args.limit, args.profile)
     if args.json:
         print(json.dumps(found))
         return
     for name, figures in found.items():
-        print(f"{name}: {figures['jobs_per_cpu_s']:,.0f} jobs a CPU second ({figures['cpu_s']:.1f} s of CPU)")
+        print(
+            f"{name}: {figures['jobs_per_cpu_s']:,.0f} jobs a CPU second ({figures['cpu_s']:.1f} s of CPU), "
+            f"{figures['written_bytes'] / args.jobs / 1e3:.1f} kB written a job, "
+            f"{figures['peak_rss_bytes'] / 2**20:.0f} MiB at the peak"
+        )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import math
@@ -152,7 +153,17 @@ def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_en
     polled = client.get(html.unescape(poll[1]))
     assert [node["name"] for node in polled.get_json()["nodes"][:2]] == ["n0999", "n0998"]
     assert len(polled.data) < 30_000
-    assert len(client.get("/api/v1/nodes").get_json()["nodes"]) == 1000
+    every = client.get("/api/v1/nodes")
+    assert len(every.get_json()["nodes"]) == 1000
+    assert every.headers.get("Content-Encoding") is None
+    packed = client.get("/api/v1/nodes", headers={"Accept-Encoding": "br, gzip;q=0.5"})
+    assert (packed.headers["Content-Encoding"], packed.headers["Vary"]) == ("gzip", "Accept-Encoding")
+    assert json.loads(gzip.decompress(packed.data))["nodes"][7]["name"] == "n0007"
+    assert len(packed.data) < len(every.data) / 10
+    for refused in ("identity", "gzip;q=0", "br"):
+        assert "Content-Encoding" not in client.get("/api/v1/nodes", headers={"Accept-Encoding": refused}).headers
+    # A page reflects what is asked for beside its form's secret.
+    assert "Content-Encoding" not in client.get("/nodes", headers={"Accept-Encoding": "gzip"}).headers
 
 
 def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
