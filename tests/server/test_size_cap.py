@@ -32,7 +32,7 @@ def fill(engine: Engine, begin: float, end: float) -> None:
     samples = f"""INSERT INTO samples SELECT :node, :begin + i * 60.0, CAST(i AS BIGINT) * 10000000, 0, i * 50.0,
         8000000000 + i, 0.0, NULL, NULL FROM {NUMBERS}"""
     batches = f"""INSERT INTO batches SELECT :node, 'boot', CAST(:begin AS BIGINT) + i, 4000000000,
-        :begin + i * 180.0, :begin + i * 180.0 + 120.0, 3, :begin + i * 180.0 + 125.0, :counters, NULL, NULL
+        :begin + i * 180.0, :begin + i * 180.0 + 120.0, 3, :begin + i * 180.0 + 125.0, :counters, NULL, NULL, NULL
         FROM {NUMBERS}"""
     with engine.begin() as connection:
         for node in range(NODES):

@@ -120,7 +120,7 @@ def test_killed_at_random_it_loses_and_doubles_nothing(
         )
         assert child.stdin is not None
         assert child.stdout is not None
-        transactions = rng.randrange(2, 6)
+        transactions = rng.randrange(1, 4)
         over = False
         while transactions and not over:
             over = child.stdout.readline() == "done\n"

@@ -11,6 +11,7 @@ from sqlalchemy import Engine, case, delete, insert, select, update
 
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.samples import JobColumns, dump_columns
 from jobsight_server.storage.schema import (
     batches,
@@ -134,8 +135,9 @@ class Site:
             "profiled": False,
             **changes,
         }
-        with self.engine.begin() as connection:
+        with self.engine.begin() as connection, recounted(connection, []) as new:
             run_id: int = connection.execute(insert(jobs).values(values).returning(jobs.c.id)).scalar_one()
+            new.append(run_id)
             if on:
                 connection.execute(
                     insert(job_nodes),
