@@ -11,7 +11,7 @@ from types import MappingProxyType
 from sqlalchemy import Connection, Engine, select
 
 from jobsight_server.ingest.group_writer import GroupWriter, Statements
-from jobsight_server.ingest.merging import AFTER_S, merge_batches
+from jobsight_server.ingest.merging import AFTER_S, merge_batches, merge_job_readings
 from jobsight_server.ingest.refusals import Refusal, bound_quarantine, count_rejected, write_refusal
 from jobsight_server.ingest.shifts import step
 from jobsight_server.ingest.submission import BatchOutcome, Submission
@@ -20,6 +20,7 @@ from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import nodes
 
 _MERGE_EVERY_S, _DAY_S = 3600.0, 86400.0
+_JOBS_BACK_S = 7 * 86400.0  # how far back a new process looks for jobs' readings that are not merged
 
 
 class SampleStore:
@@ -41,6 +42,7 @@ class SampleStore:
         self._clock = clock
         self._cache = WriterCache()
         self._merged_until: dict[int, float] = {}
+        self._jobs_merged_until: dict[int, float] = {}
         self._to_merge: list[int] = []
         self._merge_again = self._merge_all_again = 0.0
         self._sql = Statements.of(engine)
@@ -121,8 +123,10 @@ class SampleStore:
         with self._engine.begin() as connection:
             if node_id not in self._cache.shifts(connection):  # of which some ends still lack an amount, others not
                 since, more = merge_batches(connection, node_id, since, now - AFTER_S)
-        self._merged_until[node_id] = since
-        if not more:
+            of_jobs = self._jobs_merged_until.get(node_id, now - AFTER_S - _JOBS_BACK_S)
+            of_jobs, more_of_jobs = merge_job_readings(connection, node_id, of_jobs, now - AFTER_S)
+        self._merged_until[node_id], self._jobs_merged_until[node_id] = since, of_jobs
+        if not (more or more_of_jobs):
             self._to_merge.pop()
         return bool(self._to_merge)
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, text
 
-from jobsight_server.ingest.merging import AFTER_S, LONGEST_S
+from jobsight_server.ingest.merging import AFTER_S, LONGEST_S, WINDOW_S
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
-from jobsight_server.ingest.wire import BatchInterface
+from jobsight_server.ingest.wire import BatchInterface, BatchJob
+from jobsight_server.profiler.readings import Boundaries
+from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.migrate import upgrade
@@ -161,3 +163,41 @@ def test_merging_at_any_moment_changes_no_reading(
     assert merging.counts() == keeping.counts()
     assert len(merging.rows()) < 0.2 * len(keeping.rows())
     plain.dispose()
+
+
+@pytest.mark.storage
+def test_a_jobs_readings_share_rows_and_its_runs_stay_apart(engine: Engine, make_batch: MakeBatch) -> None:
+    """Two jobs, one of which runs again on the node; one batch comes late."""
+    writer = Writer(engine)
+    rng = random.Random(2)
+    made = {}
+    for number in range(200):
+        again = number >= 120  # another cgroup, which counts from zero
+        cpu_s = [10.0 * (number % 120) + i for i in range(READINGS)]
+        memory = [rng.randrange(10**9, 2 * 10**9) for _ in range(READINGS)]
+        peak = 2 * 10**9 + number if not again else 10**9 + number
+        job = BatchJob("7", list(range(READINGS)), cpu_s, memory, [0] * READINGS, memory, memory, peak)
+        other = BatchJob("8", [0], [5.0 * number], [10**8], [0], [0], [0], None)
+        made[number] = numbered(make_batch, number, jobs=[job, other], format=2)
+    for number in made:
+        if number != 30:
+            writer.take(made[number])
+    writer.now += 3600.0
+    writer.take(made[30])
+
+    def shown(job_id: str, begin: float, end: float) -> Any:
+        with engine.connect() as connection:
+            rows = read_job_rows(connection, [(1, job_id)])[1, job_id]
+        found = job_cgroup(rows, Boundaries(begin, end), None)
+        assert found is not None
+        return len(rows), [column.tolist() for column in (found.time, found.cpu_s, found.used)], found.charged_peak
+
+    lives = [("7", BEGIN, BEGIN + 120 * BATCH_S - 40.0), ("7", BEGIN + 120 * BATCH_S, BEGIN + 1e6), ("8", BEGIN, 2e9)]
+    before = [shown(*life) for life in lives]
+    writer.now += AFTER_S + 2 * WINDOW_S
+    writer.merge()
+    after = [shown(*life) for life in lives]
+    assert [found[1:] for found in after] == [found[1:] for found in before]
+    assert [found[2] for found in after] == [2 * 10**9 + 119, 10**9 + 199, None]
+    assert [found[0] for found in before] == [200, 200, 200]
+    assert max(found[0] for found in after) <= 2 + 200 * BATCH_S // WINDOW_S + 1

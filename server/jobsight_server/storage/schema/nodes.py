@@ -97,7 +97,8 @@ marks = Table(
     sqlite_with_rowid=False,
 )
 
-# What the cgroup of one job held on a node: a row for each job of a batch. ``readings``: storage.job_samples, JSON;
+# What the cgroup of one job held on a node: a row for each job of a batch, and after two days for each half an hour.
+# ``readings``: ``JobColumns`` of storage.samples, JSON, compressed in the second case;
 # ``peak_bytes``: the most that was charged to the job by then, page cache included; ``job_id`` as of ``job_ids``.
 job_samples = Table(
     "job_samples",
