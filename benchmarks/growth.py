@@ -84,7 +84,7 @@ def bytes_per_reading(
         stored += sum(outcome.samples for outcome in store.apply(group))
         sizes = []
         for now in (BEGIN, BEGIN + hours * 3600.0 + AFTER_S):  # noqa: B007 - the store's clock
-            while store.merge_old():
+            while store.merger.step():
                 pass
             refresh_statistics(engine)
             sizes.append(used_bytes(engine, ()) - empty)

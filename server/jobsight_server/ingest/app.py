@@ -52,7 +52,7 @@ def create_writer(
     store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock)
     clusters = KnownClusters(engine, settings.declared_clusters)
     again = partial(retry_next, guarded, store, lambda body: judge_again(settings, body, clock(), clusters))
-    committer = GroupCommitter(store, chores=(store.settle, again, store.merge_old), on_fault=fence.end)
+    committer = GroupCommitter(store, chores=(store.settle, again, store.merger.step), on_fault=fence.end)
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
     budget = UnpackingBudget(_BUDGET_BYTES)

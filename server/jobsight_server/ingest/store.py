@@ -5,22 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
 from types import MappingProxyType
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine
 
 from jobsight_server.ingest.group_writer import GroupWriter, Statements
-from jobsight_server.ingest.merging import AFTER_S, merge_batches, merge_job_readings
+from jobsight_server.ingest.merging import Merger
 from jobsight_server.ingest.refusals import Refusal, bound_quarantine, count_rejected, write_refusal
 from jobsight_server.ingest.shifts import step
 from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.writer_cache import WriterCache
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.schema import nodes
-
-_MERGE_EVERY_S, _DAY_S = 3600.0, 86400.0
-_JOBS_BACK_S = 7 * 86400.0  # how far back a new process looks for jobs' readings that are not merged
 
 
 class SampleStore:
@@ -41,10 +36,7 @@ class SampleStore:
         self._late_s = late_s
         self._clock = clock
         self._cache = WriterCache()
-        self._merged_until: dict[int, float] = {}
-        self._jobs_merged_until: dict[int, float] = {}
-        self._to_merge: list[int] = []
-        self._merge_again = self._merge_all_again = 0.0
+        self.merger = Merger(engine, clock, lambda connection: self._cache.shifts(connection))
         self._sql = Statements.of(engine)
 
     def apply(
@@ -98,37 +90,6 @@ class SampleStore:
             if not settled:
                 self._cache.forget()
         return bool(left)
-
-    def merge_old(self) -> bool:
-        """One step of merging old batches, an hour after the last time; returns whether there is more to do.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database failed; the step remains to be done.
-        """
-        now = self._clock()
-        if not self._to_merge:
-            # Earlier than planned only where the clock has been set back.
-            if self._merge_again - _MERGE_EVERY_S <= now < self._merge_again:
-                return False
-            with self._engine.connect().execution_options(reading=True) as connection:
-                self._to_merge = list(connection.scalars(select(nodes.c.id)))
-            self._merge_again = now + _MERGE_EVERY_S
-            if not self._merge_all_again - _DAY_S <= now < self._merge_all_again:
-                self._merged_until = {}  # late ones are old by now, too
-                self._merge_all_again = now + _DAY_S
-        if not self._to_merge:
-            return False
-        node_id, more = self._to_merge[-1], False
-        since = self._merged_until.get(node_id, -inf)
-        with self._engine.begin() as connection:
-            if node_id not in self._cache.shifts(connection):  # of which some ends still lack an amount, others not
-                since, more = merge_batches(connection, node_id, since, now - AFTER_S)
-            of_jobs = self._jobs_merged_until.get(node_id, now - AFTER_S - _JOBS_BACK_S)
-            of_jobs, more_of_jobs = merge_job_readings(connection, node_id, of_jobs, now - AFTER_S)
-        self._merged_until[node_id], self._jobs_merged_until[node_id] = since, of_jobs
-        if not (more or more_of_jobs):
-            self._to_merge.pop()
-        return bool(self._to_merge)
 
     def _settle(self, connection: Connection) -> None:
         """One step, if there is one: no transaction waits for more."""

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, text
 
-from jobsight_server.ingest.merging import AFTER_S, LONGEST_S, WINDOW_S
+from jobsight_server.ingest.merged_batches import LONGEST_S
+from jobsight_server.ingest.merged_job_readings import WINDOW_S
+from jobsight_server.ingest.merging import AFTER_S
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import BatchInterface, BatchJob
@@ -44,7 +46,7 @@ class Writer:
 
     def merge(self) -> None:
         self.now += 3600.0
-        while self._store.merge_old():
+        while self._store.merger.step():
             pass
 
     def rows(self) -> list[Any]:

@@ -86,7 +86,8 @@ def test_memory_that_neither_slurm_nor_the_agents_saw_whole_is_marked(wave: Wave
     ratios = memory_ratios(wave, in_part=True)
     assert len(ratios) == 2
     unmarked = {job: ratio for job, ratio in ratios.items() if not wave.live.is_lower_bound(job.job_id, "memory")}
-    assert not {job: ratio for job, ratio in unmarked.items() if ratio <= 0.95}
+    # Up to 5 % of what was read and 4 MiB may be what the kernel charges a cgroup for besides: here 9 % of 90 MB.
+    assert not {job: ratio for job, ratio in unmarked.items() if ratio <= 0.91}
     assert max(ratios.values()) < 1.05
 
 

@@ -65,7 +65,7 @@ samples = Table(
 
 # Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, from
 # which a batch that arrives late and out of order is continued. Old ones that follow one another share a row, of which
-# ``last_sequence`` is the last (ingest.merging).
+# ``last_sequence`` is the last (ingest.merged_batches).
 batches = Table(
     "batches",
     metadata,
