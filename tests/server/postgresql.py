@@ -20,6 +20,7 @@ WHERE relation.relnamespace = 'public'::regnamespace AND name.attnum > 0 ORDER B
 _EMPTY = "; ".join(
     [
         *(f'DELETE FROM "{table.name}"' for table in reversed(whole_schema().sorted_tables)),
+        "INSERT INTO learned_until VALUES (0, 0)",  # as in a new database
         "SELECT setval(seqrelid, seqstart, false) FROM pg_sequence",
     ]
 )

@@ -39,10 +39,10 @@ def last_event(connection: Connection) -> LearnedUntil:
     return LearnedUntil(last_learn_seq(connection), connection.scalar(last_report) or 0)
 
 
-def read_learned_until(connection: Connection) -> LearnedUntil:
-    """How far the stored model has learned."""
+def read_learned_until(connection: Connection) -> LearnedUntil | None:
+    """How far the stored model has learned; None if it has to be retrained."""
     row = connection.execute(select(learned_until)).first()
-    return LearnedUntil(0, 0) if row is None else LearnedUntil(*row)
+    return None if row is None else LearnedUntil(*row)
 
 
 def write_learned_until(connection: Connection, until: LearnedUntil) -> None:

@@ -329,6 +329,8 @@ def catch_up(connection: Connection, config: ForecastConfig) -> bool:
     written, until = read_learned_until(connection), last_event(connection)
     if written == until:
         return False
+    if written is None:
+        raise ValueError("the stored model is outdated: retrain on all jobs")
     events = learned_events(connection, config, written, None, {})
     learner = Learner(config)
     learner.load_for(connection, events)

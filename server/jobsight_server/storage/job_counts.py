@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, cast, delete, func, select, text
+from sqlalchemy import BigInteger, Connection, and_, bindparam, cast, delete, func, select
 
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.schema import job_counts, jobs
@@ -32,7 +32,7 @@ _ADD = (
     "THEN excluded.last_end ELSE job_counts.last_end END"
 )
 _SET = "UPDATE job_counts SET first_start = ?, last_end = ? WHERE key = ?"
-_EMPTY = text("DELETE FROM job_counts WHERE n = 0")
+_FORGET_EMPTY = "DELETE FROM job_counts WHERE key = ? AND n = 0"
 
 
 class _Figures(NamedTuple):
@@ -64,7 +64,7 @@ def recounted(connection: Connection, runs: Sequence[int]) -> Iterator[list[int]
         # A run that only changed its state is still counted, with its times, under another key.
         if deleted or (key in after and _together(before[key], after[key])[1:] != after[key][1:]):
             _look_up_times(connection, key)
-    connection.execute(_EMPTY)
+    write_many(connection, _FORGET_EMPTY, [(_digest(key),) for key, _ in gone])
 
 
 def count_all(connection: Connection) -> None:

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, case, delete, insert, select, update
 
 from jobsight_predictor.question import Question
+from jobsight_server.forecasts.events import LearnedUntil, write_learned_until
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.samples import JobColumns, dump_columns
@@ -159,6 +160,7 @@ class Site:
         with self.engine.begin() as connection:
             for table in (series, model_state, pending_forecasts, learned_until):
                 connection.execute(delete(table))
+            write_learned_until(connection, LearnedUntil(0, 0))
 
     @staticmethod
     def question(job: Planned) -> Question:

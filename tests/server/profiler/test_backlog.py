@@ -6,13 +6,13 @@ import random
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, report
 from jobsight_server.forecasts.events import last_event, read_learned_until
 from jobsight_server.forecasts.outcomes import Observation
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, outcomes, profiles
+from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles, series
 
 
 class Killed(BaseException):
@@ -76,6 +76,33 @@ def test_a_report_during_a_backlog_waits_for_its_turn(site: Any, plan: Any) -> N
         assert connection.scalar(select(func.count()).select_from(outcomes)) == 1
     assert answer.value == 2e9
     rows = site.model()
+    rebuild(site.engine)
+    assert site.model() == rows
+
+
+def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(site: Any, plan: Any) -> None:
+    for job in plan(7, 60):
+        site.run(**job)
+    profile_finished(site.engine, 0.0, lambda: 1e9, limit=30)
+    for job in plan(8, 60):
+        site.run(**{**job, "job_id": f"later {job['job_id']}"})
+    rounds = 0
+
+    def clock() -> float:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            with site.engine.begin() as connection:  # as `jobsight imported --forget` does
+                connection.execute(delete(jobs).where(jobs.c.id <= 20))
+                connection.execute(delete(series))
+                connection.execute(delete(learned_until))
+        return 1e9
+
+    with pytest.raises(ValueError, match="retrain on all jobs"):
+        profile_finished(site.engine, 0.0, clock, limit=10)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=10) > 0
+    rows = site.model()
+    assert {row[3] for row in rows[0]} != {0}
     rebuild(site.engine)
     assert site.model() == rows
 

@@ -121,7 +121,7 @@ model_state = Table(
 )
 
 # How far the model has learned (one row, written with it): the last ``learn_seq`` of ``profiles``, and the last ``id``
-# of ``outcomes``. What is stored beyond is learned before anything else.
+# of ``outcomes``. What is stored beyond is learned before anything else. No row: the model is to be retrained.
 learned_until = Table(
     "learned_until",
     metadata,

@@ -37,6 +37,8 @@ def upgrade() -> None:
         sa.Column("learn_seq", sa.BigInteger(), nullable=False),
         sa.Column("outcome_id", sa.BigInteger(), nullable=False),
     )
+    # Without a row the model is to be retrained.
+    op.execute("INSERT INTO learned_until SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM profiles)")
     op.create_table(
         "job_counts",
         sa.Column("key", sa.Text(), nullable=False),
