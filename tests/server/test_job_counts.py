@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,21 @@ def test_counts_are_kept_with_every_change(engine: Engine, tmp_path: Path, seed:
         before = kept(connection)
         count_all(connection)
         assert kept(connection) == before
+
+
+@pytest.mark.storage
+def test_two_writers_at_once_keep_them_and_do_not_wait_for_each_other(engine: Engine, tmp_path: Path) -> None:
+    """A log is read whose jobs are profiled at the same time, in chunks that change the same runs again."""
+    rng = random.Random(9)
+    files = []
+    for number in range(6):
+        file = tmp_path / f"2026112{number}"
+        file.write_text("\n".join(lines(rng, 300)) + "\n")
+        files.append(file)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(import_files, engine, files, "alpha", lambda: 2e9)
+        while not reading.done():
+            profile_finished(engine, 0.0, lambda: 2e9, limit=20)
+        reading.result()
+    profile_finished(engine, 0.0, lambda: 2e9)
+    check(engine)

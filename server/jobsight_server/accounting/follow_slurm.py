@@ -230,7 +230,9 @@ class SlurmFollower:
         with self.engine.begin() as connection:
             lock_cluster(connection, self.source.cluster)
             store_chunk(connection, self.source.cluster, name, ParsedChunk(new, tuple(rejects)), self.clock(), report)
-            if not rejects:
+        if not rejects:
+            with self.engine.begin() as connection:
+                lock_cluster(connection, self.source.cluster)
                 self._remove_gone(connection, listed, began)
         self._waiting = waiting
 

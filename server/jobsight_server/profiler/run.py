@@ -95,32 +95,33 @@ def _store(
     counts: Counter[tuple[str, str]] = Counter()
     last = learning.begin(connection)
     stored: dict[int, dict[str, Measurement]] = {}
-    still_to_do = _mark_done(connection, [run.id for run, _ in profiled])
-    for run, found in profiled:
-        if run.id in still_to_do:
-            stored[run.id] = accepted(found, counts)
-            for metric in found:
-                counts["profiles", metric] += 1
-    if stored:
-        measured = {run: observations(entries, config, counts) for run, entries in stored.items()}
-        learned_forecasts = learning.learn_round(connection, measured)
-        rows = [
-            {
-                **row(entry, config),
-                "run_id": run,
-                "metric": metric,
-                "learn_seq": learn_seq,
-                **forecast_of(learned_forecasts[run, metric], entry),
-            }
-            for learn_seq, (run, entries) in enumerate(stored.items(), last + 1)
-            for metric, entry in entries.items()
-        ]
-        write_many(
-            connection,
-            _INSERT.format(columns=", ".join(rows[0]), values=", ".join("?" for _ in rows[0])),
-            [tuple(each.values()) for each in rows],
-        )
-        add_runs(connection, list(stored))
+    with recounted(connection, [run.id for run, _ in profiled]):
+        still_to_do = _mark_done(connection, [run.id for run, _ in profiled])
+        for run, found in profiled:
+            if run.id in still_to_do:
+                stored[run.id] = accepted(found, counts)
+                for metric in found:
+                    counts["profiles", metric] += 1
+        if stored:
+            measured = {run: observations(entries, config, counts) for run, entries in stored.items()}
+            learned_forecasts = learning.learn_round(connection, measured)
+            rows = [
+                {
+                    **row(entry, config),
+                    "run_id": run,
+                    "metric": metric,
+                    "learn_seq": learn_seq,
+                    **forecast_of(learned_forecasts[run, metric], entry),
+                }
+                for learn_seq, (run, entries) in enumerate(stored.items(), last + 1)
+                for metric, entry in entries.items()
+            ]
+            write_many(
+                connection,
+                _INSERT.format(columns=", ".join(rows[0]), values=", ".join("?" for _ in rows[0])),
+                [tuple(each.values()) for each in rows],
+            )
+            add_runs(connection, list(stored))
     add_event_counts(connection, counts)
     return len(stored)
 
@@ -128,10 +129,9 @@ def _store(
 def _mark_done(connection: Connection, runs: Sequence[int]) -> set[int]:
     """Marks the runs as profiled; returns those that were not yet."""
     found: set[int] = set()
-    with recounted(connection, runs):
-        for begin in range(0, len(runs), _AT_ONCE):
-            some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}
-            found.update(connection.scalars(_DONE, some))
+    for begin in range(0, len(runs), _AT_ONCE):
+        some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}
+        found.update(connection.scalars(_DONE, some))
     return found
 
 

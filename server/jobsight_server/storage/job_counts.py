@@ -23,6 +23,7 @@ _AT_ONCE = 500
 _FIGURES = (func.count().label("n"), func.min(jobs.c.start).label("first"), func.max(jobs.c.end).label("last"))
 _OF_ALL = select(*(jobs.c[name] for name in _BY), *_FIGURES).group_by(*(jobs.c[name] for name in _BY))
 _OF_RUNS = _OF_ALL.where(jobs.c.id.in_(bindparam("runs", expanding=True)))
+_LOCK = select(jobs.c.id).where(jobs.c.id.in_(bindparam("runs", expanding=True))).order_by(jobs.c.id).with_for_update()
 _ADD = (
     'INSERT INTO job_counts (key, cluster, "user", "group", account, state, profiled, n, first_start, last_end) '
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET n = job_counts.n + excluded.n, "
@@ -49,10 +50,13 @@ _Counts = dict[_Key, _Figures]
 def recounted(connection: Connection, runs: Sequence[int]) -> Iterator[list[int]]:
     """Counts these runs as they are after the block, which changes or deletes some of them.
 
-    Yields a list of runs to count besides, for new ones. At most once in a transaction: the rows are locked in an order
-    that is the same everywhere, or two PostgreSQL writers could wait for each other.
+    Yields a list of runs to count besides, for new ones. Once in a transaction, around all that changes rows of jobs:
+    two PostgreSQL writers lock jobs first and counts last, each in the same order, or they could wait for each other.
     """
     new: list[int] = []
+    ordered = sorted(runs)
+    for begin in range(0, len(ordered), _AT_ONCE):  # what they are now, they are until the block changes it
+        connection.execute(_LOCK, {"runs": ordered[begin : begin + _AT_ONCE]})
     before = _counts_of(connection, runs)
     yield new
     after = _counts_of(connection, [*runs, *new])
