@@ -17,11 +17,13 @@ from pathlib import Path
 
 from jobsight_agent.config import OPTIONS
 from jobsight_server.ingest.merging import AFTER_S
+from jobsight_server.ingest.packing import KEPT_S
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchJob
 from jobsight_server.storage.engine import open_engine, refresh_statistics, used_bytes
 from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.samples import CHUNK_S
 
 DEFAULT = {option.name: option.default for option in OPTIONS}
 BEGIN, GROUP = 1.7e9, 64
@@ -44,9 +46,12 @@ def batches(nodes: int, hours: float, interval_s: float, readings: int, cards: i
     boots = [str(uuid.UUID(int=rng.getrandbits(128))) for _ in range(nodes)]
     totals = [[rng.randrange(10**13) for _ in range(2 * cards)] for _ in range(nodes)]
     busy_s = [0.0] * nodes
-    for sequence in range(int(hours * 3600 / interval_s / readings)):
+    count = int(hours * 3600 / interval_s / readings)
+    for sequence in range(count + 1):
+        # The newest readings stay rows: of all that are measured, the last batch is that much later.
+        later_s = CHUNK_S + KEPT_S if sequence == count else 0.0
         for node in range(nodes):
-            begin = BEGIN + node * 0.37 + sequence * readings * interval_s
+            begin = BEGIN + node * 0.37 + sequence * readings * interval_s + later_s
             columns = [[total + rng.randrange(10**9) * i for i in range(readings)] for total in totals[node]]
             totals[node] = [column[-1] + rng.randrange(10**9) for column in columns]
             cpu_s = [round(busy_s[node] + 14.3 * interval_s * i, 2) for i in range(readings)]
@@ -67,7 +72,7 @@ def batches(nodes: int, hours: float, interval_s: float, readings: int, cards: i
 def bytes_per_reading(
     nodes: int, hours: float, interval_s: float, batch_age_s: float, cards: int, jobs: int
 ) -> tuple[float, float]:
-    """Of a file of this many nodes and hours: at first, and when its batches share rows."""
+    """Of a file of this many nodes and hours: at first, and when its readings and batches share rows."""
     now = BEGIN
     readings = max(1, min(int(DEFAULT["batch"]), round(batch_age_s / interval_s)))
     stored = 0
@@ -83,7 +88,7 @@ def bytes_per_reading(
                 group.clear()
         stored += sum(outcome.samples for outcome in store.apply(group))
         sizes = []
-        for now in (BEGIN, BEGIN + hours * 3600.0 + AFTER_S):  # noqa: B007 - the store's clock
+        for now in (BEGIN, BEGIN + hours * 3600.0 + CHUNK_S + KEPT_S + AFTER_S):  # noqa: B007 - the store's clock
             while store.merger.step():
                 pass
             refresh_statistics(engine)
@@ -100,7 +105,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=0, help="jobs on each node whose cgroup is read")
     args = parser.parse_args()
     sites = " | ".join(f"{nodes:,} nodes, {days} days" for nodes, days in SITES)
-    print(f"| `interval` | `batch_age_s` | bytes per reading | after two days | {sites} |")
+    print(f"| `interval` | `batch_age_s` | bytes per reading | after a day | {sites} |")
     print("|---|---|---|---|" + "---|" * len(SITES))
     for interval_s, batch_age_s in CHOICES:
         new, old = bytes_per_reading(args.nodes, args.hours, interval_s, batch_age_s, args.cards, args.jobs)

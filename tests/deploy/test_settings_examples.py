@@ -53,12 +53,15 @@ def test_server_reads_its_example() -> None:
     assert {name: getattr(settings, name) for name in defaults} == defaults
 
 
-def test_server_reads_the_accounting_table_that_the_example_shows(tmp_path: Path) -> None:
-    table = (DEPLOY / "jobsight.toml").read_text().partition("# [[accounting]]\n")[2]
+def test_server_reads_the_tables_that_the_example_shows(tmp_path: Path) -> None:
+    shown = (DEPLOY / "jobsight.toml").read_text().partition("# [[accounting]]\n")[2]
+    tables = [line.removeprefix("# ") for line in shown.splitlines() if re.match(r"# (\w+ = |\[)", line)]
     file = tmp_path / "jobsight.toml"
-    file.write_text("[[accounting]]\n" + re.sub(r"^# ", "", table, flags=re.MULTILINE))
-    directory = Path("/var/spool/torque/server_priv/accounting")
-    assert load_settings(file).accounting == (AccountingSource("default", directory, format="torque"),)
+    file.write_text("\n".join(["[[accounting]]", *tables]))
+    settings, directory = load_settings(file), Path("/var/spool/torque/server_priv/accounting")
+    assert settings.accounting == (AccountingSource("default", directory, format="torque"),)
+    (source,) = settings.measurements
+    assert (source.cluster, source.presets) == ("default", ("cgroup_exporter", "node_exporter"))
 
 
 def test_agent_reads_its_example() -> None:

@@ -107,6 +107,21 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
         ("alpha = nan", "'nan' is not a number above 0 and below 1"),
         ("alpha = true", "alpha = True: expected `array`, got `bool`"),
         ('alpha = ["memory=1"]', "'1' is not a number above 0 and below 1"),
+        ('[[measurements]]\ncluster = "a"\nurl = "http://p"', r"expected presets \(cgroup_exporter, .*\) or queries"),
+        (
+            '[[measurements]]\ncluster = "a"\nurl = "p:9090"\npresets = ["dcgm"]',
+            r"measurements: expected an http:// or https:// url, got 'p:9090' .*; write \[\[measurements\]\] tables",
+        ),
+        ('[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["x"]', "invalid enum value 'x'"),
+        (
+            '[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["dcgm"]\nlabels = {"a-b" = "c"}',
+            "'a-b' is no name of a label",
+        ),
+        (
+            '[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["dcgm"]\nheaders = {X = "a\\nb"}',
+            "header 'X' is not printable ASCII",
+        ),
+        ('[[measurements]]\ncluster = "a"\nurl = "http://p"\nqueries = {ram = "x"}', "invalid enum value 'ram'"),
         ("accounting = 1", r"accounting = 1: expected `array`.*write \[\[accounting\]\] tables"),
     ],
 )

@@ -79,8 +79,8 @@ def open_database(args: argparse.Namespace) -> Engine:
     return engine
 
 
-def lock_database(args: argparse.Namespace) -> ServerLock:
-    """The database, locked for this server; it need not exist yet.
+def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLock:
+    """The database, locked for this server, or for servers of some roles; it need not exist yet.
 
     Raises:
         LockedError: another server has it.
@@ -89,7 +89,7 @@ def lock_database(args: argparse.Namespace) -> ServerLock:
     url = settings_of(args).database
     engine = _writable(url)
     with _own_words(url):
-        return ServerLock(engine, shown_database(engine))
+        return ServerLock(engine, shown_database(engine), shared=shared)
 
 
 def _writable(url: str) -> Engine:

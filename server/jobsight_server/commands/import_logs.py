@@ -24,6 +24,7 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, open_
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config
+from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
@@ -234,9 +235,10 @@ def _profile(engine: Engine, settings: Settings, own: Own) -> int:
     """
     profiled, now = 0, time.time()
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0
+    config, monitoring = forecast_config(settings), SiteMonitoring(settings.measurements, time.time)
     with Console(stderr=True).status("profiling"):
         while done := profile_finished(
-            engine, grace_s, lambda: now, _RUNS_AT_ONCE, config=forecast_config(settings), own=own
+            engine, grace_s, lambda: now, _RUNS_AT_ONCE, config=config, own=own, monitoring=monitoring
         ):
             profiled += done
     return profiled

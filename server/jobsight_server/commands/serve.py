@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 
 from jobsight_server.addresses import check_addresses
 from jobsight_server.command_line.arguments import (
@@ -16,7 +17,9 @@ from jobsight_server.command_line.arguments import (
     settings_of,
     shown_database,
 )
-from jobsight_server.serve.supervisor import Supervisor
+from jobsight_server.errors import UserError
+from jobsight_server.serve.roles import ROLES
+from jobsight_server.serve.supervisor import Supervisor, addresses_of
 from jobsight_server.settings import Settings
 from jobsight_server.storage.lock import ServerLock
 from jobsight_server.systems.all_settings import all_sections
@@ -24,6 +27,13 @@ from jobsight_server.systems.all_settings import all_sections
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, sections=all_sections())
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="ROLE",
+        help="run this role only, beside servers with the others on one PostgreSQL: query, background, or "
+        "writer:CLUSTER,... for the samples of these clusters; may be repeated",
+    )
     parser.add_argument(
         "--accounting",
         action="append",
@@ -36,29 +46,44 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")
     settings = settings_of(args, all_sections())
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    check_addresses(settings.listen, settings.ingest_listen)
-    lock = lock_database(args)
+    roles = _roles(args.only)
+    check_addresses(*addresses_of(roles, settings))
+    lock = lock_database(args, shared=args.only is not None)
     try:
-        _serve(args, settings, lock)
+        _serve(args, settings, lock, roles)
     finally:
         lock.close()
     return 0
 
 
-def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock) -> None:
+def _roles(only: Sequence[str] | None) -> tuple[str, ...]:
+    """
+    Raises:
+        UserError: there is no such role.
+    """
+    for role in only or ():
+        name, colon, clusters = role.partition(":")
+        if name not in ROLES or (name == "writer") != bool(colon) or (colon and not all(clusters.split(","))):
+            raise UserError(f"--only {role!r}: choose query, background, or writer:CLUSTER,... with its clusters")
+    return tuple(dict.fromkeys(only or ROLES))
+
+
+def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock, roles: Sequence[str]) -> None:
     engine = open_database(args)
     engine.dispose()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     print(f"jobsight: database {shown_database(engine)}")
-    for source in settings.accounting:
+    for source in settings.accounting if "background" in roles else ():
         absent = "" if source.sacct or source.place.exists() else " (does not exist yet)"
         print(f"jobsight: following {source.name} as cluster {source.cluster}{absent}")
     sys.stdout.flush()
-    Supervisor(settings, lock.renew, lambda: _say_ready(settings)).run(stop)
+    Supervisor(settings, lock.renew, lambda: _say_ready(settings, roles), roles).run(stop)
 
 
-def _say_ready(settings: Settings) -> None:
-    ingest = f"samples also on http://{settings.ingest_listen}"
-    print(f"jobsight: ready; API and pages on http://{settings.listen}, {ingest}", flush=True)
+def _say_ready(settings: Settings, roles: Sequence[str]) -> None:
+    names = {role.partition(":")[0] for role in roles}
+    pages = [f"API and pages on http://{settings.listen}"] if "query" in names else []
+    samples = [f"samples {'also ' if pages else ''}on http://{settings.ingest_listen}"] if "writer" in names else []
+    print(f"jobsight: ready; {', '.join([*pages, *samples]) or 'working in the background'}", flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
@@ -27,8 +27,8 @@ from jobsight_server.seldom import Seldom
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.fence import Fence, take_over
+from jobsight_server.storage.late_batches import late_after
 from jobsight_server.storage.outage import driver_outage, outage
-from jobsight_server.storage.samples import late_after
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +39,27 @@ _EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
 
 
 def create_writer(
-    settings: Settings, engine: Engine, clock: Callable[[], float] = time.time, fence: Fence | None = None
+    settings: Settings,
+    engine: Engine,
+    clock: Callable[[], float] = time.time,
+    fences: Sequence[Fence] = (),
+    collected: frozenset[str] | None = None,
 ) -> Flask:
     """The writer application on a writing ``engine``: accepts only samples.
 
-    ``fence``: of the process that holds the writer's lock; without one, the writer takes over from any other.
+    ``fences``: of the process that holds the writer's locks; without one, the writer takes over from any other.
+    ``collected``: the clusters that are collected here; None is all.
     """
     app = Flask(__name__)
-    fence = fence or take_over(engine, "writer", lambda: None)
-    guarded = fence.guard(engine)
+    fences = fences or [take_over(engine, "writer", lambda: None)]
+    guarded = engine
+    for fence in fences:
+        guarded = fence.guard(guarded)
     late_s = late_after(settings.profile_grace_s)
-    store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock)
+    store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock, collected)
     clusters = KnownClusters(engine, settings.declared_clusters)
-    again = partial(retry_next, guarded, store, lambda body: judge_again(settings, body, clock(), clusters))
-    committer = GroupCommitter(store, chores=(store.settle, again, store.merger.step), on_fault=fence.end)
+    again = partial(retry_next, guarded, store, lambda body: judge_again(settings, body, clock(), clusters), collected)
+    committer = GroupCommitter(store, chores=(store.settle, again, store.merger.step), on_fault=fences[0].end)
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
     budget = UnpackingBudget(_BUDGET_BYTES)
@@ -70,7 +77,7 @@ def create_writer(
         try:
             body = _read_body(settings.max_body_bytes)
             encoding = request.headers.get("Content-Encoding", "").strip().lower()
-            permitted = partial(check_sender, token, clusters)
+            permitted = partial(check_sender, token, clusters, collected)
             with budget.batch(stated_length(body, encoding, settings.max_unpacked_bytes)):
                 outcome = _outcome(committer, judge(settings, body, encoding, now, permitted))
         except BudgetError as error:

@@ -17,9 +17,9 @@ from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.wire import Batch, BatchJob
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
 from jobsight_server.job_ids import job_key
-from jobsight_server.storage import samples as late_batches
+from jobsight_server.storage import late_batches
 from jobsight_server.storage.engine import driver_sql
-from jobsight_server.storage.samples import JobColumns, dump_columns
+from jobsight_server.storage.job_columns import JobColumns, dump_columns
 
 _SAMPLES = (
     "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, "

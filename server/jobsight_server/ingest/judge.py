@@ -50,8 +50,9 @@ def judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClus
     return judge(settings, body, encoding, now, partial(_check_cluster, clusters))
 
 
-def check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
-    """Refuses batches that the token does not allow, and undeclared clusters.
+def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str] | None, batch: Batch) -> None:
+    """Refuses batches that the token does not allow, of undeclared clusters, and of those that are not ``collected``
+    here.
 
     403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
     """
@@ -65,6 +66,15 @@ def check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
             keep=False,
         )
     _check_cluster(clusters, batch)
+    if collected is not None and batch.cluster not in collected:
+        raise RefusedBatchError(
+            403,
+            f"cluster {batch.cluster[:100]!r} is collected by another server, this one collects {listed(collected)}: "
+            "correct the agent's --server",
+            "collected by another server",
+            batch,
+            keep=False,
+        )
 
 
 def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:

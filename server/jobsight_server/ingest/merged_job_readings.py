@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jobsight_server.ingest.merged_batches import SILENCE_S
 from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.samples import JobColumns, load_columns, pack_columns
+from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_columns
 
 WINDOW_S = 1800.0
 """What one row of a job's readings covers at most."""

@@ -1,4 +1,4 @@
-"""When batches and readings of jobs are old enough to share rows: hourly, a node at a time, between two groups."""
+"""When readings and batches are old enough to share rows: hourly, a node at a time, between two groups."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from sqlalchemy import Connection, Engine, select
 
 from jobsight_server.ingest.merged_batches import merge_batches
 from jobsight_server.ingest.merged_job_readings import merge_job_readings
+from jobsight_server.ingest.packing import pack_samples
 from jobsight_server.storage.schema import nodes
 
-AFTER_S = 2 * 86400.0
+AFTER_S = 86400.0
 """How long each batch keeps its row: pages show when it came, ranks what it says of its machine."""
 
 _EVERY_S, _ALL_EVERY_S = 3600.0, 86400.0
@@ -22,12 +23,21 @@ class Merger:
     """Merges in the thread that stores batches, so nothing else writes to a node meanwhile."""
 
     def __init__(
-        self, engine: Engine, clock: Callable[[], float], shifted: Callable[[Connection], Container[int]]
+        self,
+        engine: Engine,
+        clock: Callable[[], float],
+        shifted: Callable[[Connection], Container[int]],
+        clusters: frozenset[str] | None = None,
     ) -> None:
-        """``shifted``: the nodes of which the ends of some batches still lack an amount that others have."""
+        """``shifted``: the nodes of which the ends of some batches still lack an amount that others have.
+
+        ``clusters``: those whose nodes are merged here; None is all.
+        """
         self._engine = engine
         self._clock = clock
         self._shifted = shifted
+        query = select(nodes.c.id)
+        self._query = query if clusters is None else query.where(nodes.c.cluster.in_(clusters))
         self._waiting: list[int] = []
         self._again = self._all_again = 0.0
         self._batches_until: dict[int, float] = {}
@@ -49,6 +59,7 @@ class Merger:
             if node_id not in self._shifted(connection):
                 since, more = merge_batches(connection, node_id, since, before)
             of_jobs, more_of_jobs = merge_job_readings(connection, node_id, of_jobs, before)
+            more |= pack_samples(connection, node_id)
         self._batches_until[node_id], self._jobs_until[node_id] = since, of_jobs
         if not (more or more_of_jobs):
             self._waiting.pop()
@@ -60,7 +71,7 @@ class Merger:
         if self._again - _EVERY_S <= now < self._again:
             return False
         with self._engine.connect().execution_options(reading=True) as connection:
-            self._waiting = list(connection.scalars(select(nodes.c.id)))
+            self._waiting = list(connection.scalars(self._query))
         self._again = now + _EVERY_S
         if not self._all_again - _ALL_EVERY_S <= now < self._all_again:
             self._batches_until = {}  # late ones are old by now, too

@@ -7,7 +7,7 @@ counts once, and after a crash it is simply retried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -27,13 +27,17 @@ class RefusalError(Exception):
     """A batch that is not stored; the message says why."""
 
 
-def retry_next(engine: Engine, store: SampleStore, judge: Judge) -> bool:
+def retry_next(engine: Engine, store: SampleStore, judge: Judge, collected: Collection[str] | None = None) -> bool:
     """Retries the oldest marked batch; returns whether there was one.
+
+    ``collected``: the clusters whose batches are stored here; None is all.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database failed; the batch stays marked.
     """
     query = select(quarantine.c.id, quarantine.c.body).where(quarantine.c.retry.is_(True))
+    if collected is not None:
+        query = query.where(quarantine.c.cluster.in_(collected) | quarantine.c.cluster.is_(None))
     with engine.connect().execution_options(reading=True) as connection:
         row = connection.execute(query.order_by(quarantine.c.id).limit(1)).first()
     if row is None:

@@ -10,16 +10,19 @@ same statement. The rows of a node never overlap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from math import inf, nextafter
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
 from jobsight_server.ingest.counter_state import CounterState, dump_ends, load_ends
 from jobsight_server.ingest.counters import SampleRow
-from jobsight_server.storage.samples import MASK, modulo
-from jobsight_server.storage.schema import batches
+from jobsight_server.storage.engine import fetch, write_many
+from jobsight_server.storage.sample_columns import MASK, SampleColumns
+from jobsight_server.storage.samples import CHUNK_S, modulo
+from jobsight_server.storage.schema import batches, nodes
 from jobsight_server.storage.schema import shifts as table
 
 EVER = 1e18
@@ -37,6 +40,11 @@ _ADD = text(
     "cpu_busy_s = cpu_busy_s + :cpu, gap_s = gap_s + :gap "
     "WHERE node_id = :node_id AND time >= :since AND time < :until"
 )
+_NEXT_CHUNK = (
+    "SELECT first_time, last_time, packed FROM sample_chunks WHERE node_id = ? AND first_time > ? AND first_time < ? "
+    "AND last_time >= ? ORDER BY first_time LIMIT 1"
+)
+_PACKED = "UPDATE sample_chunks SET packed = ? WHERE node_id = ? AND first_time = ?"
 _UPDATE_ENDS = update(batches).where(
     batches.c.boot_id == bindparam("b_boot_id"), batches.c.sequence == bindparam("b_sequence")
 )
@@ -93,10 +101,13 @@ class Shift:
     amounts: Amounts
 
 
-def read_shifts(connection: Connection) -> dict[int, list[Shift]]:
-    """All pending shifts, by node, in order of time."""
+def read_shifts(connection: Connection, clusters: Collection[str] | None = None) -> dict[int, list[Shift]]:
+    """All pending shifts, or those of nodes of ``clusters``, by node, in order of time."""
+    query = select(table).order_by(table.c.node_id, table.c.since)
+    if clusters is not None:
+        query = query.where(table.c.node_id.in_(select(nodes.c.id).where(nodes.c.cluster.in_(clusters))))
     found: dict[int, list[Shift]] = {}
-    for node_id, since, until, *amounts in connection.execute(select(table).order_by(table.c.node_id, table.c.since)):
+    for node_id, since, until, *amounts in connection.execute(query):
         found.setdefault(node_id, []).append(Shift(since, until, Amounts(*amounts)))
     return found
 
@@ -172,6 +183,7 @@ def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[
     first, *rest = shifts
     place = {"node_id": node_id, "since": first.since, "until": first.until}
     until = connection.execute(_NEXT, place).scalar() or first.until
+    until = _shift_chunk(connection, node_id, replace(first, until=until))
     amounts = first.amounts
     values = {"net_in": amounts.net_in, "net_out": amounts.net_out, "cpu": amounts.cpu, "gap": amounts.gap}
     values |= {"ib_in": amounts.ib_in, "ib_out": amounts.ib_out}
@@ -180,6 +192,21 @@ def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[
     left = [replace(first, since=until), *rest] if until < first.until else rest
     write_shifts(connection, node_id, left)
     return left
+
+
+def _shift_chunk(connection: Connection, node_id: int, shift: Shift) -> float:
+    """Applies ``shift`` to the first chunk that it concerns; returns until when all chunks are done."""
+    concerned = (node_id, shift.since - CHUNK_S, shift.until, shift.since)
+    for first_time, last_time, packed in fetch(connection, _NEXT_CHUNK, concerned):
+        until = min(shift.until, nextafter(last_time, inf))
+        columns, amounts = SampleColumns.unpack(packed), shift.amounts
+        columns = columns.plus(
+            columns.between(shift.since, until),
+            (amounts.net_in, amounts.net_out, amounts.cpu, amounts.gap, amounts.ib_in, amounts.ib_out),
+        )
+        write_many(connection, _PACKED, [(columns.pack(), node_id, first_time)])
+        return until
+    return shift.until
 
 
 def _move_ends(connection: Connection, node_id: int, since: float, until: float, amounts: Amounts) -> None:

@@ -28,15 +28,19 @@ class SampleStore:
         quarantine_bytes: int,
         late_s: float = 300.0,
         clock: Callable[[], float] = time.time,
+        clusters: frozenset[str] | None = None,
     ) -> None:
-        """``late_s``: age from which readings count as late for the profiler when they are stored."""
+        """``late_s``: age from which readings count as late for the profiler when they are stored.
+
+        ``clusters``: those that no other writer stores for; None is all.
+        """
         self._engine = engine
         self._assumed_speed_bps = assumed_speed_bps
         self._quarantine_bytes = quarantine_bytes
         self._late_s = late_s
         self._clock = clock
-        self._cache = WriterCache()
-        self.merger = Merger(engine, clock, lambda connection: self._cache.shifts(connection))
+        self._cache = WriterCache(clusters)
+        self.merger = Merger(engine, clock, lambda connection: self._cache.shifts(connection), clusters)
         self._sql = Statements.of(engine)
 
     def apply(

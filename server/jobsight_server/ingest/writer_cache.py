@@ -1,6 +1,7 @@
 """The writer's cache between transactions: the nodes, and the pending ``shifts``.
 
-One writing thread of one process uses it (the writer role holds the lock), so it agrees with the database. The
+One writing thread of one process uses it for its clusters (the writer role holds the lock), so it agrees with the
+database. The
 ``CounterState`` here and in ``nodes`` is the true one; ``samples`` and ``batches`` lack what ``shifts`` still has to
 add there.
 """
@@ -35,9 +36,10 @@ class CachedNode:
 
 
 class WriterCache:
-    """Filled from the database when empty; emptied when a transaction fails."""
+    """Filled from the database when empty; emptied when a transaction fails. ``clusters``: None is all."""
 
-    def __init__(self) -> None:
+    def __init__(self, clusters: frozenset[str] | None = None) -> None:
+        self._clusters = clusters
         self._nodes: dict[tuple[str, str], CachedNode] = {}
         self.known_shifts: dict[int, list[Shift]] | None = None  # None: not read yet
 
@@ -79,7 +81,7 @@ class WriterCache:
     def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
         """Pending shifts, by node."""
         if self.known_shifts is None:
-            self.known_shifts = read_shifts(connection)
+            self.known_shifts = read_shifts(connection, self._clusters)
         return self.known_shifts
 
     def keep_shifts(self, node_id: int, shifts: list[Shift]) -> None:

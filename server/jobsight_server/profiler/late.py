@@ -26,7 +26,7 @@ from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.usage import Measurements
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.event_counts import add_event_counts, day_of
-from jobsight_server.storage.samples import Spans, forget, new_late, see, settled_late
+from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
 
 # Readings this long before and after a run's life may give it a value: its idle level, a mark.

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
-from jobsight_server.profiler.readings import Floats, Readings
+from jobsight_server.profiler.readings import Readings
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Missing, pieces_of, shares_of
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.samples import last_memory
 
 GOOD_FOR_INTERVALS = 2.0
 
@@ -131,11 +132,6 @@ _ENDING_S = 1.0
 # A node that is hardly ever idle is not searched for ever: its latest idle times are enough.
 _MOST_GAPS = 100
 
-_LAST_READING = (
-    "SELECT time, memory_used_bytes FROM samples WHERE node_id = ? AND time > ? AND time < ? "
-    "AND memory_used_bytes IS NOT NULL ORDER BY time DESC LIMIT 1"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Idle:
@@ -168,8 +164,9 @@ def idle_beside(
 def idle_before(connection: Connection, node_id: int, start: float, others: Sequence[JobInterval]) -> Idle | None:
     """The node's last known idle level before ``start``, at most a day old; ``others`` are its jobs of that day."""
     for since, until in _idle_times(start, others):
-        for time, used in fetch(connection, _LAST_READING, (node_id, since, until)):
-            return Idle(float(used), start - time, remembered=True)
+        if (found := last_memory(connection, node_id, since, until)) is not None:
+            time, used = found
+            return Idle(used, start - time, remembered=True)
     return None
 
 

@@ -34,7 +34,7 @@ from jobsight_server.profiler.sampled import (
     peak_was_read,
     sampled_memory,
 )
-from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.profiler.sharing import EndedRun, Neighbours
 from jobsight_server.profiler.usage import (
     FASTEST,
     MOST_UNKNOWN,
@@ -62,8 +62,13 @@ PARTLY_MEASURED = "a lower bound: the log lacks what some of its steps or tasks 
 PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two readings"
 
 
-def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST) -> dict[str, Measurement]:
-    """The entry of each metric, in the order in which they are stored; of GPUs' metrics only where the log has them."""
+def profile(
+    run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST, gpus: Mapping[str, float] | None = None
+) -> dict[str, Measurement]:
+    """The entry of each metric, in the order in which they are stored.
+
+    Of GPUs' metrics only where they were measured (``gpus``), or the log has them.
+    """
     length_s = run.end - run.start
     how = attribution_of(nodes)
     found = {
@@ -76,6 +81,8 @@ def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST)
         found["runtime"] = replace(found["runtime"], reason=CUT_SHORT, lower_bound=True)
     for metric, used in used_of(run.used).items():
         found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
+    for metric, used in (gpus or {}).items():
+        found[metric] = Measurement(used, source=CGROUP, attribution=CGROUP)
     if run.failure is not None:
         metric = FAILED_METRIC[run.failure]
         if found[metric].value is not None:
@@ -270,7 +277,12 @@ def forecast_of(forecast: PendingForecast, entry: Measurement) -> dict[str, Any]
 
 
 def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float, wanted: str) -> Measurement:
-    """Of the fabric that is ``wanted``: one by name, the fastest with traffic, or all added up."""
+    """That of its own processes, else of the fabric that is ``wanted``: one by name, the fastest with traffic, or all
+    added up."""
+    if nodes and all(node.traffic is not None for node in nodes):
+        alone = [replace(node, readings=node.traffic, neighbours=Neighbours((), ())) for node in nodes]
+        own = from_samples(over_nodes(alone, network_of), CGROUP, processors, length_s)
+        return own if own.value is None else replace(own, source=CGROUP)
     added = from_samples(over_nodes(nodes, network_of), how, processors, length_s)
     if added.value is None:
         return added

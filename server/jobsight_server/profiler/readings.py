@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jobsight_server.job_ids import job_key
-from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.samples import MODULUS, SETTLED
-
-Floats = NDArray[np.float64]
+from jobsight_server.storage.engine import fetch_by_keys
+from jobsight_server.storage.sample_columns import MODULUS, UNKNOWN, Floats, Integers, SampleColumns
+from jobsight_server.storage.samples import read_samples
 
 # Readings before and after the life that are read too: a metric may be missing in the nearest ones.
 _AROUND = 5
@@ -24,14 +21,6 @@ _MARK_WITHIN_S = 300.0
 _TOGETHER_S = 60.0
 
 _EVER = 1e18
-_SAMPLES = (
-    "SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, ib_in_bytes, ib_out_bytes "
-    f"FROM {SETTLED} WHERE node_id = ? "
-    "AND time >= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time < ? "
-    f"ORDER BY s.time DESC LIMIT 1 OFFSET {_AROUND - 1}), ?) "
-    "AND time <= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time > ? "
-    f"ORDER BY s.time LIMIT 1 OFFSET {_AROUND - 1}), ?) ORDER BY time"
-)
 # Asked first and joined in this order: SQLite would scan the whole table for (..) IN (VALUES ..).
 _MARKS = (
     "WITH asked(node_id, job_id) AS (VALUES {asked}) "
@@ -105,41 +94,10 @@ def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: 
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingColumns:
-    """Readings as stored. A counter may have more digits than a double, so these stay whole numbers."""
-
-    time: Floats
-    net_in_bytes: NDArray[Any]
-    net_out_bytes: NDArray[Any]
-    cpu_busy_s: NDArray[Any]
-    memory_used_bytes: Floats
-    gap_s: Floats
-    infiniband: tuple[NDArray[Any], NDArray[Any]] | None = None
-
-    def cut(self, first: int, last: int) -> Readings:
-        """The readings at ``first`` up to before ``last``."""
-        return Readings(
-            self.time[first:last],
-            _moved(self.net_in_bytes[first:last]),
-            _moved(self.net_out_bytes[first:last]),
-            _counted(self.cpu_busy_s[first:last]),
-            self.memory_used_bytes[first:last],
-            self.gap_s[first:last],
-            self._infiniband(first, last),
-        )
-
-    def _infiniband(self, first: int, last: int) -> tuple[Floats, Floats] | None:
-        if self.infiniband is None:
-            return None
-        received, sent = (_moved(column[first:last]) for column in self.infiniband)
-        return (received, sent) if np.isfinite(received).any() else None
-
-
-@dataclass(frozen=True, slots=True)
 class _Window:
     start: float
     end: float
-    columns: ReadingColumns
+    columns: SampleColumns
 
 
 class Windows:
@@ -154,7 +112,7 @@ class Windows:
         time = window.columns.time
         first = int(np.searchsorted(time, start, "left")) - _AROUND
         last = int(np.searchsorted(time, end, "right")) + _AROUND
-        return window.columns.cut(max(0, first), last)
+        return to_readings(window.columns[max(0, first) : last])
 
 
 def read_windows(connection: Connection, asked: Iterable[tuple[int, float, float]]) -> Windows:
@@ -165,7 +123,7 @@ def read_windows(connection: Connection, asked: Iterable[tuple[int, float, float
     return Windows(
         {
             node_id: [
-                _Window(start, end, columns_of(_samples(connection, node_id, start, end)))
+                _Window(start, end, read_samples(connection, node_id, start, end, _AROUND))
                 for start, end in _joined(of_node)
             ]
             for node_id, of_node in lives.items()
@@ -183,57 +141,27 @@ def _joined(lives: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def _samples(connection: Connection, node_id: int, start: float, end: float) -> list[Any]:
-    return fetch(connection, _SAMPLES, (node_id, node_id, start, -_EVER, node_id, end, _EVER))
-
-
-def columns_of(rows: Sequence[Sequence[Any]]) -> ReadingColumns:
-    """Rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)`` as columns; ``ib_in, ib_out`` may follow."""
-    if not rows:
-        nothing = np.empty(0)
-        return ReadingColumns(nothing, nothing, nothing, nothing, nothing, nothing)
-    time, net_in, net_out, cpu, memory, gap, *infiniband = zip(*rows, strict=True)
-    received, sent = infiniband or ((), ())
-    return ReadingColumns(
-        np.array(time, dtype=np.float64),
-        _stored(net_in),
-        _stored(net_out),
-        _stored(cpu),
-        np.array(memory, dtype=np.float64),
-        np.array(gap, dtype=np.float64),
-        None if received.count(None) == len(received) else (_stored(received), _stored(sent)),
+def to_readings(columns: SampleColumns) -> Readings:
+    """``columns`` with the totals as what was counted since the first reading that has them."""
+    infiniband = _moved(columns.ib_in_bytes), _moved(columns.ib_out_bytes)
+    return Readings(
+        columns.time,
+        _moved(columns.net_in_bytes),
+        _moved(columns.net_out_bytes),
+        columns.cpu_busy_s - next(iter(columns.cpu_busy_s[np.isfinite(columns.cpu_busy_s)]), 0.0),
+        columns.memory_used_bytes,
+        columns.gap_s,
+        infiniband if np.isfinite(infiniband[0]).any() else None,
     )
 
 
-def _stored(column: Sequence[Any]) -> NDArray[Any]:
-    """Numbers where no reading lacks the metric, else objects, None among them."""
-    return np.array(column, dtype=object) if None in column else np.array(column)
-
-
-def _moved(column: NDArray[Any]) -> Floats:
-    """Bytes since the first reading that has them: stored totals count modulo 2**62."""
-    first = _first(column)
-    half = MODULUS // 2
-    if column.dtype != object:
-        moved: Floats = ((column - first + half) % MODULUS - half).astype(np.float64)
-        return moved
-    return np.array(
-        [None if value is None else (value - first + half) % MODULUS - half for value in column], dtype=np.float64
-    )
-
-
-def _counted(column: NDArray[Any]) -> Floats:
-    """The same for seconds."""
-    first = _first(column)
-    if column.dtype != object:
-        counted: Floats = (column - first).astype(np.float64)
-        return counted
-    return np.array([None if value is None else value - first for value in column], dtype=np.float64)
-
-
-def _first(column: NDArray[Any]) -> Any:
-    """The first value, to be subtracted: a counter may have more digits than a double, a difference does not."""
-    return next((value for value in column if value is not None), 0)
+def _moved(totals: Integers) -> Floats:
+    known = totals != UNKNOWN
+    if not known.any():
+        return np.full(len(totals), np.nan)
+    # A total may have more digits than a double, a difference does not.
+    moved = (totals - totals[known.argmax()] + MODULUS // 2) % MODULUS - MODULUS // 2
+    return np.where(known, moved, np.nan)
 
 
 def _nearest(times: Sequence[float], logged: float) -> float | None:

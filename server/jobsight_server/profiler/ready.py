@@ -10,10 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
+from jobsight_server.measurements.job_measurements import JobMeasurements
+from jobsight_server.profiler.asking import SiteMonitoring
+from jobsight_server.profiler.measured import OfNode, cgroup_of, gpus_of, readings_of_node, traffic_of
 from jobsight_server.profiler.memory import FRESH_S, Idle, idle_before, idle_beside, inside
 from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.readings import Boundaries, MarkTime, Readings, boundaries, read_marks, read_windows
-from jobsight_server.profiler.sampled import NodeEvidence, job_cgroup, read_job_rows, shifted
+from jobsight_server.profiler.sampled import NO_READINGS, NodeEvidence, job_cgroup, read_job_rows, shifted
 from jobsight_server.profiler.sharing import (
     EndedRun,
     Neighbours,
@@ -129,15 +132,20 @@ def ready(
     runs: Sequence[EndedRun],
     sampled_nodes: SampledNodes,
     waited_since: float,
+    monitoring: SiteMonitoring,
     imported: bool = False,
 ) -> list[EndedRun]:
     """Those of ``runs`` whose samples have arrived, or whose record was read at or before ``waited_since``.
 
     An ``imported`` record does not show how long samples had time to arrive: there the end of the run counts. So it
-    does on a cluster without agents, where nothing will come for the jobs of an old log.
+    does on a cluster without agents, where nothing will come for the jobs of an old log. Where a site's own monitoring
+    is asked, it counts whether that has read the last values.
     """
 
     def waited(run: EndedRun) -> bool:
+        is_scraped = monitoring.is_scraped(run)
+        if is_scraped is not None:
+            return is_scraped
         by_end = imported or not sampled_nodes.any_of(run.cluster)
         return (min(run.recorded_at, run.end) if by_end else run.recorded_at) <= waited_since
 
@@ -191,18 +199,22 @@ def profiles_of(
     sampled_nodes: SampledNodes,
     stop: threading.Event | None = None,
     fabric: str = FASTEST,
+    measured: Mapping[int, JobMeasurements] | None = None,
 ) -> list[tuple[EndedRun, Measurements]]:
     """The profile of each run, from the current tables; fewer if ``stop`` is set in the meantime.
 
-    ``fabric``: the network whose bandwidth is learned, as in the settings.
+    ``fabric``: the network whose bandwidth is learned, as in the settings. ``measured``: by run, what the site's own
+    monitoring knows; it counts on nodes that have never sent samples.
     """
+    measured = measured or {}
     histories = read_node_histories(connection, runs)
     found: list[tuple[EndedRun, Measurements]] = []
     for some in _portions(runs):
-        for run, nodes in _gathered(connection, some, sampled_nodes, histories):
+        for run, nodes in _gathered(connection, some, sampled_nodes, histories, measured):
             if stop and stop.is_set():
                 return found
-            found.append((run, profile(run, nodes, fabric)))
+            own = measured.get(run.id)
+            found.append((run, profile(run, nodes, fabric, None if own is None else gpus_of(own.nodes))))
     return found
 
 
@@ -221,7 +233,11 @@ def _portions(runs: Iterable[EndedRun]) -> Iterator[list[EndedRun]]:
 
 
 def _gathered(
-    connection: Connection, runs: Sequence[EndedRun], sampled_nodes: SampledNodes, histories: NodeHistories
+    connection: Connection,
+    runs: Sequence[EndedRun],
+    sampled_nodes: SampledNodes,
+    histories: NodeHistories,
+    measured: Mapping[int, JobMeasurements],
 ) -> Iterator[tuple[EndedRun, list[NodeEvidence]]]:
     """Each of ``runs`` with what is known about its nodes; without nodes if it names none or took no time."""
     places: list[tuple[EndedRun, str, SampledNode | None]] = [
@@ -239,6 +255,9 @@ def _gathered(
     found: dict[int, list[NodeEvidence]] = {run.id: [] for run in runs}
     for (run, node, sampled), at in zip(places, lives, strict=True):
         there = histories.get((run.cluster, node))
+        if sampled is None and run.id in measured:
+            found[run.id].append(_evidence(run, node, measured[run.id].nodes.get(node, {}), there))
+            continue
         readings = None if sampled is None else windows.around(sampled.id, at.start, at.end)
         beside = neighbours(run, there, *_span(readings, at))
         idle = None if sampled is None else _idle(connection, sampled.id, run, readings, at, beside, there)
@@ -248,6 +267,19 @@ def _gathered(
         found[run.id].append(NodeEvidence(node, run.nodes[node], readings, at, beside, idle, group, speeds))
     for run in runs:
         yield run, found[run.id]
+
+
+def _evidence(run: EndedRun, node: str, series: OfNode, there: NodeHistory | None) -> NodeEvidence:
+    """From the site's own monitoring alone."""
+    readings, speeds = readings_of_node(series)
+    at = Boundaries(run.start, run.end)
+    beside = neighbours(run, there, *_span(readings, at))
+    idle = None
+    if readings is not None:
+        near = [shifted(other, 0.0) for other in beside.near]
+        idle = idle_beside(readings, JobInterval(at.start, at.end, 1), False, False, near)
+    group, traffic = cgroup_of(series), traffic_of(series, run.start)
+    return NodeEvidence(node, run.nodes[node], readings, at, beside, idle, group, speeds, traffic, NO_READINGS)
 
 
 def _life(run: EndedRun, marks: Sequence[MarkTime]) -> Boundaries:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, select, text, upda
 from jobsight_server.forecasts.learn import Learning, lock_learning, no_collection
 from jobsight_server.forecasts.rebuild import rebuild_if_outdated
 from jobsight_server.forecasts.request import ForecastConfig
+from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
 from jobsight_server.profiler.ready import Own, SampledNodes, profiles_of, read_finished, read_runs, ready
 from jobsight_server.profiler.sharing import EndedRun
@@ -44,10 +45,12 @@ def profile_finished(
     stop: threading.Event | None = None,
     config: ForecastConfig | None = None,
     own: Own | None = None,
+    monitoring: SiteMonitoring | None = None,
 ) -> int:
     """Profiles and learns every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
-    On a cluster whose nodes never sent samples, those that ended ``grace_s`` ago. With ``own``, only these runs, and
+    On a cluster whose nodes never sent samples, those that ended ``grace_s`` ago; on one of ``monitoring``, those of
+    which it has had time to read the last values. With ``own``, only these runs, and
     not before ``grace_s`` after their end. At most ``limit`` runs are committed
     together. Returns how many were profiled; ends early when ``stop`` is set. What an older release measured
     differently is measured again first, and a model from another ``config`` is retrained.
@@ -62,6 +65,7 @@ def profile_finished(
     with engine.connect().execution_options(reading=True) as connection:
         sampled_nodes = SampledNodes(connection)
     learning = Learning(config)
+    monitoring = monitoring or SiteMonitoring((), clock)
     while not (stop and stop.is_set()):
         # Reading and arithmetic first, without blocking writers; then a short transaction to store.
         with engine.connect().execution_options(reading=True) as connection:
@@ -69,11 +73,13 @@ def profile_finished(
             if not finished:
                 break
             wanted = finished if own is None else [run for run in finished if own.has(run)]
-            runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, imported=own is not None)
-            profiled = profiles_of(connection, runs, sampled_nodes, stop, config.fabric)
+            runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, monitoring, imported=own is not None)
+        asked = monitoring.ask(runs, stop)
+        with engine.connect().execution_options(reading=True) as connection:
+            profiled = profiles_of(connection, asked.runs, sampled_nodes, stop, config.fabric, asked.found)
         if profiled:
             with engine.begin() as connection, no_collection():
-                done += _store(connection, profiled, config, learning)
+                done += _store(connection, profiled, config, learning, asked.counts)
                 if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < limit:
                     learning.write(connection)
         after = (finished[-1].end, finished[-1].id)
@@ -89,10 +95,10 @@ def _store(
     profiled: Sequence[tuple[EndedRun, Measurements]],
     config: ForecastConfig,
     learning: Learning,
+    counts: EventCounts,
 ) -> int:
-    """Stores and learns the profiles; returns how many of the runs were still to be profiled."""
+    """Stores and learns the profiles, and ``counts``; returns how many of the runs were still to be profiled."""
     lock_learning(connection)
-    counts: Counter[tuple[str, str]] = Counter()
     last = learning.begin(connection)
     stored: dict[int, dict[str, Measurement]] = {}
     with recounted(connection, [run.id for run, _ in profiled]):

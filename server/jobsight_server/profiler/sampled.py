@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from jobsight_server.job_ids import job_key
 from jobsight_server.profiler.memory import NOT_KNOWN, Idle, NodeMemory, inside, node_memory, together
-from jobsight_server.profiler.readings import Boundaries, Floats, Readings
+from jobsight_server.profiler.readings import Boundaries, Readings
 from jobsight_server.profiler.sharing import Neighbours, NodeRun, attribution
 from jobsight_server.profiler.usage import (
     MOST_UNKNOWN,
@@ -26,13 +26,16 @@ from jobsight_server.profiler.usage import (
     without,
 )
 from jobsight_server.storage.engine import fetch_by_keys
-from jobsight_server.storage.samples import load_columns
+from jobsight_server.storage.job_columns import load_columns
+from jobsight_server.storage.sample_columns import Floats
 
 _Use = TypeVar("_Use")
 
 # Sources of memory values, by what is known about the nodes without the job.
 SAMPLES, IDLE_REMEMBERED, IDLE_UNKNOWN = "samples", "samples-idle-remembered", "samples-idle-unknown"
 
+NO_SAMPLES = Missing("no samples of {node}")
+NO_READINGS = Missing("the site's monitoring has no readings of {node}")
 NO_NODES = Missing("the accounting log names no node for it")
 NO_PLACES = Missing("the accounting log does not say how many of its processors were on {node}")
 NO_TIME = Missing("it ran for less than a second")
@@ -41,10 +44,11 @@ NO_SHARE = Missing("other jobs were on {node} and their share is unknown")
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:
-    """What is known about one node of a run. ``readings`` is None if the node never sent any.
+    """What is known about one node of a run. ``readings`` is None if there are none, for the reason ``without``.
 
     ``idle`` is its memory without any job; None if unknown. ``group`` is what the run's own cgroup showed there,
-    ``speeds`` are those of the node's networks.
+    ``traffic`` what its own processes sent and received, where that is known; ``speeds`` are those of the node's
+    networks.
     """
 
     node: str
@@ -55,6 +59,8 @@ class NodeEvidence:
     idle: Idle | None = None
     group: JobCgroup | None = None
     speeds: Speeds = field(default_factory=dict)
+    traffic: Readings | None = None
+    without: Missing = NO_SAMPLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def over_nodes(
 
 def _of(node: NodeEvidence, use: Callable[[NodeEvidence], _Use | Missing]) -> _Use | Missing:
     if node.readings is None:
-        return Missing("no samples of {node}")
+        return node.without
     if node.processors <= 0:
         return NO_PLACES
     if attribution(node.processors, node.neighbours.overlapping) == "unknown":

@@ -13,10 +13,12 @@ import numpy as np
 from sqlalchemy import Connection, Engine, delete, select, text
 
 from jobsight_server.profiler.memory import FRESH_S, idle_before
-from jobsight_server.profiler.readings import Boundaries, Floats, boundaries, read_marks
+from jobsight_server.profiler.readings import Boundaries, boundaries, read_marks
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
 from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
 from jobsight_server.profiler.sharing import EndedRun, NodeHistories, neighbours, read_node_histories
+from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
 
 # Read in one go; also how long a silent node delays what its neighbours' readings show.
@@ -25,10 +27,6 @@ _STEP_S = 3600.0
 _BEFORE_S = 120.0
 _RUNS_AT_ONCE = 100
 
-_READINGS = text(
-    "SELECT time, memory_used_bytes FROM samples WHERE node_id = :node_id AND time > :since AND time <= :until "
-    "AND memory_used_bytes IS NOT NULL ORDER BY time"
-)
 _STORE = text(
     "INSERT INTO running_use (run_id, until, memory, idle_bytes, reason) "
     "VALUES (:run_id, :until, :memory, :idle_bytes, :reason) ON CONFLICT (run_id) DO UPDATE SET "
@@ -171,7 +169,9 @@ def _go_on(
 
 
 def _of_node(connection: Connection, node_id: int, job_id: str, since: float, until: float) -> _Memory:
-    return [tuple(row) for row in connection.execute(_READINGS, {"node_id": node_id, "since": since, "until": until})]
+    found = read_samples(connection, node_id, since, until)
+    known = np.isfinite(found.memory_used_bytes) & (found.time > since)
+    return list(zip(found.time[known], found.memory_used_bytes[known], strict=True))
 
 
 def _latest(until: float, columns: Sequence[Floats]) -> float:

@@ -15,7 +15,8 @@ import numpy as np
 from msgspec import Struct
 
 from jobsight_server.ingest.wire import INFINIBAND
-from jobsight_server.profiler.readings import Floats, Readings
+from jobsight_server.profiler.readings import Readings
+from jobsight_server.storage.sample_columns import Floats
 
 # A job has no value if more than this share of its life is unknown.
 MOST_UNKNOWN = 0.1

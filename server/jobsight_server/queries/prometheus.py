@@ -32,6 +32,7 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "profiles": ("metric",),
     "profiles_dropped": ("metric", "reason"),
     "logged_failures_without_amount": ("metric",),
+    "measurements_refused": ("reason",),
     "matches_deleted": ("reason",),
     "matches_ended": ("state",),
     "profiles_late": ("metric",),

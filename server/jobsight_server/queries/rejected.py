@@ -21,6 +21,7 @@ REJECTIONS = (
     "accounting_unreadable",
     "profiles_refused",
     "profiles_dropped",
+    "measurements_refused",
     "requirement_feedback_rejected",
     "resource_reports_rejected",
 )

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
 
 from jobsight_server.record import Record
-from jobsight_server.storage.engine import whole
-from jobsight_server.storage.samples import SETTLED, risen
+from jobsight_server.storage.sample_columns import MODULUS, UNKNOWN, Floats
+from jobsight_server.storage.samples import read_samples
 
 POINTS = 500
-
-# The cumulative columns rise with time, so the largest of a bucket is its last; its time is that of the last reading
-# with a value of the metric.
-_AGGREGATES = """
-    max(time) AS time,
-    max(CASE WHEN net_in_bytes IS NOT NULL THEN time END) AS in_time, max(net_in_bytes) AS net_in_bytes,
-    max(CASE WHEN net_out_bytes IS NOT NULL THEN time END) AS out_time, max(net_out_bytes) AS net_out_bytes,
-    max(CASE WHEN cpu_busy_s IS NOT NULL THEN time END) AS cpu_time, max(cpu_busy_s) AS cpu_busy_s,
-    avg(memory_used_bytes) AS memory_used_bytes, max(gap_s) AS gap_s
-"""
 
 
 class Timeline(Record):
@@ -43,42 +36,44 @@ def timeline(
     connection: Connection, node_id: int, since: float, until: float, cpus: int, points: int = POINTS
 ) -> Timeline:
     """At most ``points`` values over [since, until]."""
-    found = Timeline(since, until, [], [], [], [], [])
-    previous: Row[Any] | None = None
-    for row in _buckets(connection, node_id, since, until, points):
-        if previous is not None:
-            found.time.append(row.time)
-            found.in_bps.append(_rate(previous, row, "net_in_bytes", "in_time", 8.0))
-            found.out_bps.append(_rate(previous, row, "net_out_bytes", "out_time", 8.0))
-            found.cpu_utilisation.append(_rate(previous, row, "cpu_busy_s", "cpu_time", 1.0 / max(cpus, 1)))
-            memory = row.memory_used_bytes
-            found.memory_used_bytes.append(None if memory is None else float(memory))
-        previous = row
-    return found
+    readings = read_samples(connection, node_id, since, until, around=1)
+    readings = readings[readings.time <= until]
+    readings = readings[max(0, int(np.searchsorted(readings.time, since)) - 1) :]
+    if not len(readings):
+        return Timeline(since, until, [], [], [], [], [])
+    # What lies before ``since`` is a bucket of its own.
+    bucket = np.floor((readings.time - since) / max((until - since) / points, 1e-3))
+    ends = np.flatnonzero(np.append(np.diff(np.maximum(bucket, -1.0)) > 0, True))
+    gap_s = readings.gap_s[ends]
+    in_bps = _rates(readings.time, readings.net_in_bytes, ends, gap_s, 8.0)
+    out_bps = _rates(readings.time, readings.net_out_bytes, ends, gap_s, 8.0)
+    busy = _rates(readings.time, readings.cpu_busy_s, ends, gap_s, 1.0 / max(cpus, 1))
+    memory = _means(readings.memory_used_bytes, ends)[1:]
+    return Timeline(since, until, readings.time[ends[1:]].tolist(), *map(_or_null, (in_bps, out_bps, memory, busy)))
 
 
-def _buckets(connection: Connection, node_id: int, since: float, until: float, points: int) -> list[Row[Any]]:
-    width = max((until - since) / points, 1e-3)
-    offset = "(time - :since) / :width"
-    bucket = whole(connection, offset)
-    parameters = {"node": node_id, "since": since, "until": until, "width": width}
-    before = text(
-        f"SELECT {_AGGREGATES} FROM {SETTLED} WHERE node_id = :node AND time = "
-        "(SELECT max(time) FROM samples WHERE node_id = :node AND time < :since) HAVING count(*) > 0"
-    )
-    inside = text(
-        f"SELECT {_AGGREGATES} FROM {SETTLED} WHERE node_id = :node AND time >= :since AND time <= :until "
-        f"GROUP BY {bucket} ORDER BY 1"
-    )
-    return [*connection.execute(before, parameters), *connection.execute(inside, parameters)]
+def _rates(time: Floats, totals: NDArray[Any], ends: NDArray[np.intp], gap_s: Floats, factor: float) -> Floats:
+    """What the totals rose by in a second, times ``factor``: between the last readings of each bucket that have them.
+
+    NaN where one of two buckets has none, or where nothing is known of all the time between.
+    """
+    known = ~np.isnan(totals) if totals.dtype == np.float64 else totals != UNKNOWN
+    last = np.maximum.accumulate(np.where(known, np.arange(len(totals)), -1))[ends]
+    is_in_bucket = last > np.append(-1, ends[:-1])
+    risen = np.diff(totals[last])
+    if totals.dtype != np.float64:
+        risen = (risen + MODULUS // 2) % MODULUS - MODULUS // 2
+    known_s = np.diff(time[last]) - np.diff(gap_s)
+    has_rate = is_in_bucket[1:] & is_in_bucket[:-1] & (known_s > 0)
+    return np.where(has_rate, np.maximum(risen, 0) * factor / np.where(has_rate, known_s, 1.0), np.nan)
 
 
-def _rate(before: Row[Any], after: Row[Any], column: str, time_column: str, factor: float) -> float | None:
-    first, last = getattr(before, column), getattr(after, column)
-    if first is None or last is None:
-        return None
-    known_s = getattr(after, time_column) - getattr(before, time_column) - (after.gap_s - before.gap_s)
-    if known_s <= 0:
-        return None
-    rise = last - first if column == "cpu_busy_s" else risen(first, last)
-    return max(0.0, float(rise)) * factor / float(known_s)
+def _means(values: Floats, ends: NDArray[np.intp]) -> Floats:
+    begins = np.append(0, ends[:-1] + 1)
+    known = np.isfinite(values)
+    sums, counts = np.add.reduceat(np.where(known, values, 0.0), begins), np.add.reduceat(known.astype(float), begins)
+    return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
+
+
+def _or_null(values: Floats) -> list[float | None]:
+    return [None if isnan(value) else value for value in values.tolist()]

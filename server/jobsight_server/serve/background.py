@@ -18,6 +18,7 @@ from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.periodic import BackgroundWork
+from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
@@ -60,7 +61,8 @@ def run_until(
             # A command may hang until its deadline: nothing else waits for it.
             follower = SlurmFollower(engine, source, clock, said)
             work.every(source.interval_s, name, follower.read, stop, thread=f"commands {number}", at_once=True)
-    work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock)
+    monitoring = SiteMonitoring(settings.measurements, clock)
+    work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock, monitoring)
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
@@ -84,9 +86,15 @@ def _follow(
         follow_once(engine, source, clock, stop, skipped=skipped, said=said)
 
 
-def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+def _profile(
+    stop: threading.Event,
+    engine: Engine,
+    settings: Settings,
+    clock: Callable[[], float],
+    monitoring: SiteMonitoring,
+) -> None:
     config = forecast_config(settings)
-    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, config=config)
+    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, config=config, monitoring=monitoring)
     if not stop.is_set():
         profile_late(engine, settings.profile_grace_s, clock, stop=stop, config=config)
 

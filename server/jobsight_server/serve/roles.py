@@ -1,6 +1,6 @@
 """What each role runs in its own process.
 
-    python -m jobsight_server.serve.roles ROLE DESCRIPTOR
+    python -m jobsight_server.serve.roles ROLE[:CLUSTERS] DESCRIPTOR
 
 reads the settings as JSON from standard input, which stays open as long as the supervisor lives, so that a role ends
 with it even if the supervisor was killed. Roles that answer requests give a sign of life on the descriptor, a pipe.
@@ -13,7 +13,8 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from jobsight_server.errors import UserError
 from jobsight_server.exit_with_parent import exit_with_parent
@@ -28,22 +29,25 @@ REFUSED = 3
 _LOCK_S = 30.0  # roles of a killed server may still be ending
 
 
-def run_writer(settings: Settings, beat: Callable[[], None]) -> None:
-    """Ingest: one process, many threads that wait, one that writes."""
+def run_writer(settings: Settings, beat: Callable[[], None], clusters: Sequence[str]) -> None:
+    """Ingest: one process, many threads that wait, one that writes; of ``clusters``, or of all if that is empty."""
     from jobsight_server.serve.writer import serve_writer
 
-    with role_lock(open_engine(settings.database), "writer", _LOCK_S) as fence:
-        serve_writer(settings, fence, beat)
+    engine = open_engine(settings.database)
+    names = [f"writer of {cluster}" for cluster in clusters] or ["writer"]
+    with ExitStack() as locks:
+        fences = [locks.enter_context(role_lock(engine, name, _LOCK_S)) for name in names]
+        serve_writer(settings, fences, beat, frozenset(clusters) or None)
 
 
-def run_query(settings: Settings, beat: Callable[[], None]) -> None:
+def run_query(settings: Settings, beat: Callable[[], None], _clusters: Sequence[str]) -> None:
     """The API and the pages: several stateless processes."""
     from jobsight_server.serve.query import serve_queries
 
     serve_queries(settings, beat)
 
 
-def run_background(settings: Settings, _beat: Callable[[], None]) -> None:
+def run_background(settings: Settings, _beat: Callable[[], None], _clusters: Sequence[str]) -> None:
     """Follows accounting, profiles jobs, maintains the database; one per database."""
     from jobsight_server.serve.background import run_until
 
@@ -60,7 +64,7 @@ ROLES = {"writer": run_writer, "query": run_query, "background": run_background}
 
 def main() -> int:
     """Runs the role that the command line names."""
-    role = sys.argv[1]
+    role, _, clusters = sys.argv[1].partition(":")
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {role} %(levelname)s %(message)s")
     # Skipping a run because the previous one is still working is intended, not a warning.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
@@ -70,7 +74,7 @@ def main() -> int:
     exit_with_parent()
     faulthandler.register(signal.SIGUSR1)
     try:
-        ROLES[role](settings, beater(int(sys.argv[2])))
+        ROLES[role](settings, beater(int(sys.argv[2])), clusters.split(",") if clusters else [])
     except LockedError as error:
         logging.error("%s", error)
         return REFUSED

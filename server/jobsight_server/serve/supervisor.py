@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jobsight_server.addresses import split_address
@@ -39,16 +39,20 @@ class _Role:
 
 
 class Supervisor:
-    """Runs the three roles as child processes until ``stop`` is set.
+    """Runs the roles as child processes until ``stop`` is set; ``writer:CLUSTER,...`` is a writer of these clusters.
 
     ``renew`` is called every few seconds and ends everything by raising: another server may have taken the database.
     ``ready`` is called once, when both addresses accept connections.
     """
 
     def __init__(
-        self, settings: Settings, renew: Callable[[], None] = lambda: None, ready: Callable[[], None] = lambda: None
+        self,
+        settings: Settings,
+        renew: Callable[[], None] = lambda: None,
+        ready: Callable[[], None] = lambda: None,
+        roles: Sequence[str] = tuple(ROLES),
     ) -> None:
-        self._settings, self._renew, self._ready = settings, renew, ready
+        self._settings, self._renew, self._ready, self._names = settings, renew, ready, roles
         self._roles: list[_Role] = []
 
     def run(self, stop: threading.Event) -> None:
@@ -58,14 +62,15 @@ class Supervisor:
             UserError: a role cannot stay up; its last messages are on standard error.
         """
         try:
-            for name in ROLES:
+            addresses = addresses_of(self._names, self._settings)
+            for name in self._names:
                 self._roles.append(_Role(name, *self._start(name), time.monotonic()))
             renewed = time.monotonic()
             is_ready = False
             while not stop.wait(0.2):
                 for role in self._roles:
                     self._watch(role)
-                if not is_ready and _accepts(self._settings.listen) and _accepts(self._settings.ingest_listen):
+                if not is_ready and all(map(_accepts, addresses)):
                     is_ready = True
                     self._ready()
                 if time.monotonic() > renewed + _RENEW_S:
@@ -124,6 +129,12 @@ class Supervisor:
                 log.warning("the %s did not stop within %.0f s; killing it", role.name, _STOP_S)
                 role.process.kill()
                 role.process.wait()
+
+
+def addresses_of(roles: Sequence[str], settings: Settings) -> list[str]:
+    """Where these roles listen."""
+    listens = {"query": settings.listen, "writer": settings.ingest_listen}
+    return [listens[name] for name in (role.partition(":")[0] for role in roles) if name in listens]
 
 
 def _accepts(address: str) -> bool:

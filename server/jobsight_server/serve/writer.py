@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
@@ -19,11 +19,13 @@ _HELD_BYTES = 8 * 2**20
 _GRACE_S = 15
 
 
-def serve_writer(settings: Settings, fence: Fence, beat: Callable[[], None]) -> None:
-    """Runs until SIGTERM; everything acknowledged is stored."""
+def serve_writer(
+    settings: Settings, fences: Sequence[Fence], beat: Callable[[], None], clusters: frozenset[str] | None = None
+) -> None:
+    """Runs until SIGTERM; everything acknowledged is stored. ``clusters``: those collected here; None is all."""
     listener = listen(settings.ingest_listen)
     engine = open_engine(settings.database)
-    app = create_writer(settings, engine, fence=fence)
+    app = create_writer(settings, engine, fences=fences, collected=clusters)
     lane = Lane("ingest", settings.ingest_threads)
     bridge = WsgiBridge(
         app,

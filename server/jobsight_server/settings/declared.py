@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, job_group_text, parse_job_group
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
+from jobsight_server.settings.measurements import MeasurementSource
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
@@ -226,6 +227,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ()
     accounting: tuple[AccountingSource, ...] = ()
+    measurements: tuple[MeasurementSource, ...] = ()
     sections: dict[str, dict[str, Any]] = {}
 
     ingest_threads: int = 32  # batches that can wait to be committed together
@@ -243,7 +245,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def declared_clusters(self) -> frozenset[str]:
         """Every cluster that the settings name."""
-        return frozenset(self.clusters) | {source.cluster for source in self.accounting}
+        of_logs, of_monitoring = ({one.cluster for one in some} for some in (self.accounting, self.measurements))
+        return frozenset(self.clusters) | of_logs | of_monitoring
 
     def section(self, kind: type[S]) -> S:
         """The settings of a placing system."""

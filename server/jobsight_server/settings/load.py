@@ -27,6 +27,7 @@ from jobsight_server.settings.declared import (
     Settings,
     from_text,
 )
+from jobsight_server.settings.measurements import PRESETS, MeasurementSource
 
 log = logging.getLogger(__name__)
 
@@ -156,9 +157,12 @@ def load_settings(
     known = [*SETTINGS, *(one for kind in sections or () for one in settings_in(kind, kind.SECTION))]
     values: dict[tuple[str, str], Any] = {}
     sources: tuple[AccountingSource, ...] = ()
+    measurements: tuple[MeasurementSource, ...] = ()
     for name, value in ({} if file is None else _read_toml(file)).items():
         if name == "accounting":
             sources += _accounting(value, str(file))
+        elif name == "measurements":
+            measurements = _measurements(value, str(file))
         elif isinstance(value, dict) and sections is None:
             continue
         elif name in _GONE:
@@ -182,7 +186,7 @@ def load_settings(
     for (section, field), value in values.items():
         if section:
             tables.setdefault(section, {})[field] = value
-    return Settings(**core, accounting=sources, sections=tables)
+    return Settings(**core, accounting=sources, measurements=measurements, sections=tables)
 
 
 def _parsed(known: Sequence[Setting], name: str, value: Any, source: str) -> dict[tuple[str, str], Any]:
@@ -213,6 +217,16 @@ def _accounting(tables: Any, place: str) -> tuple[AccountingSource, ...]:
         raise SettingsError(
             f"{place}: accounting = {tables!r}: {_lower(error)}; write [[accounting]] tables with cluster, "
             f"directory, file or sacct, and format ({', '.join(ACCOUNTING_FORMATS)})"
+        ) from error
+
+
+def _measurements(tables: Any, place: str) -> tuple[MeasurementSource, ...]:
+    try:
+        return msgspec.convert(tables, tuple[MeasurementSource, ...], dec_hook=from_text)
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"{place}: measurements: {_lower(error)}; write [[measurements]] tables with cluster, url, and presets "
+            f"({', '.join(PRESETS)}) or queries"
         ) from error
 
 

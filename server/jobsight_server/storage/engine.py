@@ -234,9 +234,13 @@ def lock_until_commit(connection: Connection, name: str) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key(name)})
 
 
-def try_session_lock(connection: Connection, name: str) -> bool:
-    """Takes the PostgreSQL lock ``name`` for as long as this session lasts; False if another session has it."""
-    return bool(connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _key(name)}).scalar())
+def try_session_lock(connection: Connection, name: str, *, shared: bool = False) -> bool:
+    """Takes the PostgreSQL lock ``name`` for as long as this session lasts; False if another session has it.
+
+    ``shared``: beside others that share it.
+    """
+    function = "pg_try_advisory_lock_shared" if shared else "pg_try_advisory_lock"
+    return bool(connection.execute(text(f"SELECT {function}(:key)"), {"key": _key(name)}).scalar())
 
 
 def release_session_lock(connection: Connection, name: str) -> None:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, event, text
 
-from jobsight_server.storage.engine import for_share
+from jobsight_server.storage.engine import driver_sql, for_share
 
 _TAKE = text(
     "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "
     "ON CONFLICT (role) DO UPDATE SET epoch = role_epochs.epoch + 1 RETURNING epoch"
 )
-_LOOK = "SELECT epoch FROM role_epochs WHERE role = '{}'"
+_NEXT = text("UPDATE role_epochs SET epoch = epoch + 1 WHERE role LIKE :role")
+_LOOK = "SELECT epoch FROM role_epochs WHERE role = ?"
 
 
 class FencedError(Exception):
@@ -41,8 +42,9 @@ class Fence:
         Raises:
             FencedError: it was taken over. ``end`` was called.
         """
-        # On the driver directly: this runs in every transaction. Role names are constants of this program.
-        epoch = connection.exec_driver_sql(_LOOK.format(self.role) + for_share(connection)).scalar()
+        # On the driver directly: this runs in every transaction.
+        look = driver_sql(connection, _LOOK + for_share(connection))
+        epoch = connection.exec_driver_sql(look, (self.role,)).scalar()
         if epoch != self.epoch:
             self.end()
             raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")
@@ -60,7 +62,11 @@ class Fence:
 
 
 def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
-    """The next epoch of ``role``; the previous holder is fenced off."""
+    """The next epoch of ``role``; the previous holder is fenced off, and so are writers of the same clusters."""
     with engine.begin() as connection:
+        if role == "writer":
+            connection.execute(_NEXT, {"role": "writer of %"})
+        elif role.startswith("writer of "):
+            connection.execute(_NEXT, {"role": "writer"})
         epoch = connection.execute(_TAKE, {"role": role}).scalar_one()
     return Fence(role, epoch, end)

@@ -32,11 +32,12 @@ class LockedError(UserError):
 
 @contextmanager
 def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fence]:
-    """Holds the lock of ``role`` ("writer", "background") on the engine's database while the block runs.
+    """Holds the lock of ``role`` ("writer", "writer of alpha", "background") while the block runs.
 
-    A lock on a file beside an SQLite database, an advisory lock in PostgreSQL; both end with the process, however it
-    ends. Waits for a lock held elsewhere for up to ``patience_s``. The lock in PostgreSQL is taken again if its session
-    is lost. Yields the fence that applies if the lock is lost to another process; this process then gets SIGTERM.
+    It is on the engine's database: a lock on a file beside SQLite, an advisory lock in PostgreSQL; both end with the
+    process, however it ends. Waits for a lock held elsewhere for up to ``patience_s``. The lock in PostgreSQL is taken
+    again if its session is lost. Yields the fence that applies if the lock is lost to another process; this process
+    then gets SIGTERM.
 
     Raises:
         LockedError: another process holds it.
@@ -153,18 +154,20 @@ _ROLE = "server"
 class ServerLock:
     """Acquired on construction, released by ``close`` or with the process.
 
+    ``shared``: beside other servers that have some roles only; the locks of the roles keep these apart.
     A lock on a file beside an SQLite database; in PostgreSQL an advisory lock, which ends with its session, so that
     ``renew`` must be called regularly.
     """
 
-    def __init__(self, engine: Engine, shown: str) -> None:
+    def __init__(self, engine: Engine, shown: str, *, shared: bool = False) -> None:
         """
         Raises:
-            LockedError: another server has it; ``shown`` is how the message names the database.
+            LockedError: another server has it; ``shown`` is how the message names the database. Or an SQLite file is
+                to be shared.
             OSError: the file cannot be created.
             DBAPIError: PostgreSQL does not answer.
         """
-        self._engine = engine
+        self._engine, self._shared = engine, shared
         self._message = (
             f"another `jobsight serve` runs on database {shown}: stop that one first, "
             "or give this one a database of its own with --database"
@@ -174,6 +177,8 @@ class ServerLock:
         file = database_file(engine)
         if file is None:
             self._lock_session()
+        elif shared:
+            raise LockedError(f"database {shown}: several servers need PostgreSQL; see docs/operate/operations.md")
         else:
             self._lock_file(file)
 
@@ -208,7 +213,7 @@ class ServerLock:
 
     def _lock_session(self) -> None:
         self._session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if not try_session_lock(self._session, f"jobsight {_ROLE}"):
+        if not try_session_lock(self._session, f"jobsight {_ROLE}", shared=self._shared):
             self.close()
             raise LockedError(self._message)
 

@@ -10,7 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from jobsight_server.storage.engine import DatabaseError, protect_file
+from jobsight_server.storage.engine import DatabaseError, lock_until_commit, protect_file
 
 
 def alembic_config() -> Config:
@@ -37,6 +37,9 @@ def upgrade(engine: Engine) -> None:
             f"{known[0]}): use the release that wrote it, or begin a new database and import the accounting files"
         )
     with engine.begin() as connection:
+        lock_until_commit(connection, "jobsight upgrade")  # of several servers that start together, one does it
+        if MigrationContext.configure(connection).get_current_revision() == known[0]:
+            return
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 

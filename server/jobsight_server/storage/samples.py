@@ -1,151 +1,116 @@
-"""Samples as they are stored and read, and batches whose readings were old when stored.
+"""Readings of nodes as they are stored: new ones are rows of ``samples``, older ones packed rows of ``sample_chunks``.
 
-A late batch has a row until the profiler has examined the runs it concerns. The row is written in the transaction that
-stores its batch, by the one writer, so it appears exactly when the readings do, however long the batch waited or was
-retried. The profiler takes what it finds: nothing depends on any clock, except how long nodes are given to send the
-rest.
+Both are to be read including what ``shifts`` still has to add, and in one statement, so that no reader sees a shift
+half done or misses readings that are being packed.
 """
 
 from __future__ import annotations
 
-import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cache
+from math import inf, nextafter
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-from sqlalchemy import Connection, func, select, text
+import numpy as np
+from sqlalchemy import Connection, func, select
 
+from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.sample_columns import MASK, MODULUS, SampleColumns, joined
 from jobsight_server.storage.schema import nodes
 
-MODULUS = 2**62
-"""Totals of counters are stored modulo this."""
-MASK = MODULUS - 1  # for ``&``, which SQLite and PostgreSQL both have
+CHUNK_S = 6 * 3600.0
+"""What one chunk covers at most; it begins and ends within one such part of the time."""
 
-# ``samples`` as they are to be read: including what ``shifts`` still has to add, in one statement, so that no reader
-# sees a shift half done.
-SETTLED = f"""(
-    SELECT s.node_id, s.time,
-        ((s.net_in_bytes & {MASK}) + coalesce(h.net_in_bytes, 0)) & {MASK} AS net_in_bytes,
-        ((s.net_out_bytes & {MASK}) + coalesce(h.net_out_bytes, 0)) & {MASK} AS net_out_bytes,
-        s.cpu_busy_s + coalesce(h.cpu_busy_s, 0) AS cpu_busy_s,
-        s.memory_used_bytes, s.gap_s + coalesce(h.gap_s, 0) AS gap_s,
-        ((s.ib_in_bytes & {MASK}) + coalesce(h.ib_in_bytes, 0)) & {MASK} AS ib_in_bytes,
-        ((s.ib_out_bytes & {MASK}) + coalesce(h.ib_out_bytes, 0)) & {MASK} AS ib_out_bytes
-    FROM samples s LEFT JOIN shifts h ON h.node_id = s.node_id AND h.since <= s.time AND s.time < h.until
-) AS settled"""
-
-INSERT = "INSERT INTO late_batches (node_id, first_time, last_time, stored_at) VALUES (?, ?, ?, ?)"
-
-# Readings older than this when stored are late; others arrive before their runs are profiled.
-_LATE_S = 300.0
-# Rows stored this far in the future were stored before the clock was set back.
-_AHEAD_S = 60.0
-
-_DUE = "(stored_at <= :until OR stored_at > :ahead)"
-_SPANS = "SELECT node_id, min(first_time), max(last_time), max(id) FROM late_batches WHERE {} GROUP BY node_id"
-_NEW = text(_SPANS.format("seen = :no"))
-_WAITED_FOR = text(_SPANS.format(_DUE))
-_SEE = text("UPDATE late_batches SET seen = :yes WHERE seen = :no AND id <= :top")
-_DELETE = text(f"DELETE FROM late_batches WHERE {_DUE} AND id <= :top")
-
-Spans = Mapping[int, tuple[float, float]]
-"""Node -> first and last time of the late readings."""
-
-
-def late_after(grace_s: float) -> float:
-    """The age from which readings count as late, if runs wait ``grace_s`` for theirs.
-
-    Half the grace at most, so that no batch for which a run did not wait counts as in time.
-    """
-    return min(_LATE_S, grace_s / 2)
+_EVER = 1e18
+_ROW = "(SELECT n.time FROM samples n WHERE n.node_id = asked.node_id AND n.time {} LIMIT 1 OFFSET {})"
+_CHUNK = (
+    "(SELECT n.first_time FROM sample_chunks n WHERE n.node_id = asked.node_id AND n.first_time {} LIMIT 1 OFFSET {})"
+)
+# Rows first; then the chunks, with the amounts of a shift of some of their readings, and between when these are.
+_READ = f"""
+    WITH asked(node_id, since, until) AS (
+        SELECT CAST(? AS INTEGER), CAST(? AS DOUBLE PRECISION), CAST(? AS DOUBLE PRECISION)),
+    bounds(node_id, low, high, first, last) AS (SELECT node_id, {{low}}, {{high}}, {{first}}, {{last}} FROM asked)
+    SELECT s.time,
+        ((s.net_in_bytes & {MASK}) + coalesce(h.net_in_bytes, 0)) & {MASK},
+        ((s.net_out_bytes & {MASK}) + coalesce(h.net_out_bytes, 0)) & {MASK},
+        s.cpu_busy_s + coalesce(h.cpu_busy_s, 0), s.memory_used_bytes, s.gap_s + coalesce(h.gap_s, 0),
+        ((s.ib_in_bytes & {MASK}) + coalesce(h.ib_in_bytes, 0)) & {MASK},
+        ((s.ib_out_bytes & {MASK}) + coalesce(h.ib_out_bytes, 0)) & {MASK},
+        NULL, NULL
+    FROM bounds CROSS JOIN samples s
+    LEFT JOIN shifts h ON h.node_id = s.node_id AND h.since <= s.time AND s.time < h.until
+    WHERE s.node_id = bounds.node_id AND s.time >= bounds.low AND s.time <= bounds.high
+    UNION ALL
+    SELECT h.since, h.net_in_bytes, h.net_out_bytes, h.cpu_busy_s, NULL, h.gap_s, h.ib_in_bytes, h.ib_out_bytes,
+        h.until, c.packed
+    FROM bounds CROSS JOIN sample_chunks c
+    LEFT JOIN shifts h ON h.node_id = c.node_id AND h.since <= c.last_time AND c.first_time < h.until
+    WHERE c.node_id = bounds.node_id AND c.first_time >= bounds.first AND c.first_time <= bounds.last
+        AND c.first_time <= bounds.high AND c.last_time >= bounds.low"""
+_LAST_MEMORY = (
+    "SELECT time, memory_used_bytes FROM samples WHERE node_id = ? AND time > ? AND time < ? "
+    "AND memory_used_bytes IS NOT NULL ORDER BY time DESC LIMIT 1"
+)
+_CHUNKS_BACK = (
+    "SELECT packed FROM sample_chunks WHERE node_id = ? AND first_time > ? AND first_time < ? AND last_time > ? "
+    "ORDER BY first_time DESC"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class LateBatches:
-    """Late batches up to the number ``top``, in the order in which they were committed."""
-
-    spans: Spans
-    top: int
-
-
-def new_late(connection: Connection) -> LateBatches:
-    """The ones not examined yet."""
-    return _found(connection.execute(_NEW, {"no": False}))
-
-
-def settled_late(connection: Connection, now: float, grace_s: float) -> LateBatches:
-    """The ones whose nodes have had ``grace_s`` to send the rest."""
-    return _found(connection.execute(_WAITED_FOR, _due(now, grace_s)))
+def read_samples(connection: Connection, node_id: int, since: float, until: float, around: int = 0) -> SampleColumns:
+    """The node's readings from ``since`` to ``until``, and at least ``around`` before and after them if it has some."""
+    rows = fetch(connection, _statement(around), (node_id, since, until))
+    chunks: dict[bytes, list[Any]] = {}
+    for row in rows:
+        if row[-1] is not None:
+            chunks.setdefault(row[-1], []).append(row)
+    if not chunks:
+        return joined([SampleColumns.of_rows(rows)])
+    new = SampleColumns.of_rows([row for row in rows if row[-1] is None])
+    columns = joined([*(_shifted(packed, shifts) for packed, shifts in chunks.items()), new])
+    return columns if around else columns[columns.between(since, nextafter(until, inf))]
 
 
-def see(connection: Connection, found: LateBatches) -> None:
-    """Marks them as no longer new."""
-    connection.execute(_SEE, {"yes": True, "no": False, "top": found.top})
+def last_memory(connection: Connection, node_id: int, since: float, until: float) -> tuple[float, float] | None:
+    """Time and bytes of the last reading between the two times that has the memory in use."""
+    found: tuple[float, float] | None = None
+    for time, used in fetch(connection, _LAST_MEMORY, (node_id, since, until)):
+        found, since = (time, float(used)), time
+    for (packed,) in fetch(connection, _CHUNKS_BACK, (node_id, since - CHUNK_S, until, since)):
+        columns = SampleColumns.unpack(packed)
+        used = columns.memory_used_bytes
+        (known,) = np.nonzero(np.isfinite(used) & (columns.time > since) & (columns.time < until))
+        if len(known):
+            return float(columns.time[known[-1]]), float(used[known[-1]])
+    return found
 
 
-def forget(connection: Connection, found: LateBatches, now: float, grace_s: float) -> None:
-    """Deletes them after examination; ``now`` and ``grace_s`` as when they were found."""
-    connection.execute(_DELETE, {**_due(now, grace_s), "top": found.top})
+@cache
+def _statement(around: int) -> str:
+    if not around:
+        return _READ.format(low="since", high="until", first=f"since - {CHUNK_S}", last="until")
+    enough = f"AND n.samples >= {around} ORDER BY n.first_time"
+    return _READ.format(
+        low=f"coalesce({_ROW.format('< since ORDER BY n.time DESC', around - 1)}, {-_EVER})",
+        high=f"coalesce({_ROW.format('> until ORDER BY n.time', around - 1)}, {_EVER})",
+        # Of the nearest chunk before, some readings may lie after ``since``; of the one before that, none.
+        first=f"coalesce({_CHUNK.format(f'< since {enough} DESC', 1)}, {-_EVER})",
+        last=f"coalesce({_CHUNK.format(f'> until {enough}', 0)}, {_EVER})",
+    )
 
 
-def _due(now: float, grace_s: float) -> dict[str, float]:
-    return {"until": now - grace_s, "ahead": now + _AHEAD_S}
-
-
-def _found(rows: Iterable[Any]) -> LateBatches:
-    spans, top = {}, 0
-    for node, first, last, newest in rows:
-        spans[node] = (first, last)
-        top = max(top, newest)
-    return LateBatches(spans, top)
+def _shifted(packed: bytes, shifts: Sequence[Any]) -> SampleColumns:
+    columns = SampleColumns.unpack(packed)
+    for since, net_in, net_out, cpu, _, gap, ib_in, ib_out, until, _ in shifts:
+        if since is not None:
+            columns = columns.plus(columns.between(since, until), (net_in, net_out, cpu, gap, ib_in, ib_out))
+    return columns
 
 
 def modulo(total: int) -> int:
     """``total`` as stored, 0 to 2**62 - 1."""
     return total % MODULUS
-
-
-def risen(before: int, after: int) -> int:
-    """The increase of a total from ``before`` to ``after``; negative if it fell.
-
-    >>> risen(5, 8), risen(8, 5), risen(2**62 - 2, 3)
-    (3, -3, 5)
-    """
-    return (after - before + MODULUS // 2) % MODULUS - MODULUS // 2
-
-
-class JobColumns(Struct):
-    """Columns of equal length. ``cpu_s`` counts since the cgroup was made; memory is in bytes, None is unknown.
-
-    ``used`` is anonymous and shared memory, ``cache`` the page cache.
-    """
-
-    time: list[float]
-    cpu_s: list[float | None]
-    used: list[int | None]
-    cache: list[int | None]
-
-
-_decoder = msgspec.json.Decoder(JobColumns)
-_LEVEL = 6  # of zlib
-
-
-def dump_columns(columns: JobColumns) -> str:
-    """``columns`` as JSON text."""
-    return msgspec.json.encode(columns).decode()
-
-
-def pack_columns(columns: JobColumns) -> str:
-    """``columns`` as text of a third of the length: JSON, compressed, in base64."""
-    return b64encode(zlib.compress(msgspec.json.encode(columns), _LEVEL)).decode()
-
-
-def load_columns(text: str) -> JobColumns:
-    """Parses the output of ``dump_columns`` or ``pack_columns``."""
-    return _decoder.decode(text if text.startswith("{") else zlib.decompress(b64decode(text)))
 
 
 def memory_of_largest_nodes(connection: Connection) -> dict[str, int]:

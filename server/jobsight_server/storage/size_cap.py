@@ -18,10 +18,15 @@ DELETED = "samples_deleted_for_space"
 SHORTENED = "jobs_shortened_for_space"
 """Counted: samples, and jobs without a profile that lost readings with them."""
 
-READINGS = ("samples", "batches", "job_samples", "marks")
+READINGS = ("samples", "sample_chunks", "batches", "job_samples", "marks")
 _KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this time, and a batch is sent a second time
 _SMALLEST_STEP = 0.01  # of the time that readings cover
 
+_OLDEST = text(
+    "SELECT min(time) FROM (SELECT min(time) AS time FROM samples UNION ALL "
+    "SELECT min(c.last_time) FROM (SELECT node_id, min(first_time) AS first_time FROM sample_chunks GROUP BY node_id) "
+    "AS o JOIN sample_chunks c ON c.node_id = o.node_id AND c.first_time = o.first_time) AS oldest"
+)
 _LOSING = text(
     "SELECT count(*) FROM jobs WHERE profiled = :no AND state IN ('running', 'ended') "
     'AND start >= :oldest AND start < :before AND ("end" IS NULL OR "end" >= :oldest)'
@@ -42,7 +47,7 @@ def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Ev
     used = used_bytes(engine, READINGS)
     while used > at_most_bytes and not (stop and stop.is_set()):
         with engine.connect() as connection:
-            oldest = connection.execute(text("SELECT min(time) FROM samples")).scalar()
+            oldest = connection.execute(_OLDEST).scalar()
         if oldest is None or oldest >= now - _KEPT_S:
             log.warning(
                 "the database has %.3g GB, and readings of the last day alone are left: raise database_bytes_at_most"

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, select
 
+from jobsight_server.ingest import packing
 from jobsight_server.ingest.merged_batches import LONGEST_S
 from jobsight_server.ingest.merged_job_readings import WINDOW_S
 from jobsight_server.ingest.merging import AFTER_S
@@ -22,7 +23,9 @@ from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.storage.schema import batches
+from jobsight_server.storage.sample_columns import NAMES
+from jobsight_server.storage.samples import CHUNK_S, read_samples
+from jobsight_server.storage.schema import batches, sample_chunks
 from jobsight_server.storage.upkeep import delete_old
 
 MakeBatch = Callable[..., Any]
@@ -55,7 +58,12 @@ class Writer:
 
     def samples(self) -> list[tuple[Any, ...]]:
         with self.engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(text("SELECT * FROM samples ORDER BY node_id, time"))]
+            columns = read_samples(connection, 1, 0.0, 1e12)
+        return list(zip(*(getattr(columns, name).tolist() for name in NAMES), strict=True))
+
+    def chunks(self) -> list[Any]:
+        with self.engine.connect() as connection:
+            return list(connection.execute(select(sample_chunks).order_by(sample_chunks.c.first_time)))
 
     def counts(self) -> dict[tuple[str, str], int]:
         with self.engine.connect() as connection:
@@ -76,7 +84,7 @@ def numbered(make_batch: MakeBatch, number: int, boot: int = 1, **changes: Any) 
     return make_batch(**{**values, **changes})
 
 
-def test_a_day_of_batches_becomes_a_few_rows_two_days_later(engine: Engine, make_batch: MakeBatch) -> None:
+def test_a_day_of_batches_becomes_a_few_rows_a_day_later(engine: Engine, make_batch: MakeBatch) -> None:
     writer = Writer(engine)
     day = int(86400 / BATCH_S)
     for number in range(day):
@@ -94,11 +102,13 @@ def test_a_day_of_batches_becomes_a_few_rows_two_days_later(engine: Engine, make
     assert max(row.last_time - row.first_time for row in rows) <= LONGEST_S
     assert sum(row.samples for row in rows) == READINGS * (day - 1)
     assert writer.samples() == before
+    assert sum(row.samples for row in writer.chunks()) > 0.6 * len(before)
+    assert all(row.first_time // CHUNK_S == row.last_time // CHUNK_S for row in writer.chunks())
     # The one that was missing: what it shows of wraps moves everything after it, and then it is merged as well.
     assert writer.take(numbered(make_batch, 1000)) == "stored"
     assert [writer.take(numbered(make_batch, number)) for number in (0, 500, 1000, 2879)] == ["duplicate"] * 4
     writer.settle()
-    found = [row[1:3] for row in writer.samples()]
+    found = [row[:2] for row in writer.samples()]
     assert {(at - before) / (time - earlier) for (earlier, before), (time, at) in pairwise(found)} == {1e8}
     assert delete_old(engine, BEGIN + 86400.0) == READINGS * day
     assert writer.rows() == []
@@ -133,9 +143,12 @@ def test_silence_owners_and_other_interfaces_stay_visible(sqlite_engine: Engine,
 
 @pytest.mark.parametrize("seed", range(4))
 def test_merging_at_any_moment_changes_no_reading(
-    engine: Engine, make_batch: MakeBatch, tmp_path: Path, seed: int
+    engine: Engine, make_batch: MakeBatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Batches of three boots, some late, in any order, some twice; with merging in between, and without."""
+    monkeypatch.setattr(packing, "CHUNK_S", 1800.0)
+    monkeypatch.setattr(packing, "KEPT_S", 300.0)
+    monkeypatch.setattr(packing, "_AT_ONCE", 100)
     rng = random.Random(seed)
     plain = open_engine(f"sqlite:///{tmp_path / 'plain.db'}")
     upgrade(plain)
@@ -157,6 +170,8 @@ def test_merging_at_any_moment_changes_no_reading(
             keeping.now += 3600.0
         elif chance < 0.4:
             merging.settle()
+        elif chance < 0.5:
+            assert merging.samples() == keeping.samples()
     merging.now += AFTER_S
     merging.merge()
     merging.settle()
@@ -164,6 +179,7 @@ def test_merging_at_any_moment_changes_no_reading(
     assert merging.samples() == keeping.samples()
     assert merging.counts() == keeping.counts()
     assert len(merging.rows()) < 0.2 * len(keeping.rows())
+    assert sum(row.samples for row in merging.chunks()) > 0.7 * len(keeping.samples())
     plain.dispose()
 
 

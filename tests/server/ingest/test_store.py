@@ -17,7 +17,7 @@ from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.samples import load_columns
+from jobsight_server.storage.job_columns import load_columns
 
 MakeBatch = Callable[..., Batch]
 GOLDEN_JOBS = Path(__file__).parents[2] / "golden" / "batch-jobs.json"

@@ -12,8 +12,8 @@ from sqlalchemy import Engine, case, delete, insert, select, update
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.events import LearnedUntil, write_learned_until
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_counts import recounted
-from jobsight_server.storage.samples import JobColumns, dump_columns
 from jobsight_server.storage.schema import (
     batches,
     job_nodes,

@@ -10,10 +10,11 @@ from sqlalchemy import update
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.profiler.readings import columns_of
+from jobsight_server.profiler.readings import to_readings
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.usage import by_fabric, fastest, link_speeds
 from jobsight_server.queries.jobs import job_detail
+from jobsight_server.storage.sample_columns import SampleColumns
 from jobsight_server.storage.schema import nodes
 
 ETHERNET = {"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9}
@@ -116,7 +117,8 @@ def test_the_faster_link_is_the_fastest_whatever_its_kind() -> None:
 
 
 def test_a_node_with_omni_path_alone_has_no_other_part() -> None:
-    readings = columns_of([(float(t), 5 * t, 4 * t, 0.0, 1, 0.0, 5 * t, 4 * t) for t in range(3)]).cut(0, 3)
+    rows = [(float(t), 5 * t, 4 * t, 0.0, 1, 0.0, 5 * t, 4 * t) for t in range(3)]
+    readings = to_readings(SampleColumns.of_rows(rows))
     (name, part), *others = by_fabric(readings, {"opa": 1e11}).items()
     assert (name, others) == ("opa", [])
     assert part.net_in_bytes.tolist() == [0.0, 5.0, 10.0]

@@ -19,10 +19,11 @@ from jobsight_server.profiler.memory import (
     node_memory,
     together,
 )
-from jobsight_server.profiler.readings import Readings, columns_of
+from jobsight_server.profiler.readings import Readings, to_readings
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.usage import JobInterval, Missing
 from jobsight_server.queries.jobs import job_detail
+from jobsight_server.storage.sample_columns import SampleColumns
 from jobsight_server.storage.schema import series
 
 GIB = 2**30
@@ -31,7 +32,7 @@ MIB = 2**20
 
 def readings(levels: dict[float, float], unit: int = GIB) -> Readings:
     rows = [(t, 0, 0, 0.0, int(level * unit), 0.0) for t, level in levels.items()]
-    return columns_of(rows).cut(0, len(rows))
+    return to_readings(SampleColumns.of_rows(rows))
 
 
 def held(found: NodeMemory | Missing) -> NodeMemory:

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.profiler.readings import Boundaries, Readings, boundaries, columns_of
+from jobsight_server.profiler.readings import Boundaries, Readings, boundaries, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
+from jobsight_server.storage.sample_columns import SampleColumns
 
 GIB = 2**30
 
 
 def readings_of(rows: Sequence[Sequence[Any]]) -> Readings:
-    return columns_of(rows).cut(0, len(rows))
+    return to_readings(SampleColumns.of_rows(rows))
 
 
 def steady(times: Sequence[float], in_rate: float = 100.0, out_rate: float = 40.0) -> Readings:

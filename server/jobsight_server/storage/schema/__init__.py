@@ -30,6 +30,7 @@ from jobsight_server.storage.schema.nodes import (
     marks,
     nodes,
     quarantine,
+    sample_chunks,
     samples,
     shifts,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "requirements",
     "role_epochs",
     "running_use",
+    "sample_chunks",
     "samples",
     "savings",
     "savings_groups",

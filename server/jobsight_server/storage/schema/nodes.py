@@ -63,6 +63,18 @@ samples = Table(
     sqlite_with_rowid=False,
 )
 
+# Readings of a node that are some hours old, as columns (storage.sample_columns). What arrives late is a row of
+# ``samples`` until it is packed too; of two readings at one time the one in here counts.
+sample_chunks = Table(
+    "sample_chunks",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("first_time", Double, primary_key=True),
+    Column("last_time", Double, nullable=False),
+    Column("samples", Integer, nullable=False),
+    Column("packed", LargeBinary, nullable=False),
+)
+
 # Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, from
 # which a batch that arrives late and out of order is continued. Old ones that follow one another share a row, of which
 # ``last_sequence`` is the last (ingest.merged_batches).
@@ -98,7 +110,7 @@ marks = Table(
 )
 
 # What the cgroup of one job held on a node: a row for each job of a batch, and after two days for each half an hour.
-# ``readings``: ``JobColumns`` of storage.samples, JSON, compressed in the second case;
+# ``readings``: ``storage.job_columns``, JSON, compressed in the second case;
 # ``peak_bytes``: the most that was charged to the job by then, page cache included; ``job_id`` as of ``job_ids``.
 job_samples = Table(
     "job_samples",

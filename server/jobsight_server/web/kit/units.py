@@ -194,6 +194,7 @@ REJECTION_TITLES = {
     "accounting_unreadable": "accounting files not readable",
     "profiles_refused": "profiles rejected",
     "profiles_dropped": "profiles dropped",
+    "measurements_refused": "queries refused by Prometheus",
     "requirement_feedback_rejected": "feedback on requirements refused",
     "resource_reports_rejected": "reports of resources rejected",
 }

@@ -1,0 +1,147 @@
+"""A site's own measurements of one job on one node, as the evidence that agents' readings give.
+
+The series of a job's own processes become a cgroup's readings and traffic of its own, those of a node its readings.
+A counter that fell was reset: of what was counted until its next value nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jobsight_server.measurements.prometheus import MetricSeries
+from jobsight_server.profiler.readings import Readings
+from jobsight_server.profiler.sampled import JobCgroup
+from jobsight_server.profiler.usage import Speeds
+from jobsight_server.settings.measurements import Quantity
+from jobsight_server.storage.sample_columns import Floats
+
+OfNode = Mapping[Quantity, Sequence[MetricSeries]]
+
+# From the start of a job to the first reading of it, in its intervals: its counters began at 0.
+_FIRST_WITHIN = 2.5
+
+
+class _Sum(NamedTuple):
+    """The sum of several series where all are known, and for how many seconds it is not known until then."""
+
+    value: Floats
+    gap_s: Floats
+
+
+def cgroup_of(series: OfNode) -> JobCgroup | None:
+    """CPU time and memory of the job's own processes; None without any."""
+    names: tuple[Quantity, ...] = ("cpu_s", "memory_bytes", "cache_bytes")
+    time = _times(series, names)
+    if not len(time):
+        return None
+    cpu_s, used, cache = (series.get(name, ()) for name in names)
+    peaks = [float(one.value.max()) for one in series.get("peak_bytes", ()) if len(one.value)]
+    return JobCgroup(
+        time, _counted(cpu_s, time, from_zero=True).value, _level(used, time), _level(cache, time),
+        max(peaks, default=None),
+    )  # fmt: skip
+
+
+def traffic_of(series: OfNode, start: float) -> Readings | None:
+    """What the job's own processes received and sent; None unless both are known."""
+    received, sent = series.get("received_bytes", ()), series.get("sent_bytes", ())
+    if not received or not sent:
+        return None
+    parts = [[_from_start(part, start) for part in parts if len(part.time)] for parts in (received, sent)]
+    time = _union([*parts[0], *parts[1]])
+    incoming, outgoing = (_counted(one, time) for one in parts)
+    unknown = np.full(len(time), np.nan)
+    gap_s = np.maximum(incoming.gap_s, outgoing.gap_s)
+    return Readings(time, incoming.value, outgoing.value, unknown, unknown, gap_s)
+
+
+def readings_of_node(series: OfNode) -> tuple[Readings | None, Speeds]:
+    """The readings of a whole node, and its networks; None without any."""
+    pairs: tuple[tuple[Quantity, Quantity], ...] = (
+        ("node_received_bytes", "node_infiniband_received_bytes"),
+        ("node_sent_bytes", "node_infiniband_sent_bytes"),
+    )
+    time = _times(series, ("node_cpu_s", "node_memory_bytes", *pairs[0], *pairs[1]))
+    if not len(time):
+        return None, {}
+    cards = [_counted(series.get(name, ()), time) for name, _ in pairs]
+    fabric = [_counted(series.get(name, ()), time) for _, name in pairs]
+    cpu = _counted(series.get("node_cpu_s", ()), time)
+    has_fabric = np.isfinite(fabric[0].value).any()
+    totals = [_added(card.value, part.value) for card, part in zip(cards, fabric, strict=True)]
+    gap_s = np.maximum.reduce([one.gap_s for one in (*cards, *fabric, cpu)])
+    memory = _level(series.get("node_memory_bytes", ()), time)
+    infiniband = (fabric[0].value, fabric[1].value) if has_fabric else None
+    speeds = ({"ethernet": 0.0} if "node_received_bytes" in series else {}) | (
+        {"infiniband": 0.0} if has_fabric else {}
+    )
+    return Readings(time, totals[0], totals[1], cpu.value, memory, gap_s, infiniband), speeds
+
+
+def gpus_of(nodes: Mapping[str, OfNode]) -> dict[str, float]:
+    """The metrics of a job's GPUs: their largest sums over all of them at one time; without those of no series."""
+    found = {}
+    names: tuple[tuple[str, Quantity], ...] = (("gpu_memory", "gpu_memory_bytes"), ("gpu_utilisation", "gpus_busy"))
+    for metric, name in names:
+        parts = [one for series in nodes.values() for one in series.get(name, ()) if len(one.time)]
+        if parts:
+            # Nodes are scraped at different seconds.
+            time = _union(parts)
+            total = sum(np.interp(time, part.time, part.value) for part in parts)
+            found[metric] = float(np.max(total))
+    return found
+
+
+def _times(series: OfNode, names: Sequence[Quantity]) -> Floats:
+    return _union([one for name in names for one in series.get(name, ())])
+
+
+def _union(parts: Sequence[MetricSeries]) -> Floats:
+    return np.unique(np.concatenate([part.time for part in parts])) if parts else np.empty(0)
+
+
+def _from_start(part: MetricSeries, start: float) -> MetricSeries:
+    """The counter of a job with its beginning: it was 0 at the start, if it was read soon after."""
+    if not 0.0 < part.time[0] - start <= _FIRST_WITHIN * float(np.median(np.diff(part.time))):
+        return part
+    return MetricSeries(part.labels, np.append(start, part.time), np.append(0.0, part.value))
+
+
+def _level(parts: Sequence[MetricSeries], time: Floats) -> Floats:
+    """The sum of gauges at each of ``time`` at which all of them have a value; a part that is 0 may be left out."""
+    parts = [part for part in parts if len(part.time)]
+    total = np.full(len(time), np.nan)
+    if not parts:
+        return total
+    known = np.logical_and.reduce([np.isin(time, part.time) for part in parts])
+    total[known] = sum(part.value[np.isin(part.time, time[known])] for part in parts)
+    return total
+
+
+def _counted(parts: Sequence[MetricSeries], time: Floats, *, from_zero: bool = False) -> _Sum:
+    """The sum of counters at each of ``time`` between their first and last value.
+
+    ``from_zero``: after a fall, a counter has counted from 0 on and goes on where it was, as that of a cgroup that was
+    made again. Otherwise nothing is known of the time in which it fell.
+    """
+    parts = [part for part in parts if len(part.time)]
+    gap_s, total = np.zeros(len(time)), np.zeros(len(time))
+    if not parts:
+        return _Sum(np.full(len(time), np.nan), gap_s)
+    for part in parts:
+        rise = np.diff(part.value)
+        fell = rise < 0
+        rise[fell] = part.value[1:][fell] if from_zero else 0.0
+        total += np.interp(time, part.time, part.value[0] + np.append(0.0, rise.cumsum()))
+        unknown_s = np.append(0.0, np.where(fell, np.diff(part.time), 0.0).cumsum())
+        gap_s = np.maximum(gap_s, np.interp(time, part.time, unknown_s))
+    first, last = min(part.time[0] for part in parts), max(part.time[-1] for part in parts)
+    total[(time < first) | (time > last)] = np.nan
+    return _Sum(total, gap_s)
+
+
+def _added(one: Floats, other: Floats) -> Floats:
+    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, one + other))

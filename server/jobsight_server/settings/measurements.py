@@ -1,0 +1,67 @@
+"""Where a cluster's measurements are, if not from Jobsight's own agents: ``[[measurements]]`` tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta, Struct
+
+Preset = Literal["cgroup_exporter", "jobstats", "slurm_job_exporter", "ceems", "node_exporter", "dcgm"]
+Quantity = Literal[
+    "cpu_s",
+    "memory_bytes",
+    "cache_bytes",
+    "peak_bytes",
+    "received_bytes",
+    "sent_bytes",
+    "gpu_memory_bytes",
+    "gpus_busy",
+    "node_cpu_s",
+    "node_memory_bytes",
+    "node_received_bytes",
+    "node_sent_bytes",
+    "node_infiniband_received_bytes",
+    "node_infiniband_sent_bytes",
+]
+"""What a query gives: of a job's own processes, or of a whole node."""
+
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server that speaks Prometheus's HTTP API, and which of its metrics tell what jobs of ``cluster`` used.
+
+    ``presets`` name exporters; ``queries`` are the site's own, by quantity, and take precedence. ``labels`` are
+    required of every series of a preset, ``node_label`` says which label has the node's name. Jobs are asked for
+    ``delay_s`` after their end, when their last readings have been scraped. The site's own queries are evaluated
+    every ``step_s`` of a job's life.
+    """
+
+    cluster: Annotated[str, Meta(min_length=1)]
+    url: str
+    kind: Literal["prometheus"] = "prometheus"
+    presets: tuple[Preset, ...] = ()
+    queries: dict[Quantity, str] = {}
+    labels: dict[str, str] = {}
+    node_label: str | None = None
+    headers: dict[str, str] = {}
+    token_file: Path | None = None
+    delay_s: Annotated[float, Meta(ge=0)] = 120.0
+    timeout_s: Annotated[float, Meta(ge=0.1)] = 30.0
+    step_s: Annotated[float, Meta(ge=1)] = 15.0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which msgspec reports with the place."""
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"expected an http:// or https:// url, got {self.url!r}")
+        if not self.presets and not self.queries:
+            raise ValueError(f"expected presets ({', '.join(PRESETS)}) or queries")
+        if wrong := [name for name in (*self.labels, self.node_label or "a") if not _LABEL.fullmatch(name)]:
+            raise ValueError(f"{wrong[0]!r} is no name of a label")
+        for name, value in self.headers.items():
+            if not (name.isascii() and value.isascii() and (name + value).isprintable()):
+                raise ValueError(f"header {name!r} is not printable ASCII")

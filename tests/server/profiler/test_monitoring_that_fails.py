@@ -1,0 +1,162 @@
+"""Monitoring that does not answer, answers nonsense, or too much: jobs wait for it, and not for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from jobsight_server.measurements import prometheus as client
+from jobsight_server.profiler.asking import PATIENCE_S, SiteMonitoring
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.settings.measurements import MeasurementSource
+from jobsight_server.storage.event_counts import read_event_counts
+
+START, END = 10_000.0, 20_000.0
+EMPTY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+
+
+class Monitoring(ThreadingHTTPServer):
+    """Answers ``status`` and ``body`` after ``delay_s``."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status, self.body, self.delay_s = 200, EMPTY, 0.0
+        self.asked: list[dict[str, str]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Monitoring
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        asked = {name: values[0] for name, values in parse_qs(body).items()}
+        self.server.asked.append({**asked, **{name.lower(): value for name, value in self.headers.items()}})
+        time.sleep(self.server.delay_s)
+        self.send_response(self.server.status)
+        self.end_headers()
+        with contextlib.suppress(BrokenPipeError):  # it did not wait
+            self.wfile.write(self.server.body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def monitoring() -> Iterator[Monitoring]:
+    with Monitoring() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class Profiler:
+    """A site with one ended job, whose clock is set by hand."""
+
+    def __init__(self, site: Any, **source: Any) -> None:
+        self.site, self.now = site, END + 60.0
+        self.monitoring = SiteMonitoring([MeasurementSource(cluster="alpha", **source)], lambda: self.now)
+        self.run = site.run("1", START, END, {"n1": 2}, used_cpu_s=5000.0)
+
+    def go(self) -> int:
+        return profile_finished(self.site.engine, 600.0, lambda: self.now, monitoring=self.monitoring)
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        with self.site.engine.connect() as connection:
+            return read_event_counts(connection)
+
+
+def test_a_job_is_asked_for_when_its_last_readings_have_been_scraped(sqlite_site: Any, monitoring: Monitoring) -> None:
+    profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",), delay_s=90.0)
+    assert (profiler.go(), monitoring.asked) == (0, [])
+    profiler.now += 30.0
+    assert profiler.go() == 1
+    assert {asked["time"] for asked in monitoring.asked} == {"20000.000"}
+    assert profiler.site.profile(profiler.run)["cpu"].source == "accounting"  # it knew nothing of the job
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (503, b"Service Unavailable"),
+        (401, b'{"status":"error","error":"who are you"}'),
+        (404, b"<html>"),
+        (200, b"<html>not Prometheus</html>"),
+        (200, b'{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"x"]]}]}}'),
+        (200, b'{"status":"success"}'),
+        (200, EMPTY[:-1]),
+    ],
+)
+def test_jobs_wait_while_it_does_not_answer(
+    sqlite_site: Any, monitoring: Monitoring, status: int, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",))
+    profiler.now += 60.0
+    monitoring.status, monitoring.body = status, body
+    assert [profiler.go() for _ in range(3)] == [0, 0, 0]
+    assert len(monitoring.asked) == 1  # it is left alone for a minute
+    (said,) = caplog.messages
+    assert said.startswith(f"measurements of alpha: {monitoring.url}")
+    monitoring.status, monitoring.body = 200, EMPTY
+    profiler.now += 61.0
+    assert profiler.go() == 1
+    assert not any("measurements" in name for name, _ in profiler.counts())
+
+
+def test_jobs_do_not_wait_for_ever(sqlite_site: Any) -> None:
+    profiler = Profiler(sqlite_site, url="http://127.0.0.1:9", presets=("cgroup_exporter",))
+    profiler.now = END + PATIENCE_S - 1.0
+    assert profiler.go() == 0
+    profiler.now = END + PATIENCE_S
+    assert profiler.go() == 1
+    assert profiler.site.profile(profiler.run)["cpu"].value == 0.25
+    assert profiler.counts()["measurements_missed", ""] == 1
+
+
+def test_a_slow_one_and_one_that_says_too_much(
+    sqlite_site: Any, monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",), timeout_s=0.2)
+    profiler.now += 60.0
+    monitoring.delay_s = 1.0
+    assert profiler.go() == 0
+    monitoring.delay_s, monitoring.body = 0.0, EMPTY + b" " * 2000
+    monkeypatch.setattr(client, "_MOST_BYTES", 1000)
+    profiler.now += 61.0
+    assert profiler.go() == 1
+    assert profiler.counts()["measurements_refused", "alpha: cpu_s"] == 1
+
+
+def test_headers_and_a_token_that_is_read_each_time(sqlite_site: Any, monitoring: Monitoring, tmp_path: Any) -> None:
+    token = tmp_path / "token"
+    source = {"presets": ("node_exporter",), "headers": {"X-Scope-OrgID": "physics"}, "token_file": token}
+    profiler = Profiler(sqlite_site, url=f"{monitoring.url}/", **source)
+    profiler.now += 60.0
+    assert profiler.go() == 0  # there is no such file yet
+    token.write_text("secret\n")
+    profiler.now += 61.0
+    assert profiler.go() == 1
+    assert {(asked["authorization"], asked["x-scope-orgid"]) for asked in monitoring.asked} == {
+        ("Bearer secret", "physics")
+    }
+
+
+def test_a_long_life_is_asked_for_in_pieces(sqlite_site: Any, monitoring: Monitoring) -> None:
+    site = sqlite_site
+    site.run("2", START, START + 40 * 3600.0, {"n1": 2})
+    source = MeasurementSource(cluster="alpha", url=monitoring.url, queries={"memory_bytes": "x"}, presets=("dcgm",))
+    profile_finished(site.engine, 0.0, lambda: 1e6, monitoring=SiteMonitoring([source], lambda: 1e6))
+    ranges = [asked["query"].rpartition("[")[2] for asked in monitoring.asked if "FB_USED" in asked["query"]]
+    assert sorted(ranges) == ["14400s]"] + ["21600s]"] * 6
+    (own,) = [asked for asked in monitoring.asked if asked["query"] == "x"]
+    assert (own["start"], own["end"], own["step"]) == ("10000.000", "154000.000", "15.000")

@@ -1,0 +1,261 @@
+"""A site without a single agent: what its jobs used is read from its own Prometheus or VictoriaMetrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.server.profiler.monitoring import History, Point, prometheus, victoria_metrics
+
+from jobsight_server.profiler.asking import SiteMonitoring
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.settings.measurements import MeasurementSource
+from jobsight_server.storage.event_counts import read_event_counts
+
+GIB, HOUR_S = 2**30, 3600.0
+BEGIN = (time.time() - 10 * HOUR_S) // 60 * 60
+START, END = BEGIN + 2 * HOUR_S + 7.3, BEGIN + 4 * HOUR_S + 1.9
+LIFE_S = END - START
+SCRAPE_S = 15.0
+
+# Of a job on each of its nodes.
+BUSY, PEAK, CACHE = 3.4, 6 * GIB, 2 * GIB
+RECEIVED_BPS, SENT_BPS = 2.5e7, 9e6
+
+Curve = Callable[[float], float]
+
+
+def memory(at: float) -> float:
+    """Of the job's processes: rises, is at its peak for five minutes, and falls by half."""
+    share = (at - START) / LIFE_S
+    middle = START + 0.7 * LIFE_S
+    return PEAK if abs(at - middle) < 150.0 else PEAK * 0.5 * min(1.0, 4 * share)
+
+
+def scrapes(curve: Curve, since: float = START, until: float = END, phase: float = 3.1) -> Iterator[Point]:
+    at = BEGIN + phase
+    while at < BEGIN + 6 * HOUR_S:
+        if since <= at <= until:
+            yield at, curve(at)
+        at += SCRAPE_S
+
+
+def used_since(rate: float, begin: float = START) -> Curve:
+    return lambda at: rate * (at - begin)
+
+
+def add_cgroup_exporter(history: History) -> None:
+    for number, node in enumerate(("n1", "n2.site.example")):
+        labels = f'{{cgroup="/system.slice/slurmstepd.scope/job_1",instance="{node}:9306",job="cgroups"}}'
+        other = labels.replace("job_1", "job_11")
+        for names, of_job in ((labels, 1.0), (other, 7.0)):
+            phase = 3.1 + number
+            history.add(f"cgroup_cpu_total_seconds{names}", scrapes(used_since(of_job * BUSY), phase=phase))
+            history.add(f"cgroup_memory_rss_bytes{names}", scrapes(lambda at, k=of_job: k * memory(at), phase=phase))
+            history.add(f"cgroup_memory_cache_bytes{names}", scrapes(lambda _: CACHE, phase=phase))
+
+
+def add_jobstats(history: History) -> None:
+    for step in ("", "0"):
+        labels = f'cluster="alpha",jobid="2",step="{step}",task="",instance="n3:9306"'
+        history.add(f"cgroup_cpu_total_seconds{{{labels}}}", scrapes(used_since(BUSY)))
+        history.add(f"cgroup_memory_rss_bytes{{{labels}}}", scrapes(lambda at: memory(at) - GIB / 4))
+        history.add(f"cgroup_memory_shmem_bytes{{{labels}}}", scrapes(lambda _: GIB / 4))
+    elsewhere = 'cluster="beta",jobid="2",step="",task="",instance="n3:9306"'
+    history.add(f"cgroup_memory_rss_bytes{{{elsewhere}}}", scrapes(lambda _: 90 * GIB))
+    for gpu, busy in ((0, 80.0), (1, 50.0)):
+        labels = f'{{cluster="alpha",jobid="2",instance="n3:9445",minor_number="{gpu}"}}'
+        history.add(f"nvidia_gpu_memory_used_bytes{labels}", scrapes(lambda at: 5 * memory(at)))
+        history.add(f"nvidia_gpu_duty_cycle{labels}", scrapes(lambda _, busy=busy: busy))
+
+
+def add_slurm_job_exporter(history: History) -> None:
+    labels = 'slurmjobid="3",user="ada",account="a",instance="n4:9798"'
+    for core in range(4):
+        history.add(
+            f'slurm_job_core_usage_total{{{labels},core="{core}"}}', scrapes(lambda at: BUSY / 4 * 1e9 * (at - START))
+        )
+    history.add(f"slurm_job_memory_rss{{{labels}}}", scrapes(lambda at: memory(at) / 2))
+    history.add(f"slurm_job_memory_max{{{labels}}}", scrapes(lambda _: float(PEAK)))
+    history.add(f"slurm_job_memory_cache{{{labels}}}", scrapes(lambda _: GIB / 64))
+    gpu = f'{labels},gpu="0",gpu_type="A100"'
+    history.add(f"slurm_job_memory_usage_gpu{{{gpu}}}", scrapes(lambda _: 3e10))
+    history.add(f"slurm_job_utilization_gpu{{{gpu}}}", scrapes(lambda _: 75.0))
+
+
+def add_ceems(history: History, job: str, node: str, parts: list[tuple[float, float]]) -> None:
+    """``parts`` are when the exporter was up: its counters of traffic begin at 0 with each, the kernel's do not."""
+    labels = f'{{uuid="{job}",manager="slurm",hostname="{node}",instance="10.0.0.1:9010"}}'
+    for since, until in parts:
+        first = max(START, since)
+        for name, rate in (("user", 0.9 * BUSY), ("system", 0.1 * BUSY)):
+            history.add(f"ceems_compute_unit_cpu_{name}_seconds_total{labels}", scrapes(used_since(rate), since, until))
+        history.add(f"ceems_compute_unit_memory_rss_bytes{labels}", scrapes(memory, since, until))
+        for name, rate in (("ingress", RECEIVED_BPS), ("egress", SENT_BPS)):
+            history.add(f"ceems_ebpf_{name}_bytes_total{labels}", scrapes(used_since(rate, first), since, until))
+
+
+def add_node_exporter(history: History, node: str) -> None:
+    """A node that holds 1 GiB and is quiet without the job."""
+    whole = (BEGIN, BEGIN + 6 * HOUR_S)
+
+    def counted(rate: float, idle: float) -> Curve:
+        return lambda at: 5e9 + idle * (at - BEGIN) + rate * max(0.0, min(at, END) - START)
+
+    def available(at: float) -> float:
+        return 62.0 * GIB - (memory(at) if START <= at <= END else 0.0)
+
+    labels = f'instance="{node}:9100"'
+    for core in range(8):
+        for mode, rate, idle in (("user", BUSY / 8, 0.001), ("idle", -BUSY / 8, 0.9), ("iowait", 0.05, 0.01)):
+            series = f'node_cpu_seconds_total{{{labels},cpu="{core}",mode="{mode}"}}'
+            history.add(series, scrapes(counted(rate, idle), *whole))
+    history.add(f"node_memory_MemTotal_bytes{{{labels}}}", scrapes(lambda _: 63.0 * GIB, *whole))
+    history.add(f"node_memory_MemAvailable_bytes{{{labels}}}", scrapes(available, *whole))
+    for card, share in (("eno1", 0.75), ("eno2", 0.25), ("lo", 9.0), ("bond0", 1.0), ("eno1.100", 1.0), ("veth1", 2.0)):
+        for name, rate in (("receive", RECEIVED_BPS), ("transmit", SENT_BPS)):
+            series = f'node_network_{name}_bytes_total{{{labels},device="{card}"}}'
+            history.add(series, scrapes(counted(rate * share, 100.0), *whole))
+
+
+OUTAGE = (START + 0.4 * LIFE_S, START + 0.4 * LIFE_S + 480.0)
+LONG_OUTAGE = (START + 0.4 * LIFE_S, START + 0.7 * LIFE_S)
+
+
+@pytest.fixture(scope="module", params=[prometheus, victoria_metrics])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    history = History()
+    add_cgroup_exporter(history)
+    add_jobstats(history)
+    add_slurm_job_exporter(history)
+    add_ceems(history, "4", "n5", [(START, END)])
+    add_ceems(history, "5", "n5", [(START, OUTAGE[0]), (OUTAGE[1], END)])
+    add_ceems(history, "6", "n5", [(START, LONG_OUTAGE[0]), (LONG_OUTAGE[1], END)])
+    add_node_exporter(history, "n6")
+    with request.param(tmp_path_factory.mktemp("monitoring"), history) as address:
+        yield address
+
+
+def measured(site: Any, run_id: int, **source: Any) -> dict[str, Any]:
+    """The profile of the run by a source with these settings."""
+    monitoring = SiteMonitoring([MeasurementSource(cluster="alpha", **source)], time.time)
+    assert profile_finished(site.engine, 600.0, time.time, monitoring=monitoring) == 1
+    found: dict[str, Any] = site.profile(run_id)
+    return found
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, rel=0.02)
+
+
+def test_cgroup_exporter_on_two_nodes(site: Any, url: str) -> None:
+    run = site.run("1", START, END, {"n1": 2, "n2": 2})
+    found = measured(site, run, url=url, presets=("cgroup_exporter",))
+    assert found["memory"].value == near(2 * PEAK / 4)
+    assert found["memory"].cache == near(2 * CACHE / 4)
+    assert found["cpu"].value == near(2 * BUSY / 4)
+    assert (found["memory"].attribution, found["cpu"].attribution) == ("cgroup", "cgroup")
+    assert found["bandwidth"].value is None
+    assert found["bandwidth"].reason == "the site's monitoring has no readings of n1"
+    assert found["runtime"].value == pytest.approx(LIFE_S)
+
+
+def test_jobstats_with_gpus_and_one_cluster_of_several(site: Any, url: str) -> None:
+    run = site.run("2", START, END, {"n3": 4})
+    found = measured(site, run, url=url, presets=("jobstats",), labels={"cluster": "alpha"})
+    assert found["memory"].value == near(PEAK / 4)
+    assert found["cpu"].value == near(BUSY / 4)
+    assert found["gpu_memory"].value == near(2 * 5 * PEAK)
+    assert found["gpu_utilisation"].value == near(1.3)
+
+
+def test_a_peak_between_two_scrapes_is_a_lower_bound(site: Any, url: str) -> None:
+    run = site.run("3", START, END, {"n4": 4})
+    found = measured(site, run, url=url, presets=("slurm_job_exporter",))
+    assert found["memory"].value == near(PEAK / 2 / 4)
+    assert found["memory"].lower_bound  # the kernel's own maximum is twice that
+    assert found["cpu"].value == near(BUSY / 4)
+    assert (found["gpu_memory"].value, found["gpu_utilisation"].value) == (3e10, 0.75)
+
+
+def test_traffic_of_a_job_on_a_shared_node(site: Any, url: str) -> None:
+    run = site.run("4", START, END, {"n5": 2})
+    site.run("4711", START, END, {"n5": 8}, profiled=True)
+    found = measured(site, run, url=url, presets=("ceems",))
+    assert found["bandwidth"].value == near(RECEIVED_BPS * 8 / 2)
+    assert found["bandwidth"].attribution == "cgroup"
+    assert found["memory"].value == near(PEAK / 2)
+    assert found["cpu"].value == near(BUSY / 2)
+
+
+def test_an_exporter_that_was_down_and_began_to_count_again(site: Any, url: str) -> None:
+    """Eight minutes of two hours: what is known of the rest is enough."""
+    run = site.run("5", START, END, {"n5": 2})
+    found = measured(site, run, url=url, presets=("ceems",))
+    assert found["bandwidth"].value == near(RECEIVED_BPS * 8 / 2)
+    assert found["memory"].value == near(PEAK / 2)
+    assert found["cpu"].value == near(BUSY / 2)
+
+
+def test_where_too_much_is_unknown_there_is_no_value(site: Any, url: str) -> None:
+    run = site.run("6", START, END, {"n5": 2})
+    found = measured(site, run, url=url, presets=("ceems",))
+    assert found["bandwidth"].value is None
+    assert "unknown" in found["bandwidth"].reason
+    assert found["memory"].value is None
+    assert found["cpu"].value == near(BUSY / 2)  # the kernel went on counting
+
+
+def test_a_whole_node_less_what_it_holds_without_the_job(site: Any, url: str) -> None:
+    run = site.run("7", START, END, {"n6.site.example": 8})
+    found = measured(site, run, url=url, presets=("node_exporter",))
+    assert found["bandwidth"].value == near(RECEIVED_BPS * 8 / 8)
+    assert found["memory"].value == near(PEAK / 8)
+    assert found["cpu"].value == near(BUSY / 8)
+    assert {found[metric].attribution for metric in ("bandwidth", "memory", "cpu")} == {"exclusive"}
+
+
+def test_a_node_shared_with_another_job_is_split_and_not_learned(site: Any, url: str) -> None:
+    site.run("8", START, END, {"n6": 4}, profiled=True)
+    run = site.run("7", START, END, {"n6": 4})
+    found = measured(site, run, url=url, presets=("node_exporter",))
+    assert found["bandwidth"].value == near(RECEIVED_BPS / 2 * 8 / 4)
+    assert found["bandwidth"].attribution == "apportioned"
+
+
+def test_own_queries_take_precedence(site: Any, url: str) -> None:
+    run = site.run("2", START, END, {"n3": 4})
+    queries = {
+        "memory_bytes": 'max by (instance) (cgroup_memory_rss_bytes{jobid="{job}",step="",cluster="alpha"}) * 2',
+        "peak_bytes": "vector({end} - {start})",
+    }
+    found = measured(site, run, url=url, queries=queries, presets=("jobstats",), labels={"cluster": "alpha"})
+    assert found["memory"].value == near(2 * (PEAK - GIB / 4) / 4)
+    assert found["cpu"].value == near(BUSY / 4)
+
+
+def test_a_query_that_is_refused_is_counted_and_loses_nothing_else(
+    site: Any, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = site.run("2", START, END, {"n3": 4})
+    found = measured(site, run, url=url, queries={"cache_bytes": "sum(("}, presets=("jobstats",))
+    assert found["cpu"].value == near(BUSY / 4)
+    with site.engine.connect() as connection:
+        assert read_event_counts(connection)["measurements_refused", "alpha: cache_bytes"] == 1
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith(f"{url} refuses a query")
+    assert said.endswith("sum((")
+
+
+def test_job_ids_are_data(site: Any, url: str) -> None:
+    """An id that would end the string or match others matches nothing."""
+    for job in ('1"} or vector(9e9) #', ".*", "1|.*", "\\", "1\n"):
+        run = site.run(job, START, END, {"n1": 2})
+        for preset in ("cgroup_exporter", "jobstats"):
+            monitoring = SiteMonitoring([MeasurementSource(cluster="alpha", url=url, presets=(preset,))], time.time)
+            profile_finished(site.engine, 600.0, time.time, monitoring=monitoring)
+        assert site.profile(run)["cpu"].value is None
+    with site.engine.connect() as connection:
+        assert not [label for name, label in read_event_counts(connection) if name == "measurements_refused"]
