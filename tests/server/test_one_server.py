@@ -132,7 +132,7 @@ def test_a_lost_session_is_noticed(database_url: str) -> None:
 
     def end_sessions() -> None:
         with administrator.connect() as connection:
-            query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            query = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() "
             connection.execute(text(query + "AND pid <> pg_backend_pid()"))
 
     end_sessions()

@@ -72,7 +72,7 @@ def recounted(connection: Connection, runs: Sequence[int]) -> Iterator[list[int]
 
 
 def count_all(connection: Connection) -> None:
-    """Counts everything anew."""
+    """Counts everything from scratch."""
     connection.execute(delete(job_counts))
     found = connection.execute(_OF_ALL)
     _add(connection, [(tuple(row[: len(_BY)]), _Figures(*row[len(_BY) :])) for row in found])
