@@ -14,22 +14,11 @@ from jobsight_server.amounts import percent
 def show(account: Account, console: Console) -> None:
     """Forecasts, bounds and memory, each with a line that says what is compared."""
     console.print(scores_table(account))
-    console.print(
-        "Mean accuracy (1 is exact, an error of 100 % or more counts as 0); in brackets the share within 20 %. "
-        "Each forecast is the one made when the job was submitted."
-    )
-    if sum(account.first.values()):
-        first = _by_metric(account.first)
-        console.print(f"Not compared, because only Jobsight had a forecast for these users' first jobs: {first}.")
+    console.print("Mean accuracy of the forecasts made at submission (1 is exact); in brackets the share within 20 %.")
+    console.print(bounds_table(account))
+    console.print("Jobs that stayed within the recommended reservation; the target is 95 %.")
     if others := not_scored(account):
         console.print(others)
-    console.print(bounds_table(account))
-    console.print("Share that stayed within the recommended reservation; the target is 95 % of the jobs.")
-    if any(fit.weighted < fit.by_jobs for fit in account.fits.values()):
-        console.print(
-            "By value x seconds it is lower, because the jobs that run out are among the larger ones: waiting for "
-            "certainty about these would waste the most."
-        )
     if account.memory is not None:
         console.print(memory_table(account.memory))
         console.print(verdict(account.memory), style="bold", highlight=False)
@@ -40,19 +29,17 @@ def show(account: Account, console: Console) -> None:
 
 
 def not_scored(account: Account) -> str:
-    """How many jobs neither table counts, and why; empty where there are none."""
+    """How many values neither table counts, and why; empty where there are none."""
     reasons = {
-        "submitted before anything was learned": _by_metric(account.unanswered),
-        "on shared nodes, so the value is shown but not learned": _by_metric(account.shown_only),
-        "killed, cut short or measured in part, so that the value is a lower bound": _by_metric(account.ran_out),
-        "without a measured value": _by_metric(account.without),
+        "first jobs that only Jobsight had a forecast for": account.first,
+        "before anything was learned": account.unanswered,
+        "on shared nodes": account.shown_only,
+        "lower bounds": account.ran_out,
+        "not measured": account.without,
     }
-    found = "; ".join(f"{reason} ({jobs})" for reason, jobs in reasons.items() if jobs)
-    return f"Jobs left out of these tables: {found}." if found else ""
-
-
-def _by_metric(counts: dict[str, int]) -> str:
-    return ", ".join(f"{n:,} for {METRICS[metric].name}" for metric, n in counts.items() if n)
+    totals = {reason: sum(counts.values()) for reason, counts in reasons.items()}
+    found = ", ".join(f"{total:,} {reason}" for reason, total in totals.items() if total)
+    return f"Left out, all metrics together: {found}." if found else ""
 
 
 def scores_table(account: Account) -> Table:

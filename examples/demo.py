@@ -28,6 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from account import take_account
 from account_tables import show
+from jobsight_emulator.plan import CHANGED
 from jobsight_server.amounts import percent
 from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import open_engine
@@ -45,8 +46,8 @@ SETTINGS = ("--follow-interval-s", "1", "--profile-interval-s", "4", "--profile-
 # Many connections, as a site's agents have: the server commits together what waits together. A batch of four hours,
 # as after an outage: four weeks are sent in a minute or two.
 DELIVERY = ("--connections", "16", "--batch", "260")
-# Some nodes that reboot every few hours: the page of machines shows how they lose their rank.
-UNRELIABLE = ("--unreliable", "0.06")
+# What there is to find: nodes that reboot every few hours, one that falls silent, a user whose jobs change.
+FINDINGS = ("--unreliable", "0.06", "--incidents", "--cgroups")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,7 +104,7 @@ def replaying(site: Site, args: argparse.Namespace) -> Any:
     """The replay of the site, running; without --once it keeps pace with the clock once it has reached the present."""
     options = ("--nodes", str(args.nodes), "--clusters", str(len(CLUSTERS)), "--weeks", f"{args.weeks:g}")
     return site.replay(
-        *options, *DELIVERY, *UNRELIABLE, "--seed", str(args.seed), *(() if args.once else ("--live", str(LIVE_S)))
+        *options, *DELIVERY, *FINDINGS, "--seed", str(args.seed), *(() if args.once else ("--live", str(LIVE_S)))
     )
 
 
@@ -216,6 +217,10 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
     """Says where to look and leaves the site on until Ctrl-C."""
     nodes = site.api("overview")["nodes"]
     console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
+    console.print(
+        "To find in the dashboard: a node that fell silent some hours ago, and what became of the forecasts for "
+        f"{CHANGED}."
+    )
     console.print("Dashboard, by a one-time login, valid for an hour:")
     console.print(site.login_link(), style="bold", soft_wrap=True)
     console.print(f"A user with a long history: {site.url}{best_known_user(site)}", soft_wrap=True)

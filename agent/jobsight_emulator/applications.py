@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
+from math import inf
+
+from jobsight_emulator.plan import CHANGED, Faults
 
 # A node with sixteen processors on a link of 100 Mb/s must stay well below the link's speed.
 _LARGEST_BANDWIDTH_BPS = 4.8e6
@@ -17,6 +20,8 @@ _LARGEST_GIGABIT_BANDWIDTH_BPS = 45e6
 _SMALLEST_BANDWIDTH_BPS = 0.3e6
 _SMALLEST_SHARED_BANDWIDTH_BPS = 0.8e6
 _LARGEST_MEMORY_BYTES = 3e9
+# Of what was needed, by the jobs of a user who changed.
+_CHANGED = (0.35, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +82,26 @@ _KINDS = (
     ("steady", True), ("drifting", True), ("switching", True),
     ("steady", False), ("drifting", False), ("steady", True),
 )  # fmt: skip
-# First letters of user names. The random streams keep the letters of earlier releases: a seed gives the same site.
-_LETTERS = {"steady": "s", "drifting": "d", "switching": "w"}
+_USERS = ("ada", "ben", "cleo", "dan", "eva", "finn", "gina", "hugo", "iris", "jon", "kira", "leo")
+# The random streams keep the names of the first release: a seed gives the same site.
 _STREAMS = {"steady": "x", "drifting": "y", "switching": "z"}
 
 
 @dataclass(slots=True)
 class EmulatedUser:
-    """One user; ``draw`` returns the needs of the next job and advances."""
+    """One user; ``draw`` returns the needs of the next job and advances.
+
+    ``stream`` names the random stream of the jobs. From ``changed_from`` on, these need anything from a third to twice
+    of what they did.
+    """
 
     name: str
     group: str
     account: str | None
     kind: str
     applications: tuple[EmulatedApplication, ...]
+    stream: str = ""
+    changed_from: float = inf
     current: int = 0
     drift: float = 0.0
 
@@ -99,13 +110,8 @@ class EmulatedUser:
         """Whether the user's jobs have their nodes to themselves."""
         return self.applications[0].whole_nodes
 
-    @property
-    def stream(self) -> str:
-        """Names the random stream of the user's jobs."""
-        return _STREAMS[self.kind] + self.name[1:]
-
-    def draw(self, rng: random.Random) -> Demand:
-        """The needs of the user's next job."""
+    def draw(self, rng: random.Random, when: float) -> Demand:
+        """The needs of the user's next job, submitted at ``when``."""
         if self.kind == "switching" and rng.random() < 1 / 12:
             step = rng.randrange(1, len(self.applications))
             self.current = (self.current + step) % len(self.applications)
@@ -116,8 +122,9 @@ class EmulatedUser:
             factor = math.exp(self.drift)
             if rng.random() < 0.08:
                 factor *= rng.uniform(1.5, 3.0)
+        changed = rng.uniform(*_CHANGED) if when >= self.changed_from else 1.0
         nodes, processors = rng.choice(application.shapes)
-        runtime = application.runtime_s * rng.lognormvariate(0.0, 0.15 if self.kind == "steady" else 0.4)
+        runtime = changed * application.runtime_s * rng.lognormvariate(0.0, 0.15 if self.kind == "steady" else 0.4)
         if rng.random() < 0.04:
             # Fails soon after its start, for a wrong path or a missing licence.
             runtime = rng.uniform(4.0, 50.0)
@@ -125,34 +132,44 @@ class EmulatedUser:
             application=application,
             nodes=nodes,
             processors_per_node=processors,
-            bandwidth_bps=_bounded_bandwidth(application, factor * _noisy(rng, application.bandwidth_bps)),
-            memory_bytes=min(math.sqrt(factor) * _noisy(rng, application.memory_bytes), _LARGEST_MEMORY_BYTES),
+            bandwidth_bps=_bounded_bandwidth(application, changed * factor * _noisy(rng, application.bandwidth_bps)),
+            memory_bytes=min(
+                changed * math.sqrt(factor) * _noisy(rng, application.memory_bytes), _LARGEST_MEMORY_BYTES
+            ),
             cpu_utilisation=min(application.cpu_utilisation * rng.uniform(0.97, 1.03), 0.998),
             runtime_s=max(2, round(runtime)),
         )
 
 
 def make_users(
-    rng: random.Random, longest_runtime_s: float, most_nodes: int, most_shared: int, gigabit: bool
+    rng: random.Random,
+    longest_runtime_s: float,
+    most_nodes: int,
+    most_shared: int,
+    gigabit: bool,
+    faults: Faults,
+    first: bool,
 ) -> tuple[EmulatedUser, ...]:
     """The dozen users of a cluster; their jobs fit into ``most_nodes`` whole or ``most_shared`` shared nodes.
 
-    No application runs typically longer than ``longest_runtime_s``, none needs a fast link unless ``gigabit``.
+    No application runs typically longer than ``longest_runtime_s``, none needs a fast link unless ``gigabit``. On the
+    ``first`` cluster one user changes, if ``faults`` say when.
     """
     pools = {True: [one for one in PARALLEL if gigabit or not one.gigabit], False: list(SHARED)}
     limits = {True: most_nodes, False: most_shared}
     for pool in pools.values():
         rng.shuffle(pool)
     users = []
-    for number, (kind, whole) in enumerate(_KINDS, start=1):
+    for number, (name, (kind, whole)) in enumerate(zip(_USERS, _KINDS, strict=True), start=1):
         pool = pools[whole]
         count = rng.choice((2, 3)) if kind == "switching" else 1
         chosen, pools[whole] = pool[:count], pool[count:] + pool[:count]
         applications = tuple(_own(rng, application, longest_runtime_s, limits[whole]) for application in chosen)
-        account = ("acct with space", None, f"proj{number:03d}")[number % 3]
-        users.append(
-            EmulatedUser(f"{_LETTERS[kind]}{number:02d}", f"group{number % 4 + 1}", account, kind, applications)
-        )
+        shared = "acct with space" if faults.odd_names else "shared"
+        account = (shared, None, f"proj{number:03d}")[number % 3]
+        changed_from = faults.changed_from if first and name == CHANGED else inf
+        stream = f"{_STREAMS[kind]}{number:02d}"
+        users.append(EmulatedUser(name, f"group{number % 4 + 1}", account, kind, applications, stream, changed_from))
     return tuple(users)
 
 

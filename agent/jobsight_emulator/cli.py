@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,6 +21,8 @@ from jobsight_emulator.plan import POPULATIONS, WEEK_S, EmulatorError, Faults, S
 from jobsight_emulator.play import Live, Progress, open_output, play
 
 _INTERRUPTED = 130
+# Before the end of the period, where incidents are wanted.
+_SILENT_S = 5 * 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="share of the nodes that reboot every few hours and lose their jobs (default: %(default)g)",
     )
+    parser.add_argument(
+        "--odd-names", action="store_true", help="some jobs have names with the characters that separate a log's fields"
+    )
+    parser.add_argument(
+        "--incidents",
+        action="store_true",
+        help="a node falls silent in the last hours of the period, and a user's jobs change in its last third",
+    )
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
     parser.add_argument(
         "--accounting-out",
@@ -127,7 +138,9 @@ def _emulate(args: argparse.Namespace) -> int:
     if not 0 <= args.unreliable <= 1:
         raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
     start = end - int(args.weeks * WEEK_S)
-    faults = Faults(unreliable_nodes=args.unreliable)
+    faults = Faults(unreliable_nodes=args.unreliable, odd_names=args.odd_names)
+    if args.incidents:
+        faults = replace(faults, silent_from=end - _SILENT_S, changed_from=end - (end - start) / 3)
     plan = SitePlan(
         args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults, args.users, args.cgroups
     )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from math import inf
 
 WEEK_S = 7 * 86_400
 
 POPULATIONS = ("site", "published", "campaign")
 """Who submits: the dozen users of each cluster; users X, Y and Z; the campaign of 600 jobs."""
+
+
+CHANGED = "dan"
+"""The user whose jobs change, where that is planned."""
 
 
 class EmulatorError(Exception):
@@ -20,7 +25,9 @@ class Faults:
     """How often the emulated site fails, as shares of readings, marks, batches and nodes.
 
     The mean time between two outages of one node is ``outage_every_s``, of the share ``unreliable_nodes`` of them
-    ``unreliable_every_s``.
+    ``unreliable_every_s``. ``odd_names``: of some jobs, with the characters that separate fields of an accounting log.
+    From ``silent_from`` on (UTC epoch) the agent of the first cluster's last node sends nothing, from ``changed_from``
+    on its user ``CHANGED`` runs something else under the old name.
     """
 
     lost_readings: float = 0.01
@@ -31,6 +38,9 @@ class Faults:
     outage_every_s: float = 90 * 86_400
     unreliable_nodes: float = 0.0
     unreliable_every_s: float = 6 * 3600.0
+    odd_names: bool = True
+    silent_from: float = inf
+    changed_from: float = inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class EmulatedReader:
 
     def advance(self, until: float) -> list[NodeColumns]:
         """All readings before ``until`` not yet returned, one ``NodeColumns`` per boot."""
+        until = min(until, self.node.silent_from)
         number = reading_number(self.node, self._plan, until)
         given: list[NodeColumns] = []
         while self._current < len(self._segments):

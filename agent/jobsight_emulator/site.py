@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from jobsight_agent.machine import NodeDescription
 from jobsight_agent.reading import Interface
@@ -27,7 +28,8 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class EmulatedNode:
-    """One machine. ``lost`` holds, rising, the numbers of the regular readings that never come.
+    """One machine. ``lost`` holds, rising, the numbers of the regular readings that never come; from ``silent_from`` on
+    none does.
 
     ``traffic_shares`` is the part of the node's traffic that passes each of its interfaces.
     """
@@ -48,6 +50,7 @@ class EmulatedNode:
     outages: tuple[Outage, ...]
     lost: tuple[int, ...]
     machine: NodeDescription
+    silent_from: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ def make_site(plan: SitePlan) -> tuple[Cluster, ...]:
     for position, name in enumerate(_NAMES[: plan.clusters]):
         count = each + (position < rest)
         nodes = tuple(_make_node(plan, name, index) for index in range(count))
+        if position == 0:
+            nodes = (*nodes[:-1], replace(nodes[-1], silent_from=plan.faults.silent_from))
         # Every other server keeps local time five hours behind UTC, the others keep UTC.
         offset = -5 * 3600 if position % 2 == 0 else 0
         clusters.append(Cluster(name, position, nodes, max(1, count // 8), offset))

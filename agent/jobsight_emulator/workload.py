@@ -60,7 +60,15 @@ def make_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
     most_nodes = max(1, whole // 3)
     gigabit = sum(cluster.nodes[position].gigabit for position in cluster.whole_nodes) >= most_nodes
     longest = max(10.0 * plan.interval_s, (plan.horizon - plan.start) / 10)
-    users = make_users(plan.rng("users", cluster.name), longest, most_nodes, min(2, cluster.shared), gigabit)
+    users = make_users(
+        plan.rng("users", cluster.name),
+        longest,
+        most_nodes,
+        min(2, cluster.shared),
+        gigabit,
+        plan.faults,
+        cluster.position == 0,
+    )
     submissions: list[tuple[int, int, EmulatedUser, int]] = []
     works = [_mean_work(plan, cluster, user) for user in users]
     for position, (user, work) in enumerate(zip(users, works, strict=True)):
@@ -77,6 +85,7 @@ def make_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
     for number, (when, _, user, count) in enumerate(submissions, start=1000 * (cluster.position + 1)):
         members = [None] if count == 1 else list(range(1, count + 1))
         odd = rng.choice(_ODD_NAMES) if rng.random() < 0.02 else None
+        odd = odd if plan.faults.odd_names else None
         series = rng.randrange(1, 40)
         jobs += [_make_job(rng, plan, cluster, user, number, member, odd, series, when) for member in members]
     return jobs
@@ -86,7 +95,7 @@ def _mean_work(plan: SitePlan, cluster: Cluster, user: EmulatedUser) -> float:
     """Processor seconds of a typical job of ``user``, from a trial that leaves the user's state alone."""
     trial = EmulatedUser(user.name, user.group, user.account, user.kind, user.applications)
     rng = plan.rng("trial", cluster.name, user.stream)
-    draws = [trial.draw(rng) for _ in range(400)]
+    draws = [trial.draw(rng, plan.start) for _ in range(400)]
     return sum(one.nodes * one.processors_per_node * one.runtime_s for one in draws) / len(draws)
 
 
@@ -117,7 +126,7 @@ def _make_job(
     series: int,
     when: int,
 ) -> EmulatedJob:
-    demand = user.draw(rng)
+    demand = user.draw(rng, when)
     failed = demand.runtime_s <= 50
     fate = rng.random()
     deleted_queued = when + rng.randrange(30, 3600) if fate < 0.01 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -223,6 +224,20 @@ def test_readings_do_not_depend_on_how_time_is_sliced() -> None:
         assert _joined(parts) == expected
         assert len(expected) > 1_000
         assert one.reader.advance(plan.end) == []
+
+
+def test_one_node_falls_silent_when_planned() -> None:
+    plan = SitePlan(4, 2, END - DAY_S, END, seed=2)
+    silent_from = END - DAY_S / 4
+    silent = replace(plan, faults=Faults(silent_from=silent_from))
+    for one, other in zip(make_emulation(plan, 100).stations, make_emulation(silent, 100).stations, strict=True):
+        expected = _joined(one.reader.advance(plan.end))
+        if other.reader.node.name == "alpha-n002":
+            expected = [row for row in expected if row[1] < silent_from + other.reader.node.skew_s]
+        parts = []
+        for until in [*range(plan.start + 777, plan.end, 777), plan.end]:
+            parts += other.reader.advance(until)
+        assert _joined(parts) == expected
 
 
 def test_the_same_plan_gives_the_same_bytes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from jobsight_emulator.accounting import DayFiles, LogLine, duration, exec_host, make_entries
 from jobsight_emulator.placement import EmulatedRun, exclusive_runs, place_jobs
-from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
+from jobsight_emulator.plan import CHANGED, WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_emulator.site import Cluster, make_site
 from jobsight_emulator.truth import make_truth
 from jobsight_emulator.workload import EmulatedJob, make_jobs
@@ -248,12 +249,30 @@ def test_users_are_steady_drifting_and_switching(site: Site) -> None:
         key = (truth.cluster, truth.user)
         series.setdefault(key, []).append(truth.bandwidth_bps_per_processor)
         applications.setdefault(key, set()).add(truth.application)
-    for (_, user), values in series.items():
-        if user.startswith("s"):
+    kinds = {(cluster.name, job.user.name): job.user.kind for cluster, jobs, _ in site for job in jobs}
+    for user, values in series.items():
+        if kinds[user] == "steady":
             middle = sorted(values)[len(values) // 2]
             assert all(abs(value / middle - 1) < 0.2 for value in values)
-    assert all(len(names) == 1 for (_, user), names in applications.items() if user[0] in "sd")
-    assert any(len(names) > 1 for (_, user), names in applications.items() if user[0] == "w")
+    assert all(len(names) == 1 for user, names in applications.items() if kinds[user] != "switching")
+    assert any(len(names) > 1 for user, names in applications.items() if kinds[user] == "switching")
+
+
+def test_a_user_changes_when_planned_and_names_are_plain_where_wanted() -> None:
+    changed = END - WEEK_S / 2
+    plain = Faults(odd_names=False, changed_from=changed)
+    clusters = _site(replace(PLAN, faults=plain))
+    memory: dict[tuple[str, str, bool], list[float]] = {}
+    for cluster, jobs, _ in clusters:
+        for job in jobs:
+            memory.setdefault((cluster.name, job.user.name, job.submitted >= changed), []).append(
+                job.demand.memory_bytes / job.demand.application.memory_bytes
+            )
+        assert not any(character in job.name for job in jobs for character in "=;,")
+    for (cluster_name, user, later), shares in memory.items():
+        if (cluster_name, user) == ("alpha", CHANGED):
+            assert (max(shares) / min(shares) > 2.5) == later
+    assert max(memory["beta", CHANGED, True]) / min(memory["beta", CHANGED, True]) < 1.5
 
 
 @pytest.mark.parametrize(
