@@ -57,7 +57,7 @@ def create_writer(
         guarded = fence.guard(guarded)
     late_s = late_after(settings.profile_grace_s)
     store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock, collected)
-    clusters = KnownClusters(engine, settings.declared_clusters)
+    clusters = KnownClusters(engine, settings.declared_clusters | (collected or frozenset()))
     again = partial(retry_next, guarded, store, lambda body: judge_again(settings, body, clock(), clusters), collected)
     committer = GroupCommitter(store, chores=(store.settle, again, store.merger.step), on_fault=fences[0].end)
     app.extensions["committer"] = committer

@@ -65,7 +65,6 @@ def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str
             batch,
             keep=False,
         )
-    _check_cluster(clusters, batch)
     if collected is not None and batch.cluster not in collected:
         raise RefusedBatchError(
             403,
@@ -75,6 +74,7 @@ def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str
             batch,
             keep=False,
         )
+    _check_cluster(clusters, batch)
 
 
 def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
