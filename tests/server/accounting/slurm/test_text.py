@@ -188,6 +188,9 @@ def test_a_task_without_memory_was_not_measured(events: Read) -> None:
     assert incomplete(NTasks="2", TRESUsageInMin="cpu=0,mem=0") is True
     assert incomplete(NTasks="2") is True
     assert incomplete(NTasks="1") is False
+    # Of a step of a second, what was read may be from before it held all its memory.
+    assert incomplete(NTasks="1", End=str(NOON + 1)) is True
+    assert incomplete(NTasks="1", End=str(NOON + 2)) is False
 
 
 def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, newest: Any) -> None:

@@ -9,6 +9,8 @@ from heapq import heappop, heappush
 OF_SLURM = frozenset({"batch", "extern", "interactive"})
 """Steps that Slurm creates itself, with one task each; others are started by the job's script."""
 
+_MOMENT_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmStep:
@@ -32,9 +34,18 @@ class SlurmStep:
 def incomplete(steps: Sequence[SlurmStep]) -> bool:
     """Whether a step, or a task of one, was not measured: what it held may have been most of what the job held.
 
-    ``extern`` holds nothing of the job's.
+    A step of a second was looked at once at most, perhaps before it held all its memory. ``extern`` holds nothing of
+    the job's.
     """
-    return any(step.incomplete or not step.memory_bytes for step in steps if step.step_id != "extern")
+    return any(
+        step.incomplete or not step.memory_bytes or _is_momentary(step) for step in steps if step.step_id != "extern"
+    )
+
+
+def _is_momentary(step: SlurmStep) -> bool:
+    if step.step_id in OF_SLURM or step.start is None or step.end is None:
+        return False
+    return step.end - step.start <= _MOMENT_S
 
 
 def memory_bytes(steps: Sequence[SlurmStep], job_end: float) -> int | None:
