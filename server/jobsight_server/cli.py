@@ -36,7 +36,7 @@ COMMANDS = {
     ),
     "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
-    "export": ("jobsight_server.commands.export", "write stored readings to Parquet files"),
+    "export": ("jobsight_server.commands.export", "write readings and jobs for DuckDB, Spark, Dask"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     **{
         name: (f"{system.package}.commands.{name.replace('-', '_')}", help_text)

@@ -13,6 +13,7 @@ COMMANDS = [
     *([name] for name in cli.COMMANDS),
     *(["token", action] for action in ("create", "list", "revoke", "login")),
     ["job-groups", "search"],
+    *(["export", what] for what in ("samples", "jobs")),
 ]
 AGENT = [[], ["run"], ["replay"], ["job-start"], ["job-end"]]
 ALL = [(cli.main, arguments) for arguments in COMMANDS] + [(agent_cli.main, arguments) for arguments in AGENT]

@@ -1,198 +1,183 @@
-"""``jobsight export samples``: stored readings as Parquet files, for DuckDB, Spark, Dask and pandas."""
+"""``jobsight export``: stored readings and finished jobs for DuckDB, Spark, Dask and pandas."""
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from math import nextafter
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 from rich.console import Console
-from rich.progress import Progress
-from sqlalchemy import Connection, Engine, text
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from sqlalchemy import Engine
 
 from jobsight_server.amounts import utc_day
 from jobsight_server.command_line.arguments import add_settings, open_existing
+from jobsight_server.command_line.parquet import ParquetFile, check_pyarrow, whole_file
 from jobsight_server.errors import UserError
-from jobsight_server.storage.sample_columns import UNKNOWN, SampleColumns
-from jobsight_server.storage.samples import read_samples
-
-DAY_S = 86400.0
-_ROWS_AT_ONCE = 500_000  # of the readings of several nodes, in one row group
-_WHOLE = ("net_in_bytes", "net_out_bytes", "ib_in_bytes", "ib_out_bytes")
-_SECONDS = ("cpu_busy_s", "gap_s")
-
-_NODES = text("SELECT id, cluster, name FROM nodes ORDER BY cluster, name")
-_SPAN = text(
-    "SELECT min(first), max(last) FROM ("
-    "SELECT min(time) AS first, max(time) AS last FROM samples WHERE node_id = :node UNION ALL "
-    "SELECT min(first_time), max(last_time) FROM sample_chunks WHERE node_id = :node) AS spans"
+from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs
+from jobsight_server.queries.exported_readings import (
+    DAY_S,
+    READING_COLUMNS,
+    StoredNode,
+    day_text,
+    readings_of_day,
+    stored_nodes,
 )
+from jobsight_server.storage.clusters import listed, stored_clusters
 
-_Node = tuple[int, str]
+FILE_NAME = "readings.parquet"
+_ROWS = 5000
+
+Part = tuple[Path, list[StoredNode], int]
+"""A file, the nodes of its cluster, and its day."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("samples",), help="what to export: readings of nodes")
-    parser.add_argument(
-        "--parquet",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="where to write a file for each cluster and day; those that are there already stay as they are",
-    )
-    parser.add_argument("--cluster", metavar="NAME", help="of this cluster only")
-    parser.add_argument("--node", metavar="PATTERN", help="of these nodes only, such as 'n[0-9]*'")
-    parser.add_argument("--since", type=_day, metavar="DAY", help="first day in UTC, such as 2026-11-01")
-    parser.add_argument("--until", type=_day, metavar="DAY", help="last day, included (default: yesterday)")
-    add_settings(parser, "database")
+    what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    readings = what.add_parser("samples", help="readings of nodes as Parquet files, one for each cluster and day")
+    readings.add_argument("--parquet", required=True, type=Path, metavar="DIR", help="write below this directory")
+    readings.add_argument("--node", default="*", metavar="PATTERN", help="only nodes of such names, as 'n1*'")
+    existing = readings.add_mutually_exclusive_group()
+    existing.add_argument("--keep", action="store_true", help="leave out days whose file exists")
+    finished = what.add_parser("jobs", help="finished jobs: what they requested and used, and what was forecast")
+    finished.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet or FILE.csv")
+    for action, of, group in ((readings, "readings", existing), (finished, "jobs that ended", finished)):
+        action.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
+        action.add_argument("--since", type=_day, metavar="DAY", help=f"first day of {of}, such as 2026-11-01 (UTC)")
+        action.add_argument("--until", type=_day, metavar="DAY", help="last day, included")
+        group.add_argument("--replace", action="store_true", help="write existing files again")
+        add_settings(action, "database")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(action.format_usage().strip() for action in (readings, finished))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the files; a day's appears once it is complete."""
-    parquet = _parquet()
+    if args.since is not None and args.until is not None and args.since > args.until:
+        raise UserError("--since must not be after --until")
     engine = open_existing(args, "read")
     try:
-        clusters = _nodes(engine, args.cluster, args.node)
-        days = {name: _days(engine, nodes, args.since, args.until) for name, nodes in clusters.items()}
-        files = {
-            (name, day): args.parquet / f"cluster={quote(name, safe='')}" / f"day={_date(day)}" / "samples.parquet"
-            for name in clusters
-            for day in days[name]
-        }
-        new = {place: file for place, file in files.items() if not file.exists()}
-        written = 0
-        with Progress(console=Console(stderr=True)) as bar:
-            task = bar.add_task("exporting", total=sum(len(clusters[name]) for name, _ in new))
-            for (name, day), file in new.items():
-                readings = _readings(engine, clusters[name], day, lambda: bar.advance(task))
-                written += _write(parquet, file, readings)
+        with engine.connect() as connection:
+            if args.cluster is not None and args.cluster not in (known := stored_clusters(connection)):
+                raise UserError(f"unknown cluster {args.cluster!r}; known: {listed(known)}")
+        return _samples(engine, args) if args.what == "samples" else _jobs(engine, args)
     finally:
         engine.dispose()
-    kept = len(files) - len(new)
-    print(f"{written:,} readings in {len(new)} files" + (f"; {kept} files were there already" if kept else ""))
+
+
+def _samples(engine: Engine, args: argparse.Namespace) -> int:
+    check_pyarrow()
+    with engine.connect() as connection:
+        found = stored_nodes(connection, args.cluster, args.node)
+    if not found:
+        raise UserError(
+            f"no node with readings matches {args.node!r}" if args.node != "*" else "no readings are stored"
+        )
+    parts = list(_parts(found, args))
+    there = [part for part in parts if part[0].exists()]
+    if there and not (args.replace or args.keep):
+        raise UserError(
+            f"{there[0][0]} exists, and {len(there) - 1} more: give --keep to leave such days out, --replace to write "
+            "them again, or another directory"
+        )
+    todo = [part for part in parts if part not in there] if args.keep else parts
+    rows = files = 0
+    with _bar() as progress:
+        task = progress.add_task("days", total=len(todo))
+        for part in todo:
+            written = _write_day(engine, part, args.replace)
+            rows, files = rows + written, files + (written > 0)
+            progress.advance(task)
+    kept = f"; {len(there)} were there and are left as they were" if args.keep and there else ""
+    print(f"{rows:,} readings of {len(found):,} nodes in {files:,} files below {args.parquet}{kept}")
     return 0
 
 
-def _parquet() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise UserError("pyarrow is not installed: pip install 'jobsight[parquet]'") from error
-    return pyarrow
+def _parts(found: Iterable[StoredNode], args: argparse.Namespace) -> Iterator[Part]:
+    for cluster, group in groupby(found, lambda node: node.cluster):
+        of = list(group)
+        first, last = min(node.first_day for node in of), max(node.last_day for node in of)
+        first = first if args.since is None else max(first, args.since)
+        last = last if args.until is None else min(last, args.until)
+        for day in range(first, last + 1):
+            # As Hive and Spark write names of partitions.
+            place = args.parquet / f"cluster={quote(cluster, safe='')}" / f"day={day_text(day)}"
+            yield place / FILE_NAME, [node for node in of if node.first_day <= day <= node.last_day], day
 
 
-def _day(value: str) -> int:
-    try:
-        return utc_day(value)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def _write_day(engine: Engine, part: Part, replace: bool) -> int:
+    file, of, day = part
+    with closing(readings_of_day(engine, of, day)) as tables:
+        first = next(tables, None)
+        if first is None:
+            return 0
+        rows = len(first["time"])
+        with whole_file(file, replace=replace) as place, ParquetFile(place, READING_COLUMNS) as written:
+            written.add_columns(first)
+            for table in tables:
+                written.add_columns(table)
+                rows += len(table["time"])
+    return rows
 
 
-def _nodes(engine: Engine, cluster: str | None, pattern: str | None) -> dict[str, list[_Node]]:
-    """Number and name of the nodes asked for, by cluster.
-
-    Raises:
-        UserError: there is none.
-    """
-    found: dict[str, list[_Node]] = {}
-    with engine.connect() as connection:
-        for node_id, name_of_cluster, name in connection.execute(_NODES):
-            if cluster in (None, name_of_cluster) and fnmatchcase(name, pattern or "*"):
-                found.setdefault(name_of_cluster, []).append((node_id, name))
-    if not found:
-        asked = "".join(f" {what} {value!r}" for what, value in (("cluster", cluster), ("node", pattern)) if value)
-        raise UserError(f"no agent has sent readings of{asked or ' any node'}")
-    return found
-
-
-def _days(engine: Engine, nodes: Sequence[_Node], since: int | None, until: int | None) -> range:
-    """The whole days, counted from 1970-01-01, on which some of the nodes may have readings."""
-    with engine.connect() as connection:
-        spans = [connection.execute(_SPAN, {"node": node_id}).one() for node_id, _ in nodes]
-    known = [(first // DAY_S, last // DAY_S) for first, last in spans if first is not None]
-    if not known:
-        return range(0)
-    yesterday = int(time.time() // DAY_S) - 1
-    first, last = int(min(first for first, _ in known)), int(max(last for _, last in known))
-    return range(max(first, since or first), min(last, yesterday if until is None else until) + 1)
+def _jobs(engine: Engine, args: argparse.Namespace) -> int:
+    file: Path = args.file
+    if file.suffix not in (".parquet", ".csv"):
+        raise UserError(f"{file}: name it FILE.parquet or FILE.csv")
+    if file.suffix == ".parquet":
+        check_pyarrow()
+    if file.exists() and not args.replace:
+        raise UserError(f"{file} exists; give --replace to write it again")
+    since = None if args.since is None else args.since * DAY_S
+    until = None if args.until is None else (args.until + 1) * DAY_S
+    rows = finished_jobs(engine, args.cluster, since, until)
+    with whole_file(file, replace=args.replace) as place, closing(rows):
+        count = (_parquet if file.suffix == ".parquet" else _csv)(place, rows)
+    print(f"{count:,} jobs in {file}")
+    return 0
 
 
-def _date(day: int) -> str:
-    return datetime.fromtimestamp(day * DAY_S, UTC).date().isoformat()
-
-
-def _readings(
-    engine: Engine, nodes: Sequence[_Node], day: int, done: Callable[[], None]
-) -> Iterator[tuple[str, SampleColumns]]:
-    """Name and readings of each node that has some on ``day``."""
-    for node_id, name in nodes:
-        with engine.connect().execution_options(reading=True) as connection:
-            columns = _of_day(connection, node_id, day * DAY_S)
-        done()
-        if len(columns):
-            yield name, columns
-
-
-def _of_day(connection: Connection, node_id: int, begin: float) -> SampleColumns:
-    return read_samples(connection, node_id, begin, nextafter(begin + DAY_S, 0.0))
-
-
-def _write(pyarrow: Any, file: Path, readings: Iterator[tuple[str, SampleColumns]]) -> int:
-    """Writes ``file`` whole or not at all; returns the number of readings. Without any, there is no file."""
-    fields = [("node", pyarrow.string()), ("time", pyarrow.timestamp("us", tz="UTC"))]
-    fields += [(name, pyarrow.int64()) for name in (*_WHOLE, "memory_used_bytes")]
-    fields += [(name, pyarrow.float64()) for name in _SECONDS]
-    schema = pyarrow.schema(fields)
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    count, waiting, writer = 0, [], None
-    try:
-        for name, columns in readings:
-            if writer is None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                writer = pyarrow.parquet.ParquetWriter(unfinished, schema, compression="zstd")
-            waiting.append(_table(pyarrow, schema, name, columns))
-            count += len(columns)
-            if sum(map(len, waiting)) >= _ROWS_AT_ONCE:
-                writer.write_table(pyarrow.concat_tables(waiting))
-                waiting.clear()
-        if writer is not None:
-            if waiting:
-                writer.write_table(pyarrow.concat_tables(waiting))
-            writer.close()
-            unfinished.replace(file)
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror or error}: choose another --parquet") from error
-    finally:
-        if writer is not None:
-            writer.close()
-            unfinished.unlink(missing_ok=True)
+def _parquet(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+    """Writes the rows; returns how many they are."""
+    count = 0
+    with ParquetFile(place, JOB_COLUMNS) as file:
+        while some := list(islice(rows, _ROWS)):
+            file.add_rows(some)
+            count += len(some)
     return count
 
 
-def _table(pyarrow: Any, schema: Any, name: str, columns: SampleColumns) -> Any:
-    values = {
-        "node": pyarrow.array([name] * len(columns), pyarrow.string()),
-        "time": np.rint(columns.time * 1e6).astype("datetime64[us]"),
-        **{whole: _whole(pyarrow, getattr(columns, whole)) for whole in _WHOLE},
-        "memory_used_bytes": pyarrow.array(
-            np.where(np.isnan(columns.memory_used_bytes), 0, columns.memory_used_bytes).astype(np.int64),
-            mask=np.isnan(columns.memory_used_bytes),
-        ),
-        **{
-            seconds: pyarrow.array(getattr(columns, seconds), mask=np.isnan(getattr(columns, seconds)))
-            for seconds in _SECONDS
-        },
-    }
-    return pyarrow.table(values, schema=schema)
+def _csv(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+    count = 0
+    with place.open("w", newline="", encoding="utf-8", errors="backslashreplace") as text:
+        out = csv.writer(text)
+        out.writerow(JOB_COLUMNS)
+        for row in rows:
+            out.writerow([_in_csv(row[name], kind) for name, kind in JOB_COLUMNS.items()])
+            count += 1
+    return count
 
 
-def _whole(pyarrow: Any, totals: Any) -> Any:
-    return pyarrow.array(totals, mask=totals == UNKNOWN)
+def _in_csv(value: Any, kind: str) -> Any:
+    if value is None:
+        return ""
+    if kind == "time":
+        return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
+    return str(bool(value)).lower() if kind == "flag" else value
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("export"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _day(text: str) -> int:
+    try:
+        return utc_day(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

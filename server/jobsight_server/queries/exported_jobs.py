@@ -1,0 +1,86 @@
+"""Finished jobs for other programs: what each requested and used, and what was forecast at its submission."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from sqlalchemy import Engine, select
+
+from jobsight_server.storage.schema import jobs, profiles
+
+_AT_ONCE = 1000
+
+_OF_RUN = {
+    "cluster": "text",
+    "job_id": "text",
+    "user": "text",
+    "group": "text",
+    "account": "text",
+    "name": "text",
+    "queue": "text",
+    "submitted": "time",
+    "start": "time",
+    "end": "time",
+    "suspended_s": "number",
+    "processors": "whole",
+    "gpus": "whole",
+    "exit_status": "whole",
+    "failure": "text",
+    "requested_walltime_s": "number",
+    "requested_memory_bytes": "whole",
+    "requested_nodes": "text",
+}
+_UNITS = {
+    "bandwidth": "bandwidth_bps_per_processor",
+    "memory": "memory_bytes_per_processor",
+    "cpu": "cpu_s_per_processor_s",
+    "runtime": "runtime_s",
+    "gpu_memory": "gpu_memory_bytes",
+    "gpu_utilisation": "gpus_busy",
+}
+JOB_COLUMNS = {
+    **_OF_RUN,
+    **{
+        f"{part}_{name}": kind
+        for name in _UNITS.values()
+        for part, kind in (
+            ("used", "number"),
+            ("used_more_than", "flag"),
+            ("forecast", "number"),
+            ("reserve", "number"),
+        )
+    },
+}
+"""Kind by name, as in docs/operate/operations.md."""
+
+
+def finished_jobs(
+    engine: Engine, cluster: str | None, since: float | None, until: float | None
+) -> Generator[dict[str, Any]]:
+    """Ended runs of ``cluster`` or of all, whose end is from ``since`` to before ``until``, in the order of storing."""
+    wanted = [jobs.c.state == "ended", jobs.c.end.is_not(None)]
+    wanted += [] if cluster is None else [jobs.c.cluster == cluster]
+    wanted += [] if since is None else [jobs.c.end >= since]
+    wanted += [] if until is None else [jobs.c.end < until]
+    columns = [jobs.c.id, *(jobs.c[name] for name in _OF_RUN)]
+    last = -1
+    while True:
+        query = select(*columns).where(*wanted, jobs.c.id > last).order_by(jobs.c.id).limit(_AT_ONCE)
+        with engine.connect().execution_options(reading=True) as connection:
+            rows = {row["id"]: dict(row) for row in connection.execute(query).mappings()}
+            used = connection.execute(
+                select(
+                    profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.lower_bound,
+                    profiles.c.forecast, profiles.c.bound,
+                ).where(profiles.c.run_id.in_(rows))
+            ).all() if rows else []  # fmt: skip
+        for run_id, metric, *values in used:
+            if metric in _UNITS:
+                parts = ("used", "used_more_than", "forecast", "reserve")
+                rows[run_id].update({f"{part}_{_UNITS[metric]}": v for part, v in zip(parts, values, strict=True)})
+        if not rows:
+            return
+        last = max(rows)
+        for row in rows.values():
+            yield {name: row.get(name) for name in JOB_COLUMNS}
