@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
-    "overview": "/",
-    "savings": "/savings",
+    "now": "/",
+    "waste": "/waste",
     "users": "/users",
     "groups": "/groups?by=account",
     "user": f"/users/alpha/{SCRIPT_PATH}",
@@ -90,7 +90,7 @@ def context(browser: Browser, address: Any) -> Iterator[BrowserContext]:
     context.set_default_timeout(60_000)
     page = context.new_page()
     page.goto(address.login_link())
-    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
     page.close()
     yield context
     context.close()
@@ -111,7 +111,7 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
-    elif name == "savings":  # nor does this
+    elif name == "waste":  # nor does this
         expect(page.locator("#memory tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
@@ -140,7 +140,7 @@ def test_login_by_token_and_logout(browser: Browser, address: Any) -> None:
     expect(page.get_by_role("alert")).to_contain_text("Login failed")
     page.get_by_label("Token of an admin").fill(token)
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("Token of an admin")).to_be_visible()
     page.goto("/users")
@@ -188,7 +188,7 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
 def test_a_phone_shows_what_would_be_freed(watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 390, "height": 800})
-    show(page, "savings")
+    show(page, "waste")
     for section in ("memory", "runtime"):
         region, cells = page.locator(f"#{section} .scroll"), page.locator(f"#{section} td.strong")
         right = region.evaluate("region => region.getBoundingClientRect().right")
@@ -248,7 +248,7 @@ def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) 
 
 def test_overview(watched: Watched) -> None:
     page = watched.page
-    show(page, "overview")
+    show(page, "now")
     expect(page.locator("section", has=page.locator("#tile-nodes")).locator(".figure")).to_contain_text("of 16")
     expect(page.locator("section", has=page.locator("#tile-jobs")).locator(".figure")).to_contain_text(
         "320 of 320 ended"
@@ -278,7 +278,7 @@ def test_requirements_follow_what_is_reported(watched: Watched, address: Any) ->
 def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 1280, "height": 720})
-    show(page, "savings")
+    show(page, "waste")
     for section in ("memory", "runtime"):
         rows = page.locator(f"#{section} tbody tr")
         freed = [float(text.replace(",", "")) for text in rows.locator("td.strong").all_text_contents()]
@@ -299,7 +299,7 @@ def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched)
 
 def test_the_link_in_the_footer_can_be_distinguished_from_its_text(watched: Watched) -> None:
     page = watched.page
-    show(page, "overview")
+    show(page, "now")
     expect(page.locator("footer a")).to_have_css("text-decoration-line", "underline")
 
 
@@ -392,7 +392,7 @@ def test_job_shows_profile_reasons_and_nodes(watched: Watched) -> None:
 
 def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None:
     page = watched.page
-    show(page, "overview")
+    show(page, "now")
     numbers = [0, 0.0004, 0.25, 0.9996, 1, 2.5, 9.994, 9.996, 12.34, 59.94, 59.96, 61.5, 99.96, 754, 999.5, 3599.5]
     numbers += [1023.6, 18_720.5, 273_600, 1234567.5, 1e9, 8.54e6, 1_610_612_736, 1.7e9, -0.21, -75.0]
     values: dict[str, list[Any]] = {name: [*numbers, None] for name in FORMATS}

@@ -41,7 +41,7 @@ ROUTES = (OVERVIEW, REJECTED)
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/", endpoint="overview")
+    @pages.get("/", endpoint="now")
     def show() -> Response:
         return page("overview.html", overview(), OVERVIEW)
 

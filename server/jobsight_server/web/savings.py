@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from flask import Blueprint
+from flask import Blueprint, redirect, request, url_for
 from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.wrappers import Response
 
@@ -73,6 +73,10 @@ ROUTES = (SAVINGS,)
 
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/savings", endpoint="savings")
+    def show_old() -> Response:
+        return redirect(url_for("pages.waste", **request.args.to_dict()), 301)
+
+    @pages.get("/waste", endpoint="waste")
     def show() -> Response:
         found = savings()
         with context().read_engine.connect() as connection:

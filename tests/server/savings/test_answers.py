@@ -140,7 +140,7 @@ def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, wor
 
 
 def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
-    text = " ".join(client.get("/savings").text.split())
+    text = " ".join(client.get("/waste").text.split())
     rows = text.split("<tbody>")[1].split("<tr>")[1:]
     assert "/users/alpha/ann" in rows[0]
     advice = f"<strong>{ask()['metrics'][0]['rows'][0]['ask_for'] // 2**20:.0f}M</strong>"
@@ -148,7 +148,7 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     assert "instead of 8G, fluid" in rows[0]
     assert rows[0].count("<rect") == 3
     assert "60 jobs without a request" in text
-    assert SCRIPT not in client.get("/savings?by=application").text
+    assert SCRIPT not in client.get("/waste?by=application").text
     user = " ".join(client.get("/users/alpha/ann").text.split())
     assert f"Memory: next time ask for {advice} instead of 8G for “fluid”. Reserving as recommended would have" in user
     eve = " ".join(client.get("/users/beta/eve").text.split())
