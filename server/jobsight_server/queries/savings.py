@@ -13,6 +13,8 @@ from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import application as application_of
 from jobsight_server.record import Record
+from jobsight_server.savings.groups import OTHER, group_name
+from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.read import (
     Days,
     stored_days,
@@ -21,9 +23,9 @@ from jobsight_server.savings.read import (
     sums_of_user,
     widened,
 )
-from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS, OTHER, as_date, group_name
+from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS
 
-BY = ("user", "application", "queue", "cluster")
+BY = ("user", "application", "queue", "account", "cluster")
 LISTED = 25
 DAYS_SHOWN = 30
 
@@ -243,7 +245,11 @@ class _Asking:
             names = ((run, run.name and application_of(run.name)) for run in runs)
             any_will_do = application in ("", OTHER)
             like = next(
-                (run for run, name in names if any_will_do or group_name(cluster, user, name, None)[2] == application),
+                (
+                    run
+                    for run, name in names
+                    if any_will_do or group_name(cluster, user, name, None, None).application == application
+                ),
                 None,
             )
             self._found[key] = like and (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from flask import Blueprint, redirect, request, url_for
+from flask import Blueprint, redirect, request
 from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.wrappers import Response
 
@@ -74,7 +74,7 @@ ROUTES = (SAVINGS,)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/savings", endpoint="savings")
     def show_old() -> Response:
-        return redirect(url_for("pages.waste", **request.args.to_dict()), 301)
+        return redirect("/waste" + ("?" + request.query_string.decode("latin-1") if request.query_string else ""), 301)
 
     @pages.get("/waste", endpoint="waste")
     def show() -> Response:
