@@ -33,6 +33,8 @@ SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
     "now": "/",
     "waste": "/waste",
+    "trust": "/trust",
+    "trust by cluster": "/trust?by=cluster",
     "users": "/users",
     "groups": "/groups?by=account",
     "user": f"/users/alpha/{SCRIPT_PATH}",
@@ -111,6 +113,8 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
+    elif name.startswith("trust"):
+        expect(page.locator("#rows tbody tr").first).to_be_visible()
     elif name == "waste":  # nor does this
         expect(page.locator("#memory tbody tr").first).to_be_visible()
     else:

@@ -37,6 +37,7 @@ from jobsight_server.web import (
     requirements,
     samples_proxy,
     savings,
+    trust,
     users,
 )
 from jobsight_server.web.kit import units
@@ -70,6 +71,7 @@ OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) f
 NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     overview,
     savings,
+    trust,
     users,
     groups,
     jobs,
