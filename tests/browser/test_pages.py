@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -113,10 +115,8 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
-    elif name.startswith("trust"):
+    elif name.startswith("trust") or name == "waste":
         expect(page.locator("#rows tbody tr").first).to_be_visible()
-    elif name == "waste":  # nor does this
-        expect(page.locator("#memory tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
 
@@ -189,17 +189,17 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
         assert least <= box - 48, (path, least, box)
 
 
-def test_a_phone_shows_what_would_be_freed(watched: Watched) -> None:
+def test_a_phone_shows_who_wastes_how_much(watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 390, "height": 800})
     show(page, "waste")
-    for section in ("memory", "runtime"):
-        region, cells = page.locator(f"#{section} .scroll"), page.locator(f"#{section} td.strong")
-        right = region.evaluate("region => region.getBoundingClientRect().right")
-        for cell in cells.all():
-            box = cell.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= right
+    region, cells = page.locator("#rows .scroll"), page.locator("#rows td.strong:first-of-type")
+    right = region.evaluate("region => region.getBoundingClientRect().right")
+    assert cells.count() > 0
+    for cell in cells.all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= right
 
 
 def test_the_legend_of_the_plan_shows_what_a_gap_looks_like(watched: Watched) -> None:
@@ -279,26 +279,54 @@ def test_requirements_follow_what_is_reported(watched: Watched, address: Any) ->
     assert page.evaluate("document.body.dataset.still") == "here"
 
 
-def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched) -> None:
+def test_the_greatest_waste_stands_first_with_what_to_ask_for(watched: Watched) -> None:
     page = watched.page
-    page.set_viewport_size({"width": 1280, "height": 720})
     show(page, "waste")
-    for section in ("memory", "runtime"):
-        rows = page.locator(f"#{section} tbody tr")
-        freed = [float(text.replace(",", "")) for text in rows.locator("td.strong").all_text_contents()]
-        assert max(freed) > 0
-        widths = [float(bar.get_attribute("width") or 0) for bar in rows.first.locator("rect").all()]
-        assert widths[0] > widths[1] > widths[2] > 0  # requested, reserved, used
-    first = page.locator("#memory tbody tr").first
-    expect(first.locator("td").first).to_contain_text("instead of")
-    for cell in range(4):  # what to ask for, what that frees, and the bars, without scrolling
-        expect(first.locator("td").nth(cell)).to_be_in_viewport(ratio=1)
-    first.get_by_role("link").click()
+    unused = page.locator("#rows tbody tr td.strong:first-of-type").all_text_contents()
+    numbers = [float(text.replace(",", "")) for text in unused]
+    assert numbers == sorted(numbers, reverse=True)
+    assert numbers[0] > 0
+    first = page.locator("#rows tbody tr").first
+    name = first.locator("th").inner_text()
+    expect(page.locator("#answer")).to_contain_text("left most memory unused")
+    expect(page.locator("#answer a")).to_have_text(name)
+    expect(first).to_contain_text("instead of")
+    page.get_by_role("link", name="Who improved").click()
+    expect(page.locator("th[aria-sort=descending]")).to_have_text("Change")
+    page.get_by_role("link", name="By queue").click()
+    expect(page.locator("#rows tbody th")).to_have_text("batch")
+    page.get_by_role("link", name="By user").click()
+    page.locator("#rows tbody tr").first.get_by_role("link").first.click()
     expect(page.locator("#advice")).to_contain_text("Memory: next time ask for")
     page.get_by_role("link", name="All applications").click()
-    expect(page.locator("h1")).to_contain_text("Savings")
-    page.get_by_role("link", name="By queue").click()
-    expect(page.locator("#memory tbody th")).to_have_text("batch")
+    expect(page.locator("h1")).to_contain_text("Waste")
+    expect(page).to_have_url(re.compile("/waste[?].*by=application"))
+
+
+def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, address: Any) -> None:
+    there = browser.new_context(base_url=address.url, timezone_id="Asia/Kolkata")
+    page = there.new_page()
+    page.goto(address.login_link())
+    page.goto("/jobs")
+    first = page.locator("#jobs time").first
+    utc = first.inner_text()
+    assert (first.get_attribute("datetime") or "").startswith(utc.replace(" ", "T"))
+    page.get_by_role("button", name="UTC").click()
+    expect(page.get_by_role("button", name="Local time")).to_have_attribute("aria-pressed", "true")
+    local = datetime.fromisoformat(utc) + timedelta(hours=5, minutes=30)
+    expect(first).to_have_text(local.strftime("%Y-%m-%d %H:%M"))
+    page.reload()  # the choice stays
+    expect(page.locator("#jobs time").first).to_have_text(local.strftime("%Y-%m-%d %H:%M"))
+    there.close()
+
+
+def test_scheduling_opens_by_keyboard(watched: Watched) -> None:
+    page = watched.page
+    show(page, "trust")
+    page.locator(".menu summary").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Plan").click()
+    expect(page.locator(".menu summary.current")).to_be_visible()
 
 
 def test_the_link_in_the_footer_can_be_distinguished_from_its_text(watched: Watched) -> None:

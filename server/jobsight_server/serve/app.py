@@ -39,6 +39,7 @@ from jobsight_server.web import (
     savings,
     trust,
     users,
+    waste,
 )
 from jobsight_server.web.kit import units
 from jobsight_server.web.kit.context import AppContext, add_part, login, protect, require_login
@@ -70,7 +71,7 @@ class SystemPages(NounWithPages, Protocol):
 OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) for system in SYSTEMS)
 NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     overview,
-    savings,
+    waste,
     trust,
     users,
     groups,
@@ -84,6 +85,7 @@ NOUNS: tuple[Noun, ...] = (
     predictions,
     advice,
     efficiency,
+    savings,
     *NOUNS_WITH_PAGES,
     samples_proxy,
     health,

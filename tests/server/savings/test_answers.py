@@ -146,7 +146,6 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     advice = f"<strong>{ask()['metrics'][0]['rows'][0]['ask_for'] // 2**20:.0f}M</strong>"
     assert advice in rows[0]
     assert "instead of 8G, fluid" in rows[0]
-    assert rows[0].count("<rect") == 3
     assert "60 jobs without a request" in text
     assert SCRIPT not in client.get("/waste?by=application").text
     user = " ".join(client.get("/users/alpha/ann").text.split())

@@ -37,6 +37,8 @@ def test_days_are_those_with_a_moment_of_the_range() -> None:
     one = asked("since=2023-11-14&until=2023-11-14")
     assert (one.first_day, one.last_day) == (19675, 19675)
     assert asked("since=2023-11-13&until=1699920001").last_day == 19675
+    assert (asked("range=7d").first_day, asked("range=7d").last_day) == (19669, 19675)
+    assert (asked("range=1h").first_day, asked("range=1h").last_day) == (19675, 19675)
 
 
 @pytest.mark.parametrize(

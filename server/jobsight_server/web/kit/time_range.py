@@ -37,13 +37,15 @@ class TimeRange(NamedTuple):
 
     @property
     def first_day(self) -> int:
-        """The UTC day of ``since``, counted from 1970-01-01."""
-        return day_of(self.since)
+        """The first UTC day, counted from 1970-01-01; a range of 30 days has 30, the last of them perhaps in part."""
+        if self.name is None:
+            return day_of(self.since)
+        return self.last_day - max(1, round(RANGES[self.name] / DAY_S)) + 1
 
     @property
     def last_day(self) -> int:
         """The last UTC day of which the range has a moment."""
-        return max(self.first_day, day_of(self.until - 1e-3))
+        return max(day_of(self.since), day_of(self.until - 1e-3))
 
 
 def range_parameters(default: str, names: tuple[str, ...] = tuple(RANGES)) -> tuple[Parameter, ...]:
