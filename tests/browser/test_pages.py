@@ -250,16 +250,22 @@ def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) 
     context.close()
 
 
-def test_overview(watched: Watched) -> None:
+def test_now(watched: Watched) -> None:
     page = watched.page
     show(page, "now")
     expect(page.locator("section", has=page.locator("#tile-nodes")).locator(".figure")).to_contain_text("of 16")
-    expect(page.locator("section", has=page.locator("#tile-jobs")).locator(".figure")).to_contain_text(
-        "320 of 320 ended"
-    )
-    expect(page.locator("#rejected")).to_contain_text(SCRIPT)
+    expect(page.locator("#answer")).to_contain_text("1 of 16 nodes is silent, n03 since")
     expect(page.locator("svg[data-spark] rect")).to_have_count(60)
     expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
+    expect(page.locator("#running tbody th")).to_have_text("<b>9")
+    expect(page.locator(".heat a")).to_have_count(16)
+    expect(page.locator(".heat a.silent")).to_have_count(1)
+    page.locator(".heat a.silent").focus()  # by keyboard too
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("n03")
+    page.go_back()
+    page.get_by_role("link", name="1 of 16 nodes is silent").click()
+    expect(page.locator("#nodes tbody th")).to_have_text("n03")
 
 
 def test_requirements_follow_what_is_reported(watched: Watched, address: Any) -> None:

@@ -30,6 +30,7 @@ from jobsight_server.web import (
     health,
     jobs,
     nodes,
+    now,
     openapi,
     outcomes,
     overview,
@@ -70,6 +71,7 @@ class SystemPages(NounWithPages, Protocol):
 
 OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) for system in SYSTEMS)
 NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
+    now,
     overview,
     waste,
     trust,

@@ -83,6 +83,10 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
     yield "get", f"{api}/trust?range=2d", None, 400
     yield "get", f"{api}/trust?cluster=nothing", None, 404
+    yield "get", f"{api}/now", None, 200
+    yield "get", f"{api}/now?sort=risk&limit=3", None, 200
+    yield "get", f"{api}/now?sort=size", None, 400
+    yield "get", f"{api}/node-loads", None, 200
     yield "get", f"{api}/waste", None, 200
     yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
     yield "get", f"{api}/waste?before=2023-10-01&since=2023-11-01&until=1700000000", None, 200
