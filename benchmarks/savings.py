@@ -27,7 +27,8 @@ from sqlalchemy import Engine, func, select
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.queries.savings import BY, SavingsRequest, savings
-from jobsight_server.savings.totals import add_jobs, as_date
+from jobsight_server.savings.kept import as_date
+from jobsight_server.savings.totals import add_jobs
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema

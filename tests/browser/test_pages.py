@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -31,8 +33,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
-    "overview": "/",
-    "savings": "/savings",
+    "now": "/",
+    "waste": "/waste",
+    "trust": "/trust",
+    "trust by cluster": "/trust?by=cluster",
     "users": "/users",
     "groups": "/groups?by=account",
     "user": f"/users/alpha/{SCRIPT_PATH}",
@@ -90,7 +94,7 @@ def context(browser: Browser, address: Any) -> Iterator[BrowserContext]:
     context.set_default_timeout(60_000)
     page = context.new_page()
     page.goto(address.login_link())
-    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
     page.close()
     yield context
     context.close()
@@ -111,8 +115,8 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
-    elif name == "savings":  # nor does this
-        expect(page.locator("#memory tbody tr").first).to_be_visible()
+    elif name.startswith("trust") or name == "waste":
+        expect(page.locator("#rows tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
 
@@ -140,7 +144,7 @@ def test_login_by_token_and_logout(browser: Browser, address: Any) -> None:
     expect(page.get_by_role("alert")).to_contain_text("Login failed")
     page.get_by_label("Token of an admin").fill(token)
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("Token of an admin")).to_be_visible()
     page.goto("/users")
@@ -185,17 +189,17 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
         assert least <= box - 48, (path, least, box)
 
 
-def test_a_phone_shows_what_would_be_freed(watched: Watched) -> None:
+def test_a_phone_shows_who_wastes_how_much(watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 390, "height": 800})
-    show(page, "savings")
-    for section in ("memory", "runtime"):
-        region, cells = page.locator(f"#{section} .scroll"), page.locator(f"#{section} td.strong")
-        right = region.evaluate("region => region.getBoundingClientRect().right")
-        for cell in cells.all():
-            box = cell.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= right
+    show(page, "waste")
+    region, cells = page.locator("#rows .scroll"), page.locator("#rows td.strong:first-of-type")
+    right = region.evaluate("region => region.getBoundingClientRect().right")
+    assert cells.count() > 0
+    for cell in cells.all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= right
 
 
 def test_the_legend_of_the_plan_shows_what_a_gap_looks_like(watched: Watched) -> None:
@@ -246,16 +250,22 @@ def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) 
     context.close()
 
 
-def test_overview(watched: Watched) -> None:
+def test_now(watched: Watched) -> None:
     page = watched.page
-    show(page, "overview")
+    show(page, "now")
     expect(page.locator("section", has=page.locator("#tile-nodes")).locator(".figure")).to_contain_text("of 16")
-    expect(page.locator("section", has=page.locator("#tile-jobs")).locator(".figure")).to_contain_text(
-        "320 of 320 ended"
-    )
-    expect(page.locator("#rejected")).to_contain_text(SCRIPT)
+    expect(page.locator("#answer")).to_contain_text("1 of 16 nodes is silent, n03 since")
     expect(page.locator("svg[data-spark] rect")).to_have_count(60)
     expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
+    expect(page.locator("#running tbody th")).to_have_text("<b>9")
+    expect(page.locator(".heat a")).to_have_count(16)
+    expect(page.locator(".heat a.silent")).to_have_count(1)
+    page.locator(".heat a.silent").focus()  # by keyboard too
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("n03")
+    page.go_back()
+    page.get_by_role("link", name="1 of 16 nodes is silent").click()
+    expect(page.locator("#nodes tbody th")).to_have_text("n03")
 
 
 def test_requirements_follow_what_is_reported(watched: Watched, address: Any) -> None:
@@ -275,31 +285,59 @@ def test_requirements_follow_what_is_reported(watched: Watched, address: Any) ->
     assert page.evaluate("document.body.dataset.still") == "here"
 
 
-def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched) -> None:
+def test_the_greatest_waste_stands_first_with_what_to_ask_for(watched: Watched) -> None:
     page = watched.page
-    page.set_viewport_size({"width": 1280, "height": 720})
-    show(page, "savings")
-    for section in ("memory", "runtime"):
-        rows = page.locator(f"#{section} tbody tr")
-        freed = [float(text.replace(",", "")) for text in rows.locator("td.strong").all_text_contents()]
-        assert max(freed) > 0
-        widths = [float(bar.get_attribute("width") or 0) for bar in rows.first.locator("rect").all()]
-        assert widths[0] > widths[1] > widths[2] > 0  # requested, reserved, used
-    first = page.locator("#memory tbody tr").first
-    expect(first.locator("td").first).to_contain_text("instead of")
-    for cell in range(4):  # what to ask for, what that frees, and the bars, without scrolling
-        expect(first.locator("td").nth(cell)).to_be_in_viewport(ratio=1)
-    first.get_by_role("link").click()
+    show(page, "waste")
+    unused = page.locator("#rows tbody tr td.strong:first-of-type").all_text_contents()
+    numbers = [float(text.replace(",", "")) for text in unused]
+    assert numbers == sorted(numbers, reverse=True)
+    assert numbers[0] > 0
+    first = page.locator("#rows tbody tr").first
+    name = first.locator("th").inner_text()
+    expect(page.locator("#answer")).to_contain_text("left most memory unused")
+    expect(page.locator("#answer a")).to_have_text(name)
+    expect(first).to_contain_text("instead of")
+    page.get_by_role("link", name="Who improved").click()
+    expect(page.locator("th[aria-sort=descending]")).to_have_text("Change")
+    page.get_by_role("link", name="By queue").click()
+    expect(page.locator("#rows tbody th")).to_have_text("batch")
+    page.get_by_role("link", name="By user").click()
+    page.locator("#rows tbody tr").first.get_by_role("link").first.click()
     expect(page.locator("#advice")).to_contain_text("Memory: next time ask for")
     page.get_by_role("link", name="All applications").click()
-    expect(page.locator("h1")).to_contain_text("Savings")
-    page.get_by_role("link", name="By queue").click()
-    expect(page.locator("#memory tbody th")).to_have_text("batch")
+    expect(page.locator("h1")).to_contain_text("Waste")
+    expect(page).to_have_url(re.compile("/waste[?].*by=application"))
+
+
+def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, address: Any) -> None:
+    there = browser.new_context(base_url=address.url, timezone_id="Asia/Kolkata")
+    page = there.new_page()
+    page.goto(address.login_link())
+    page.goto("/jobs")
+    first = page.locator("#jobs time").first
+    utc = first.inner_text()
+    assert (first.get_attribute("datetime") or "").startswith(utc.replace(" ", "T"))
+    page.get_by_role("button", name="UTC").click()
+    expect(page.get_by_role("button", name="Local time")).to_have_attribute("aria-pressed", "true")
+    local = datetime.fromisoformat(utc) + timedelta(hours=5, minutes=30)
+    expect(first).to_have_text(local.strftime("%Y-%m-%d %H:%M"))
+    page.reload()  # the choice stays
+    expect(page.locator("#jobs time").first).to_have_text(local.strftime("%Y-%m-%d %H:%M"))
+    there.close()
+
+
+def test_scheduling_opens_by_keyboard(watched: Watched) -> None:
+    page = watched.page
+    show(page, "trust")
+    page.locator(".menu summary").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Plan").click()
+    expect(page.locator(".menu summary.current")).to_be_visible()
 
 
 def test_the_link_in_the_footer_can_be_distinguished_from_its_text(watched: Watched) -> None:
     page = watched.page
-    show(page, "overview")
+    show(page, "now")
     expect(page.locator("footer a")).to_have_css("text-decoration-line", "underline")
 
 
@@ -392,7 +430,7 @@ def test_job_shows_profile_reasons_and_nodes(watched: Watched) -> None:
 
 def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None:
     page = watched.page
-    show(page, "overview")
+    show(page, "now")
     numbers = [0, 0.0004, 0.25, 0.9996, 1, 2.5, 9.994, 9.996, 12.34, 59.94, 59.96, 61.5, 99.96, 754, 999.5, 3599.5]
     numbers += [1023.6, 18_720.5, 273_600, 1234567.5, 1e9, 8.54e6, 1_610_612_736, 1.7e9, -0.21, -75.0]
     values: dict[str, list[Any]] = {name: [*numbers, None] for name in FORMATS}

@@ -33,12 +33,12 @@ def test_screenshots(browser: Browser) -> None:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=url)
     page = context.new_page()
     page.goto(login)
-    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
     paths = choose(page)
     for scheme, width, height, names in (
         ("light", 1280, 1150, tuple(paths)),
-        ("dark", 1280, 1150, ("overview", "savings", "user", "job")),
-        ("light", 390, 1300, ("overview", "savings", "user")),
+        ("dark", 1280, 1150, ("now", "waste", "user", "job")),
+        ("light", 390, 1300, ("now", "waste", "user")),
     ):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": height})
@@ -89,8 +89,8 @@ def choose(page: Page) -> dict[str, str]:
     run = max(runs, key=lambda run: (run["profiled"], min(run["processors"] or 0, 64), run["end"] - run["start"]))
     node = page.request.get("/api/v1/nodes").json()["nodes"][0]
     return {
-        "overview": "/",
-        "savings": "/savings",
+        "now": "/",
+        "waste": "/waste",
         "users": "/users?sort=bandwidth:user_jobs&order=desc",
         "user": f"/users/{user['cluster']}/{user['user']}",
         "jobs": "/jobs",

@@ -106,7 +106,7 @@ def overview(connection: Connection, now: float) -> Overview:
     clusters = [
         ClusterFigures(
             cluster=cluster,
-            nodes=_node_figures([row.received_at for row in node_rows if row.cluster == cluster], now),
+            nodes=node_figures([row.received_at for row in node_rows if row.cluster == cluster], now),
             jobs=_run_figures([(state, done, n) for c, state, done, n in job_rows if c == cluster]),
             users=users_of.get(cluster, 0),
         )
@@ -116,14 +116,14 @@ def overview(connection: Connection, now: float) -> Overview:
     return Overview(
         now=now,
         clusters=clusters,
-        nodes=_node_figures([row.received_at for row in node_rows], now),
+        nodes=node_figures([row.received_at for row in node_rows], now),
         jobs=_run_figures([(state, done, n) for _, state, done, n in job_rows]),
         users=sum(users_of.values()),
         ingest=Ingest(
             samples=events.get(("samples_stored", ""), 0),
             samples_deleted_for_space=events.get((DELETED, ""), 0),
             batches={name.removeprefix("batches_"): n for name, n in _sums(events, "batches_").items()},
-            rate=_ingest_rate(connection, now),
+            rate=ingest_rate(connection, now),
         ),
         accuracy=recent_accuracy(connection),
         savings=site_savings(connection),
@@ -132,7 +132,8 @@ def overview(connection: Connection, now: float) -> Overview:
     )
 
 
-def _ingest_rate(connection: Connection, now: float) -> IngestRate:
+def ingest_rate(connection: Connection, now: float) -> IngestRate:
+    """Samples stored over the last 15 minutes."""
     begin = now - RATE_BARS * RATE_BAR_S
     offset = "(received_at - :begin) / :bar"
     bar = whole(connection, offset)
@@ -151,7 +152,8 @@ def _ingest_rate(connection: Connection, now: float) -> IngestRate:
     )
 
 
-def _node_figures(received: list[float], now: float) -> NodeFigures:
+def node_figures(received: list[float], now: float) -> NodeFigures:
+    """Of nodes whose last batches came at these times."""
     ages = [max(0.0, now - at) for at in received]
     statuses = [status(age) for age in ages]
     return NodeFigures(

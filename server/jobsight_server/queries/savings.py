@@ -13,6 +13,8 @@ from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import application as application_of
 from jobsight_server.record import Record
+from jobsight_server.savings.groups import OTHER, group_name
+from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.read import (
     Days,
     stored_days,
@@ -21,9 +23,9 @@ from jobsight_server.savings.read import (
     sums_of_user,
     widened,
 )
-from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS, OTHER, as_date, group_name
+from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS
 
-BY = ("user", "application", "queue", "cluster")
+BY = ("user", "application", "queue", "account", "cluster")
 LISTED = 25
 DAYS_SHOWN = 30
 
@@ -136,7 +138,7 @@ def savings(connection: Connection, reader: AnswerReader, request: SavingsReques
     """
     stored = stored_days(connection)
     days = None if stored is None else _days(request, stored)
-    asking = _Asking(connection, reader)
+    asking = Asking(connection, reader)
     return Savings(
         by=request.by,
         cluster=request.cluster,
@@ -154,11 +156,11 @@ def site_savings(connection: Connection) -> SiteSavings:
     """Recent savings, in a few figures."""
     stored = stored_days(connection)
     if stored is None:
-        memory, runtime = (SavedAmounts(**_amounts([0.0] * len(COLUMNS), metric)) for metric in METRICS)
+        memory, runtime = (SavedAmounts(**saved_amounts([0.0] * len(COLUMNS), metric)) for metric in METRICS)
         return SiteSavings(None, None, memory, runtime)
     first, last = max(stored.last - DAYS_SHOWN + 1, stored.first), stored.last
     memory, runtime = (
-        SavedAmounts(**_amounts(sums_of_site(connection, metric, widened(Days(first, last), stored)), metric))
+        SavedAmounts(**saved_amounts(sums_of_site(connection, metric, widened(Days(first, last), stored)), metric))
         for metric in METRICS
     )
     return SiteSavings(as_date(first).isoformat(), as_date(last).isoformat(), memory, runtime)
@@ -172,7 +174,7 @@ def _days(request: SavingsRequest, stored: Days) -> Days | None:
 
 
 def _of_metric(
-    connection: Connection, request: SavingsRequest, metric: str, days: Days | None, asking: _Asking
+    connection: Connection, request: SavingsRequest, metric: str, days: Days | None, asking: Asking
 ) -> MetricSavings:
     if days is None:
         found = []
@@ -185,11 +187,11 @@ def _of_metric(
     return MetricSavings(
         metric=metric,
         unit=_UNITS[metric][0],
-        total=SavedAmounts(**_amounts(total, metric)),
+        total=SavedAmounts(**saved_amounts(total, metric)),
         left_out=LeftOut(**{name: int(total[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__}),
         groups=len(rows),
         rows=[
-            _row(row, metric, days and _advised(connection, request, metric, days, row), asking)
+            saving_row(row, metric, days and advised_for(connection, request, metric, days, row), asking)
             for row in rows[: request.limit]
         ],
     )
@@ -222,7 +224,7 @@ class RowAdvice(NamedTuple):
         return self.ran_out > 0
 
 
-class _Asking:
+class Asking:
     """Asks what jobs like the last ones of users' applications should ask for; each user's are read once."""
 
     def __init__(self, connection: Connection, reader: AnswerReader) -> None:
@@ -243,7 +245,11 @@ class _Asking:
             names = ((run, run.name and application_of(run.name)) for run in runs)
             any_will_do = application in ("", OTHER)
             like = next(
-                (run for run, name in names if any_will_do or group_name(cluster, user, name, None)[2] == application),
+                (
+                    run
+                    for run, name in names
+                    if any_will_do or group_name(cluster, user, name, None, None).application == application
+                ),
                 None,
             )
             self._found[key] = like and (
@@ -252,7 +258,7 @@ class _Asking:
         return self._found[key]
 
 
-def _advised(
+def advised_for(
     connection: Connection, request: SavingsRequest, metric: str, days: Days, row: Sequence[Any]
 ) -> RowAdvice | None:
     """The first application of a row of one user's jobs; there is no advice for several users at once."""
@@ -263,12 +269,12 @@ def _advised(
     if request.by != "application":
         found = sums_of_user(connection, metric, days, "application", cluster, user)
         row = min((each for each in found if each[2 + _JOBS]), key=_order)
-    amounts = _amounts(row[2:], metric)
+    amounts = saved_amounts(row[2:], metric)
     would_run_out = amounts["would_run_out"] / amounts["jobs"]
     return RowAdvice(cluster, user, row[1], amounts["freed_hours"], amounts["ran_out"], would_run_out)
 
 
-def _row(row: Sequence[Any], metric: str, advised: RowAdvice | None, asking: _Asking) -> SavingsRow:
+def saving_row(row: Sequence[Any], metric: str, advised: RowAdvice | None, asking: Asking) -> SavingsRow:
     found = advised and asking.of(advised)
     like_job = asked_for = recommended = None
     if found:
@@ -281,7 +287,7 @@ def _row(row: Sequence[Any], metric: str, advised: RowAdvice | None, asking: _As
     return SavingsRow(
         cluster=row[0],
         name=row[1],
-        **_amounts(row[2:], metric),
+        **saved_amounts(row[2:], metric),
         user=advised and advised.user,
         application=advised and advised.application,
         like_job=like_job,
@@ -291,7 +297,7 @@ def _row(row: Sequence[Any], metric: str, advised: RowAdvice | None, asking: _As
     )
 
 
-def _amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
+def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
     unit = _UNITS[metric][1]
     of = {name: value / unit if name in AMOUNTS else value for name, value in zip(COLUMNS, sums, strict=True)}
     freed, held = of["request_held"] - of["bound_held"], of["request_held"]

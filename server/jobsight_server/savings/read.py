@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jobsight_server.savings.totals import COLUMNS, METRICS, month_of
+from jobsight_server.savings.kept import month_of
+from jobsight_server.savings.totals import COLUMNS, METRICS
 from jobsight_server.storage.engine import fetch
 
 _LONGEST_MONTH = 31

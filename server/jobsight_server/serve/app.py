@@ -30,6 +30,7 @@ from jobsight_server.web import (
     health,
     jobs,
     nodes,
+    now,
     openapi,
     outcomes,
     overview,
@@ -37,7 +38,9 @@ from jobsight_server.web import (
     requirements,
     samples_proxy,
     savings,
+    trust,
     users,
+    waste,
 )
 from jobsight_server.web.kit import units
 from jobsight_server.web.kit.context import AppContext, add_part, login, protect, require_login
@@ -68,8 +71,10 @@ class SystemPages(NounWithPages, Protocol):
 
 OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) for system in SYSTEMS)
 NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
+    now,
     overview,
-    savings,
+    waste,
+    trust,
     users,
     groups,
     jobs,
@@ -82,6 +87,7 @@ NOUNS: tuple[Noun, ...] = (
     predictions,
     advice,
     efficiency,
+    savings,
     *NOUNS_WITH_PAGES,
     samples_proxy,
     health,

@@ -27,6 +27,7 @@ from jobsight_server.requirements.relearn import expire, relearn_if_changed
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.storage.engine import refresh_statistics
+from jobsight_server.storage.server_states import EVERY_S, record_state
 from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.listed import SYSTEMS
@@ -66,6 +67,7 @@ def run_until(
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
+    work.every(EVERY_S, "state", _record_state, stop, engine, clock)
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
     # The one figure that a placing system has from another.
@@ -104,6 +106,11 @@ def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings
     if not stop.is_set():
         expire(engine, clock() - config.expiry_s)
         relearn_if_changed(engine, config, stop)
+
+
+def _record_state(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        record_state(engine, clock())
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -41,10 +41,6 @@ ROUTES = (OVERVIEW, REJECTED)
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/", endpoint="overview")
-    def show() -> Response:
-        return page("overview.html", overview(), OVERVIEW)
-
     @pages.get("/rejected", endpoint="rejected")
     def show_rejected() -> Response:
         return page("rejected.html", rejected(), REJECTED)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
-
-from flask import Blueprint
 from werkzeug.exceptions import BadRequest, NotFound
-from werkzeug.wrappers import Response
 
-from jobsight_server.queries.nodes import cluster_names
-from jobsight_server.queries.savings import BY, DAYS_SHOWN, LISTED, Savings, SavingsRequest
+from jobsight_server.queries.savings import BY, LISTED, Savings, SavingsRequest
 from jobsight_server.queries.savings import savings as read_savings
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.web.kit.context import context
@@ -22,11 +17,9 @@ from jobsight_server.web.kit.inputs import (
     name_argument,
     one_cluster,
 )
-from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, choice_of
 
 _LISTED_AT_MOST = 1000
-_MONTHS = 12
 _DAY = {"anyOf": [{"type": "string", "format": "date"}, TIME]}
 
 
@@ -69,27 +62,3 @@ SAVINGS = Route(
     errors=(400, 404),
 )
 ROUTES = (SAVINGS,)
-
-
-def add_pages(pages: Blueprint) -> None:
-    @pages.get("/savings", endpoint="savings")
-    def show() -> Response:
-        found = savings()
-        with context().read_engine.connect() as connection:
-            clusters = cluster_names(connection)
-        wanted = {name: given(name) for name in ("by", "cluster", "user", "since", "until")}
-        return page(
-            "savings.html", found, SAVINGS, wanted=wanted, nouns=BY, clusters=clusters, spans=_spans(found.last_day)
-        )
-
-
-def _spans(last_day: str | None) -> list[tuple[str, str]]:
-    """The first days of the spans that the page offers, each with its title."""
-    if last_day is None:
-        return []
-    last = date.fromisoformat(last_day)
-    # Whole months are read quickest.
-    months = last.year * 12 + last.month - _MONTHS
-    year = date(months // 12, months % 12 + 1, 1)
-    days = [((last - timedelta(count - 1)).isoformat(), f"{count} days") for count in (DAYS_SHOWN, 90)]
-    return [*days, (year.isoformat(), f"{_MONTHS} months"), ("1970-01-01", "all")]

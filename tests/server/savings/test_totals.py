@@ -10,31 +10,36 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, delete, insert, select, text, update
+from sqlalchemy import Engine, delete, func, insert, select, text, update
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
 from jobsight_server.forecasts.learn import lock_learning
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, forget_empty_groups, group_name
+from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
+from jobsight_server.savings.scores import SCORES
 from jobsight_server.savings.totals import (
     COLUMNS,
-    GROUPS_OF_A_USER,
-    OTHER,
     add_runs,
-    as_date,
     count_again,
     count_marked,
-    counted_as,
     days_of,
-    forget_empty_groups,
-    group_name,
 )
 from jobsight_server.storage.event_counts import DAY_S, day_of, mark_all
-from jobsight_server.storage.schema import jobs, pending_forecasts, profiles, savings, savings_groups, savings_to_do
+from jobsight_server.storage.schema import (
+    forecast_scores,
+    jobs,
+    pending_forecasts,
+    profiles,
+    savings,
+    savings_groups,
+    savings_to_do,
+)
 
 from .runs import GIB, NOON, ended, learn, many, run, write
 
-NOUNS = ("cluster", "user", "application", "queue")
+NOUNS = ("cluster", "user", "application", "queue", "account")
 
 
 def totals(engine: Engine) -> dict[tuple[Any, ...], tuple[float, ...]]:
@@ -50,7 +55,7 @@ def totals(engine: Engine) -> dict[tuple[Any, ...], tuple[float, ...]]:
     )
     with engine.connect() as connection:
         rows = connection.execute(query.join(savings_groups, savings_groups.c.id == savings.c.group_id)).all()
-    return {tuple(row[:8]): tuple(row[8:]) for row in rows}
+    return {tuple(row[:9]): tuple(row[9:]) for row in rows}
 
 
 def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
@@ -59,20 +64,21 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
     with engine.connect() as connection:
         rows = connection.execute(select(jobs, profiles).join(profiles, profiles.c.run_id == jobs.c.id)).all()
     for row in rows:
-        if row.metric not in ("memory", "runtime"):
+        if row.metric not in ("memory", "runtime", "cpu"):
             continue
         moment = datetime.fromtimestamp(row.end, UTC).date()
         application = {"fluid_1": "fluid", "fluid_2": "fluid", "fluid_7": "fluid"}.get(row.name, row.name)
         one = counted(row)
         for period, first in (("day", moment), ("month", moment.replace(day=1))):
             day = (first - datetime(1970, 1, 1, tzinfo=UTC).date()).days
-            user, application, queue = row.user, application or "", row.queue or ""
+            user, application, queue, account = row.user, application or "", row.queue or "", row.account or ""
             for level, names in (
-                ("group", (user, application, queue)),
-                ("user", (user, "", "")),
-                ("application", ("", application, "")),
-                ("queue", ("", "", queue)),
-                ("cluster", ("", "", "")),
+                ("group", (user, application, queue, account)),
+                ("user", (user, "", "", "")),
+                ("application", ("", application, "", "")),
+                ("queue", ("", "", queue, "")),
+                ("account", ("", "", "", account)),
+                ("cluster", ("", "", "", "")),
             ):
                 sums = found[row.metric, level, period, day, row.cluster, *names]
                 for name, value in one.items():
@@ -83,6 +89,12 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
 def counted(row: Any) -> dict[str, float]:
     """What one metric of one job counts as."""
     memory = row.metric == "memory"
+    if row.metric == "cpu":
+        held_s = row.processors * (row.end - row.start)
+        if row.value is None:
+            return {"without_use": 1}
+        same = dict.fromkeys(("weight", "requested", "reserved", "request_held", "bound_held"), held_s)
+        return {"jobs": 1, **same, "used": round(min(row.value, 1.0) * held_s)}
     unit = 2**20 if memory else 1
     weight = row.processors * (row.end - row.start if memory else 1)
     request = row.requested_memory_bytes and row.requested_memory_bytes / row.processors
@@ -120,10 +132,43 @@ def check(engine: Engine) -> int:
     return int(sum(sums[0] for sums in kept.values()))
 
 
+def check_scores(engine: Engine) -> int:
+    """Holds the sums of accuracy against the profiles, by plain SQL; returns how many forecasts of jobs are counted."""
+    by_hand = text(
+        'SELECT p.metric, CAST(floor(j."end" / 86400) AS INTEGER) AS day, j.cluster, j."user", p.value, p.forecast, '
+        "p.bound FROM profiles p JOIN jobs j ON j.id = p.run_id "
+        "WHERE p.value IS NOT NULL AND p.forecast IS NOT NULL AND NOT p.shown_only"
+    )
+    query = select(
+        *(forecast_scores.c[name] for name in ("metric", "period", "first_day")),
+        savings_groups.c.cluster,
+        savings_groups.c.user,
+        *(forecast_scores.c[name] for name in SCORES),
+    ).join(savings_groups, savings_groups.c.id == forecast_scores.c.group_id)
+    wanted: dict[Any, list[int]] = defaultdict(lambda: [0] * len(SCORES))
+    with engine.connect() as connection:
+        for metric, day, cluster, user, value, forecast, bound in connection.execute(by_hand):
+            near = max(0.0, 1 - abs(forecast - value) / value) if value else float(forecast == 0)
+            one = (1, round(1e6 * near), abs(forecast - value) <= 0.2 * value, bound is not None)
+            held = bound is not None and value <= bound
+            monday = day - as_date(day).weekday()
+            for period, first in (("day", day), ("week", monday)):
+                into = wanted[metric, period, first, cluster, user]
+                into[:] = [a + int(b) for a, b in zip(into, (*one, held), strict=True)]
+        rows = connection.execute(query.where(forecast_scores.c.level == "user")).all()
+        levels = connection.execute(
+            select(forecast_scores.c.level, func.sum(forecast_scores.c.jobs)).group_by(forecast_scores.c.level)
+        ).all()
+    assert {tuple(row[:5]): list(row[5:]) for row in rows} == wanted
+    assert len({int(number) for _, number in levels}) <= 1  # every level counts each job once
+    return sum(sums[0] for sums in wanted.values())
+
+
 def test_what_is_learned_is_counted_in_the_same_transaction(engine: Engine) -> None:
     many(engine, 120)
     assert learn(engine, limit=50) == 120
     assert check(engine) > 100
+    assert check_scores(engine) > 100
     assert learn(engine) == 0
     before = totals(engine)
     many_more = [
@@ -147,6 +192,7 @@ def test_what_is_learned_is_counted_in_the_same_transaction(engine: Engine) -> N
     check(engine)
     with engine.connect() as connection:
         assert connection.scalars(select(savings_to_do.c.day)).all() == []
+    assert check_scores(engine) > 100
 
 
 def test_the_attempts_are_those_of_the_answer_at_submission(sqlite_engine: Engine) -> None:
@@ -199,7 +245,7 @@ def test_runs_that_are_withdrawn_are_taken_back(engine: Engine) -> None:
         connection.execute(delete(jobs).where(jobs.c.id.in_(first)))
         count_again(connection, days)
         forget_empty_groups(connection)
-        for table in (savings, savings_groups):
+        for table in (savings, savings_groups, forecast_scores):
             assert connection.execute(select(table)).all() == []
 
 
@@ -238,7 +284,7 @@ def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: 
     (long,) = [group for group in groups if group.user == "bob" and group.queue]
     assert (len(long.application), len(long.queue)) == (93, 93)
     with engine.begin() as connection:  # the same names lead to the same groups
-        name = group_name("alpha", "ann", "sample-129x", "batch")
+        name = group_name("alpha", "ann", "sample-129x", "batch", None)
         assert counted_as(connection, [name]) == {name: name._replace(application=OTHER)}
 
 
@@ -254,8 +300,8 @@ def test_a_span_is_read_as_its_days(engine: Engine) -> None:
         for first, last in ((0, 2**31), (stored.first + 3, stored.last - 4), (stored.first + 5, stored.first + 5)):
             days = Days(max(first, stored.first), min(last, stored.last))
             wide = widened(days, stored)
-            for metric in ("memory", "runtime"):
-                for noun in ("user", "application", "queue", "cluster"):
+            for metric in ("memory", "runtime", "cpu"):
+                for noun in ("user", "application", "queue", "account", "cluster"):
                     wanted: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
                     of_ann: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
                     for key, sums in by_day.items():

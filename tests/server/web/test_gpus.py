@@ -128,7 +128,7 @@ def test_pages_show_them_where_they_were_used(site: Any) -> None:
 def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:
     client = served.client()
     assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
-    for page in ("/", "/users", "/users/alpha/ada", "/groups", "/savings"):
+    for page in ("/", "/users", "/users/alpha/ada", "/groups", "/waste", "/trust"):
         assert "GPU" not in client.get(page).text, page
 
 

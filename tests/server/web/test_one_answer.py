@@ -364,7 +364,7 @@ def test_every_route_command_and_page_gives_the_same_amounts(
     assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
     for page in ("/jobs/gamma/19", "/users/gamma/kim"):
         assert f'<p class="advice">{advice["text"]}</p>' in browser.get(page).text, page
-    assert f"{mib}M" in browser.get("/savings?user=kim&cluster=gamma").text
+    assert f"{mib}M" in browser.get("/waste?user=kim&cluster=gamma").text
 
 
 def test_a_running_job_on_a_whole_node_is_forecast_by_what_it_asked_for(served: Any) -> None:

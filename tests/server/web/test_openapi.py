@@ -79,6 +79,19 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
         yield "get", f"{api}/{noun}", None, 400
+    yield "get", f"{api}/trust", None, 200
+    yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
+    yield "get", f"{api}/trust?range=2d", None, 400
+    yield "get", f"{api}/trust?cluster=nothing", None, 404
+    yield "get", f"{api}/now", None, 200
+    yield "get", f"{api}/now?sort=risk&limit=3", None, 200
+    yield "get", f"{api}/now?sort=size", None, 400
+    yield "get", f"{api}/node-loads", None, 200
+    yield "get", f"{api}/waste", None, 200
+    yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
+    yield "get", f"{api}/waste?before=2023-10-01&since=2023-11-01&until=1700000000", None, 200
+    yield "get", f"{api}/waste?sort=size", None, 400
+    yield "get", f"{api}/waste?user=nobody", None, 404
     yield "get", f"{api}/savings", None, 200
     yield "get", f"{api}/savings?by=queue&cluster=alpha&user=ada&since=2023-11-01&until=1700000000&limit=3", None, 200
     yield "get", f"{api}/savings?user=nobody", None, 404

@@ -28,7 +28,7 @@ from jobsight_server.storage.job_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.units import REJECTION_TITLES
 
-PATHS = ("/", "/savings", "/users", "/jobs", "/nodes", "/rejected")
+PATHS = ("/", "/waste", "/trust", "/users", "/jobs", "/nodes", "/rejected")
 
 # What an accounting file can hold in UTF-8; NUL ends the address of a request.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
@@ -102,7 +102,7 @@ def test_rejections_have_titles_and_examples_without_content(client: FlaskClient
     page = client.get("/rejected").text
     for title in REJECTION_TITLES.values():
         assert f'<th scope="row">{title}</th>' in page
-        assert f'<th scope="row">{title}</th>' in client.get("/").text
+        assert f'<th scope="row">{title}</th>' in client.get("/trust").text
     assert '<td class="num">kept by its agent</td>' in page
     assert "jobsight quarantine retry" not in page  # there is nothing to take in again
     with sqlite_engine.begin() as connection:

@@ -34,15 +34,16 @@ from jobsight_server.storage.schema.nodes import (
     samples,
     shifts,
 )
-from jobsight_server.storage.schema.operation import event_counts, owner_reports, role_epochs
+from jobsight_server.storage.schema.operation import event_counts, owner_reports, role_epochs, server_states
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
-from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
+from jobsight_server.storage.schema.savings import forecast_scores, savings, savings_groups, savings_to_do
 
 __all__ = [
     "accounting_files",
     "accounting_rejects",
     "batches",
     "event_counts",
+    "forecast_scores",
     "group_series",
     "job_counts",
     "job_nodes",
@@ -72,6 +73,7 @@ __all__ = [
     "savings_groups",
     "savings_to_do",
     "series",
+    "server_states",
     "sessions",
     "shifts",
     "tokens",

@@ -24,6 +24,19 @@ event_counts = Table(
     Column("value", BigInteger, nullable=False),
 )
 
+# State of the server every few minutes, for rates and growth: bytes of the database, free bytes of its disk (NULL where
+# that is another machine's), runs that ended and wait for a profile, and runs ever profiled.
+server_states = Table(
+    "server_states",
+    metadata,
+    Column("time", Double, primary_key=True),
+    Column("database_bytes", BigInteger, nullable=False),
+    Column("free_bytes", BigInteger),
+    Column("waiting", BigInteger, nullable=False),
+    Column("profiled", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # Owners reported over HTTP and not taken in yet.
 owner_reports = Table(
     "owner_reports",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Double, Integer, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table, Text, UniqueConstraint
 
 from jobsight_server.storage.schema.metadata import metadata
 
@@ -15,13 +15,14 @@ savings_groups = Table(
     Column("user", Text, nullable=False),
     Column("application", Text, nullable=False),
     Column("queue", Text, nullable=False),
-    UniqueConstraint("cluster", "user", "application", "queue"),
+    Column("account", Text, nullable=False),
+    UniqueConstraint("cluster", "user", "application", "queue", "account"),
 )
 
-# Sums over the jobs of a group that ended within a period (savings.amounts says what each is). level: group, that is
-# cluster, user, application and queue, or of these user, application, queue or cluster alone. period: day or month;
-# ``first_day``: its first day, counted from 1970-01-01 UTC. A month's row is the sum of its days' rows, so that a year
-# is read from twelve rows of each group. metric: memory (byte seconds) or runtime (processor seconds).
+# Sums over the jobs of a group that ended within a period (savings.totals says what each is). level: group, that is
+# cluster, user, application, queue and account, or the cluster and one of these, or the cluster alone. period: day or
+# month; ``first_day``: its first day, counted from 1970-01-01 UTC. A month's row is the sum of its days' rows, so that
+# a year is read from twelve rows of each group. metric: memory (byte seconds), runtime or cpu (processor seconds).
 savings = Table(
     "savings",
     metadata,
@@ -42,6 +43,25 @@ savings = Table(
     Column("without_request", BigInteger, nullable=False),
     Column("without_use", BigInteger, nullable=False),
     Column("without_bound", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How good forecasts at submission were (savings.scores says what each column is), by day and by week from Monday on;
+# level: cluster, user or application of ``savings_groups``. Accuracy in millionths.
+forecast_scores = Table(
+    "forecast_scores",
+    metadata,
+    Column("metric", Text, primary_key=True),
+    Column("level", Text, primary_key=True),
+    Column("period", Text, primary_key=True),
+    Column("first_day", Integer, primary_key=True),
+    Column("group_id", Integer, primary_key=True),
+    Column("jobs", BigInteger, nullable=False),
+    Column("accuracy", BigInteger, nullable=False),
+    Column("within20", BigInteger, nullable=False),
+    Column("bounds", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Index(None, "level", "group_id", "period", "first_day"),
     sqlite_with_rowid=False,
 )
 

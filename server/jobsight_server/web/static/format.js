@@ -1,4 +1,6 @@
 // How values are written for people; the same as units.py (held equal by a test).
+import { written } from "./clock.js";
+
 const DASH = "–";
 const DECIMAL = ["", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -40,7 +42,7 @@ function duration(value) {
 const utc = (value, length) => {
   const moment = new Date(Math.floor(value) * 1000);
   const year = moment.getUTCFullYear();
-  return year >= 1 && year <= 9999 ? moment.toISOString().slice(0, length).replace("T", " ") : DASH;
+  return year >= 1 && year <= 9999 ? written(moment, length) : DASH;
 };
 
 const percent = (value) => `${(value * 100).toFixed(0)} %`;

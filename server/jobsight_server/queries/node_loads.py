@@ -1,0 +1,82 @@
+"""How busy nodes are now: processors, memory and network, from each one's last readings."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from sqlalchemy import Connection
+
+from jobsight_server.queries.freshness import LATE_WITHIN_S, Status, status
+from jobsight_server.record import Record, Share
+from jobsight_server.storage.engine import fetch
+
+LoadFigure = Literal["load", "memory", "bandwidth"]
+FIGURES: tuple[LoadFigure, ...] = ("load", "memory", "bandwidth")
+
+_OVER_S = 120.0  # of readings once a minute, the last two intervals
+_BEFORE_S = 900.0
+# The last reading and one some minutes before: two look-ups for each node. Older ones are packed elsewhere.
+_LOADS = (
+    "SELECT n.cluster, n.name, n.cpus, n.memory_total_bytes, n.received_at, b.time - a.time, "
+    "b.cpu_busy_s - a.cpu_busy_s, b.memory_used_bytes, "
+    "b.net_in_bytes + b.net_out_bytes - a.net_in_bytes - a.net_out_bytes, b.gap_s - a.gap_s "
+    "FROM nodes n "
+    "LEFT JOIN samples b ON b.node_id = n.id AND b.time = n.last_time AND n.received_at >= ? "
+    "LEFT JOIN samples a ON a.node_id = n.id AND a.time = (SELECT max(s.time) FROM samples s "
+    f"WHERE s.node_id = n.id AND s.time <= b.time - {_OVER_S} AND s.time > b.time - {_BEFORE_S}) "
+    "ORDER BY n.cluster, n.name"
+)
+
+
+class NodeLoad(Record):
+    """One node: busy processors and used memory as shares of what it has, bits per second in and out together.
+
+    Null where it is silent, or its readings do not say.
+    """
+
+    cluster: str
+    name: str
+    status: Status
+    age_s: float
+    load: Share | None
+    memory: Share | None
+    bandwidth_bps: float | None
+
+
+class NodeLoads(Record):
+    """Every node, by cluster and name."""
+
+    now: float
+    nodes: list[NodeLoad]
+
+
+class _Rates(NamedTuple):
+    load: float | None
+    memory: float | None
+    bandwidth_bps: float | None
+
+
+def node_loads(connection: Connection, now: float) -> NodeLoads:
+    """The last minutes of all nodes that ever sent a batch."""
+    found = []
+    for cluster, name, cpus, total, received_at, *readings in fetch(connection, _LOADS, (now - LATE_WITHIN_S,)):
+        age_s = max(0.0, now - received_at)
+        found.append(NodeLoad(cluster, name, status(age_s), age_s, *_rates(cpus, total, *readings)))
+    return NodeLoads(now, found)
+
+
+def _rates(
+    cpus: int,
+    total: int | None,
+    seconds: float | None,
+    busy_s: float | None,
+    used: int | None,
+    moved: int | None,
+    gap_s: float | None,
+) -> _Rates:
+    memory = min(1.0, used / total) if used is not None and total else None
+    known_s = (seconds or 0.0) - (gap_s or 0.0)
+    if known_s <= 0:
+        return _Rates(None, memory, None)
+    load = None if busy_s is None or cpus <= 0 else min(1.0, max(0.0, busy_s / known_s / cpus))
+    return _Rates(load, memory, None if moved is None else max(0.0, moved * 8 / known_s))

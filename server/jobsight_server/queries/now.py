@@ -1,0 +1,261 @@
+"""What happens now: running jobs by what they take, silent nodes, and whether the server keeps up."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.queries.freshness import status
+from jobsight_server.queries.node_loads import NodeLoad, node_loads
+from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
+from jobsight_server.queries.rejected import rejections
+from jobsight_server.record import Record
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import accounting_files, job_counts, job_nodes, jobs, nodes, running_use
+from jobsight_server.storage.server_states import trend
+
+SORTS = ("bandwidth", "memory", "left", "risk", "started")
+LISTED = 20
+SILENT_LISTED = 20
+SOON_S = 3600.0
+MEMORY_NEAR = 0.9
+"""Share of its requested memory from which on a job is said to be about to run out."""
+
+Risk = Literal["memory", "time"]
+
+
+class RunningJob(Record):
+    """A running job. ``bandwidth_bps`` is that of its nodes in the last minutes; where other jobs run on one of them
+    (``is_shared``), its share by processors. ``memory_bytes``: the most that the whole job held so far, from its own
+    cgroup or, alone on its nodes, from these; null with the reason. ``left_s``: until its limit. ``risks``: it holds
+    nine tenths of its requested memory, or reaches its limit within the hour.
+    """
+
+    cluster: str
+    job_id: str
+    user: str
+    name: str | None
+    start: float
+    nodes: int
+    processors: int | None
+    bandwidth_bps: float | None
+    is_shared: bool
+    memory_bytes: float | None
+    requested_memory_bytes: float | None
+    memory_reason: str | None
+    left_s: float | None
+    risks: list[Risk]
+
+
+class SilentNode(Record):
+    """A node from which nothing came for an hour; ``since``: when its last batch did."""
+
+    cluster: str
+    name: str
+    since: float
+    age_s: float
+
+
+class LogLag(Record):
+    """A cluster's accounting: how long ago a new line was read, and the files followed."""
+
+    cluster: str
+    age_s: float
+    files: int
+
+
+class Server(Record):
+    """Whether the server keeps up.
+
+    ``waiting``: ended runs without a profile; ``empty_in_s``: at the rate of the last hour, null while they do not get
+    fewer. ``growth_bytes_day``: of the database, over the last week; ``full_in_s``: until its disk is full at that
+    rate; null where that is not known. ``spooled``: batches that agents still hold, on ``spooling_nodes``;
+    ``versions`` of agents by number of nodes.
+    """
+
+    logs: list[LogLag]
+    waiting: int
+    empty_in_s: float | None
+    database_bytes: int
+    free_bytes: int | None
+    growth_bytes_day: float | None
+    full_in_s: float | None
+    spooled: int
+    spooling_nodes: int
+    dropped: int
+    versions: dict[str, int]
+
+
+class Now(Record):
+    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones, ``at_risk`` of which may run out."""
+
+    now: float
+    sort: str
+    nodes: NodeFigures
+    running: int
+    queued: int
+    users: int
+    at_risk: int
+    jobs: list[RunningJob]
+    silent: list[SilentNode]
+    server: Server
+    rate: IngestRate
+    rejected_total: int
+
+
+class _Agent(msgspec.Struct):
+    version: str | None = None
+    batches_spooled: int = 0
+    batches_dropped: int = 0
+
+
+_agent = msgspec.json.Decoder(_Agent).decode
+
+
+def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: int = LISTED) -> Now:
+    """The figures, and the first ``limit`` running jobs by ``sort``."""
+    node_rows = connection.execute(select(nodes.c.cluster, nodes.c.name, nodes.c.received_at, nodes.c.agent)).all()
+    running = _running(connection, now)
+    counted = (
+        select(job_counts.c.state, NUMBER)
+        .where(job_counts.c.state.in_(("queued", "running")))
+        .group_by(job_counts.c.state)
+    )
+    states = {row[0]: int(row[1]) for row in connection.execute(counted)}
+    silent = [
+        SilentNode(row.cluster, row.name, row.received_at, now - row.received_at)
+        for row in sorted(node_rows, key=lambda row: -row.received_at)
+        if status(now - row.received_at) == "silent"
+    ]
+    return Now(
+        now=now,
+        sort=sort,
+        nodes=node_figures([row.received_at for row in node_rows], now),
+        running=states.get("running", 0),
+        queued=states.get("queued", 0),
+        users=len({(job.cluster, job.user) for job in running}),
+        at_risk=sum(bool(job.risks) for job in running),
+        jobs=sorted(running, key=_order(sort))[:limit],
+        silent=silent[:SILENT_LISTED],
+        server=_server(connection, now, [row.agent for row in node_rows]),
+        rate=ingest_rate(connection, now),
+        rejected_total=sum(count.value for count in rejections(read_event_counts(connection))),
+    )
+
+
+def _running(connection: Connection, now: float) -> list[RunningJob]:
+    of_job = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start, jobs.c.processors)
+    asked = (
+        ASKED_PROCESSORS.label("asked_processors"),
+        ASKED_MEMORY.label("asked_memory_bytes"),
+        ASKED_WALLTIME.label("asked_walltime_s"),
+    )
+    query = select(*of_job, *asked, running_use.c.memory, running_use.c.reason)
+    query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(jobs.c.state == "running")
+    rows = connection.execute(query).all()
+    if not rows:
+        return []
+    held: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    on_node: Counter[tuple[str, str]] = Counter()
+    processors_on: Counter[tuple[str, str]] = Counter()
+    of_nodes = select(jobs.c.cluster, job_nodes.c.run_id, job_nodes.c.node, job_nodes.c.processors)
+    of_nodes = of_nodes.join(jobs, jobs.c.id == job_nodes.c.run_id).where(jobs.c.state == "running")
+    for cluster, run_id, node, processors in connection.execute(of_nodes):
+        held[run_id].append((node, processors))
+        on_node[cluster, node] += 1
+        processors_on[cluster, node] += processors
+    loads = {(node.cluster, node.name): node for node in node_loads(connection, now).nodes}
+    return [_job(row, held[row.id], on_node, processors_on, loads, now) for row in rows]
+
+
+def _job(
+    row: Any,
+    held: Sequence[tuple[str, int]],
+    on_node: Mapping[tuple[str, str], int],
+    processors_on: Mapping[tuple[str, str], int],
+    loads: Mapping[tuple[str, str], NodeLoad],
+    now: float,
+) -> RunningJob:
+    bandwidth, is_shared = 0.0, False
+    is_known = bool(held)
+    for node, processors in held:
+        key = (row.cluster, node)
+        # Accounting logs may write the host's full name while the agent sends the short one.
+        load = loads.get(key) or loads.get((row.cluster, node.partition(".")[0]))
+        if load is None or load.bandwidth_bps is None:
+            is_known = False
+            break
+        is_shared |= on_node[key] > 1
+        bandwidth += load.bandwidth_bps * (processors / processors_on[key] if on_node[key] > 1 else 1.0)
+    memory = None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
+    left_s = None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
+    risks: list[Risk] = []
+    if memory is not None and row.asked_memory_bytes and memory >= MEMORY_NEAR * row.asked_memory_bytes:
+        risks.append("memory")
+    if left_s is not None and left_s <= SOON_S:
+        risks.append("time")
+    return RunningJob(
+        cluster=row.cluster,
+        job_id=row.job_id,
+        user=row.user,
+        name=row.name,
+        start=row.start,
+        nodes=len(held),
+        processors=row.processors,
+        bandwidth_bps=bandwidth if is_known else None,
+        is_shared=is_shared,
+        memory_bytes=memory,
+        requested_memory_bytes=row.asked_memory_bytes,
+        memory_reason=None if memory is not None else row.reason or "no readings yet",
+        left_s=left_s,
+        risks=risks,
+    )
+
+
+def _order(sort: str) -> Callable[[RunningJob], tuple[Any, ...]]:
+    """The largest first, of time left the least; those without a value last."""
+
+    def key(job: RunningJob) -> tuple[Any, ...]:
+        value: float | None = {
+            "bandwidth": None if job.bandwidth_bps is None else -job.bandwidth_bps,
+            "memory": None if job.memory_bytes is None else -job.memory_bytes,
+            "left": job.left_s,
+            "started": -job.start,
+            "risk": -float(len(job.risks)),
+        }[sort]
+        left = float("inf") if job.left_s is None else job.left_s
+        return (value is None, value or 0.0, left, job.cluster, job.job_id)
+
+    return key
+
+
+def _server(connection: Connection, now: float, agents: Sequence[str]) -> Server:
+    known = [_agent(agent) for agent in agents]
+    found = trend(connection, now)
+    growth, state = found.growth_bytes_s, found.now
+    logs = connection.execute(
+        select(accounting_files.c.cluster, func.max(accounting_files.c.updated), func.count())
+        .group_by(accounting_files.c.cluster)
+        .order_by(accounting_files.c.cluster)
+    )
+    is_shrinking = found.shrinking_s is not None and found.shrinking_s > 0
+    is_growing = growth is not None and growth > 0 and state.free_bytes is not None
+    return Server(
+        logs=[LogLag(cluster, max(0.0, now - updated), files) for cluster, updated, files in logs],
+        waiting=state.waiting,
+        empty_in_s=state.waiting / (found.shrinking_s or 1.0) if is_shrinking else None,
+        database_bytes=state.database_bytes,
+        free_bytes=state.free_bytes,
+        growth_bytes_day=None if growth is None else growth * 86400,
+        full_in_s=(state.free_bytes or 0) / (growth or 1.0) if is_growing else None,
+        spooled=sum(agent.batches_spooled for agent in known),
+        spooling_nodes=sum(agent.batches_spooled > 0 for agent in known),
+        dropped=sum(agent.batches_dropped for agent in known),
+        versions=dict(sorted(Counter(agent.version or "unknown" for agent in known).items())),
+    )

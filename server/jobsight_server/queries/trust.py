@@ -1,0 +1,264 @@
+"""Whether forecasts can be trusted: accuracy and share held by week, against their targets; since when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.queries.rejected import EventCount, rejections
+from jobsight_server.record import Metric, Record, Share
+from jobsight_server.savings.kept import as_date, week_of
+from jobsight_server.savings.read_scores import GroupScores, Scores, newest_week, scores_of_all, scores_of_each
+from jobsight_server.storage.event_counts import read_event_counts
+
+BY = ("user", "application", "cluster")
+SORTS = ("break", "jobs", "accuracy", "within20", "held", "name", "metric")
+LISTED = 25
+ACCURACY_TARGET = 0.8
+"""Mean accuracy below this is marked: a forecast is off by more than a fifth in the mean."""
+
+FEWEST_JOBS = 5
+"""Fewer are not compared with the targets."""
+
+_LOOKED_AT = 100  # groups whose days are read, those first whose last weeks are furthest below their best one
+_FELL_BY = DROP / 2
+_SURE = 3.0  # standard errors by which a share must be below its target to be called short
+
+Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
+
+
+class Score(Record):
+    """Forecasts at submission, compared with use: of ``jobs`` that had both. Null where there is no such job.
+
+    ``accuracy``: mean accuracy; ``within20``: share of forecasts within 20 %; ``held``: share of the ``bounds`` that
+    their jobs stayed within. ``is_inaccurate``: below its target; ``is_short``: fewer held than promised, by more than
+    chance.
+    """
+
+    jobs: int
+    accuracy: Share | None
+    within20: Share | None
+    bounds: int
+    held: Share | None
+    is_inaccurate: bool
+    is_short: bool
+
+
+class WeekScore(Record):
+    """The week from this Monday on."""
+
+    first_day: Date
+    accuracy: Share | None
+    held: Share | None
+    jobs: int
+
+
+class TrustRow(Score):
+    """One user, application or cluster in one metric. ``weeks`` has those with a forecast.
+
+    ``first_bad_day``: since then accuracy is lower, and still is (docs/use/definitions.md, Broken forecasts), from
+    ``accuracy_before`` to ``accuracy_since``; null where it did not break.
+    """
+
+    cluster: str
+    name: str
+    metric: Metric
+    first_bad_day: Date | None
+    accuracy_before: Share | None
+    accuracy_since: Share | None
+    weeks: list[WeekScore]
+
+
+class MetricTrust(Score):
+    """One metric over all clusters and users: of 100 bounds, ``promised`` times 100 are to be held."""
+
+    metric: Metric
+    promised: Share
+
+
+class Trust(Record):
+    """Forecasts of jobs that ended in whole weeks (UTC, from Monday); days are null where no forecast is counted.
+
+    ``broken``: rows whose forecasts broke, of ``groups``; they come first if sorted by ``break``.
+    """
+
+    now: float
+    by: str
+    cluster: str | None
+    metric: Metric | None
+    search: str | None
+    sort: str
+    descending: bool
+    first_day: Date | None
+    last_day: Date | None
+    accuracy_target: Share
+    promised: Share
+    week_starts: list[Date]
+    metrics: list[MetricTrust]
+    groups: int
+    broken: int
+    rows: list[TrustRow]
+    rejected: list[EventCount]
+    rejected_total: int
+
+
+class TrustRequest(NamedTuple):
+    """What is asked for; days are counted from 1970-01-01, whole weeks of which are answered for."""
+
+    first_day: int
+    last_day: int
+    by: str = BY[0]
+    cluster: str | None = None
+    metric: str | None = None
+    search: str | None = None
+    sort: str = SORTS[0]
+    descending: bool = True
+    limit: int = LISTED
+
+
+def newest_day(connection: Connection) -> int | None:
+    """The last day of the newest week with a forecast."""
+    week = newest_week(connection)
+    return None if week is None else week + 6
+
+
+def trust(connection: Connection, request: TrustRequest, promised: float, now: float) -> Trust:
+    """Accuracy and share held by week; ``promised`` is the share of jobs to stay within their bound."""
+    first, last = week_of(request.first_day), week_of(request.last_day)
+    metrics = [request.metric] if request.metric else list(METRICS)
+    site = {
+        metric: _together(
+            group.scores for group in scores_of_all(connection, metric, "cluster", first, last, request.cluster)
+        )
+        for metric in METRICS
+    }
+    groups = [
+        group
+        for metric in metrics
+        for group in scores_of_all(connection, metric, request.by, first, last, request.cluster)
+        if not request.search or request.search.lower() in group.name.lower()
+    ]
+    breaks = _breaks(connection, request, groups)
+    shown = sorted(groups, key=lambda group: _order(group, breaks.get((group.group_id, group.metric)), request))
+    shown = shown[: request.limit]
+    weeks = scores_of_each(
+        connection, request.by, "week", [(group.group_id, group.metric) for group in shown], first, last
+    )
+    rejected = rejections(read_event_counts(connection))
+    any_counted = any(scores.jobs for scores in site.values())
+    return Trust(
+        now=now,
+        by=request.by,
+        cluster=request.cluster,
+        metric=request.metric,
+        search=request.search,
+        sort=request.sort,
+        descending=request.descending,
+        first_day=_date(first) if any_counted else None,
+        last_day=_date(last + 6) if any_counted else None,
+        accuracy_target=ACCURACY_TARGET,
+        promised=promised,
+        week_starts=[_date(week) for week in range(first, last + 1, 7)],
+        metrics=[
+            MetricTrust(**_figures(scores, promised), metric=metric, promised=promised)
+            for metric, scores in site.items()
+            if scores.jobs or not METRICS[metric].of_gpus
+        ],
+        groups=len(groups),
+        broken=len(breaks),
+        rows=[
+            _row(group, breaks.get((group.group_id, group.metric)), weeks[group.group_id, group.metric], promised)
+            for group in shown
+        ],
+        rejected=rejected,
+        rejected_total=sum(count.value for count in rejected),
+    )
+
+
+def _breaks(
+    connection: Connection, request: TrustRequest, groups: Sequence[GroupScores]
+) -> dict[tuple[int, str], Break]:
+    """Of the groups whose last weeks are below their best one, those whose days say so too."""
+    fell = sorted((group for group in groups if group.fell_by >= _FELL_BY), key=lambda group: -group.fell_by)
+    keys = [(group.group_id, group.metric) for group in fell[:_LOOKED_AT]]
+    first, last = week_of(request.first_day), week_of(request.last_day) + 6
+    found = {}
+    for key, days in scores_of_each(connection, request.by, "day", keys, first, last).items():
+        numbers = np.array([day for day, _ in days], dtype=np.int64)
+        jobs = np.array([scores.jobs for _, scores in days], dtype=np.float64)
+        sums = np.array([scores.accuracy for _, scores in days], dtype=np.float64)
+        if (broken := find_break(numbers, jobs, sums)) is not None:
+            found[key] = broken
+    return found
+
+
+def _order(group: GroupScores, broken: Break | None, request: TrustRequest) -> tuple[float | str, ...]:
+    """Sorts as asked, those without a value last; by ``break`` the largest fall first, then the lowest accuracy."""
+    scores, sign = group.scores, -1.0 if request.descending else 1.0
+    last: tuple[float | str, ...] = (group.name, group.cluster, group.metric)
+    if request.sort in ("name", "metric"):
+        # Text cannot be negated: the list is turned round by its letters.
+        text = group.name if request.sort == "name" else group.metric
+        turned = "".join(chr(0x10FFFF - ord(letter)) for letter in text) + "\U0010ffff"
+        return (turned if request.descending else text, *last)
+    if request.sort == "break":
+        fell = broken.before - broken.since if broken else 0.0
+        few = scores.jobs < FEWEST_JOBS
+        return (sign * fell, float(few), scores.accuracy / scores.jobs, *last)
+    value = {
+        "jobs": float(scores.jobs),
+        "accuracy": scores.accuracy / scores.jobs,
+        "within20": scores.within20 / scores.jobs,
+        "held": scores.held / scores.bounds if scores.bounds else None,
+    }[request.sort]
+    return (float(value is None), sign * (value or 0.0), *last)
+
+
+def _row(group: GroupScores, broken: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:
+    return TrustRow(
+        **_figures(group.scores, promised),
+        cluster=group.cluster,
+        name=group.name,
+        metric=group.metric,
+        first_bad_day=broken and _date(broken.day),
+        accuracy_before=broken and broken.before,
+        accuracy_since=broken and broken.since,
+        weeks=[
+            WeekScore(_date(week), scores.accuracy / scores.jobs, _share(scores.held, scores.bounds), scores.jobs)
+            for week, scores in weeks
+            if scores.jobs
+        ],
+    )
+
+
+def _figures(scores: Scores, promised: float) -> dict[str, Any]:
+    accuracy, held = _share(scores.accuracy, scores.jobs), _share(scores.held, scores.bounds)
+    chance = _SURE * sqrt(promised * (1 - promised) / scores.bounds) if scores.bounds else 0.0
+    return {
+        "jobs": scores.jobs,
+        "accuracy": accuracy,
+        "within20": _share(scores.within20, scores.jobs),
+        "bounds": scores.bounds,
+        "held": held,
+        "is_inaccurate": accuracy is not None and scores.jobs >= FEWEST_JOBS and accuracy < ACCURACY_TARGET,
+        "is_short": held is not None and scores.bounds >= FEWEST_JOBS and held < promised - chance,
+    }
+
+
+def _together(all_of: Iterable[Scores]) -> Scores:
+    return Scores(*(sum(column) for column in zip(Scores(0, 0.0, 0, 0, 0), *all_of, strict=True)))
+
+
+def _share(part: float, of: int) -> float | None:
+    return min(1.0, part / of) if of else None
+
+
+def _date(day: int) -> str:
+    return as_date(day).isoformat()

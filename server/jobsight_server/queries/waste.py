@@ -1,0 +1,271 @@
+"""What was asked for and not used: memory, idle processors, time limits; of a span of days beside an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.queries.savings import (
+    BY,
+    LISTED,
+    Asking,
+    LeftOut,
+    SavingsRequest,
+    SavingsRow,
+    advised_for,
+    saved_amounts,
+    saving_row,
+)
+from jobsight_server.record import Record, Share
+from jobsight_server.savings.kept import as_date
+from jobsight_server.savings.read import Days, stored_days, sums_of_all, sums_of_user, widened
+from jobsight_server.savings.totals import COLUMNS, METRICS
+
+RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
+"""What can be wasted, and the metric under which its sums are kept."""
+
+_BY_FIGURE = ("", "_share", "_improved")
+SORTS = (*(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE), "jobs", "name")
+
+Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
+
+
+class Waste(Record):
+    """One resource, of ``jobs`` with a request and a measured use; GiB-hours of memory, else processor-hours.
+
+    ``unused_hours`` are the requested ones less the used ones, negative where more was used. Of ``runtime`` they are
+    how much longer limits were than runs: processors are given back at a job's end, whatever its limit.
+    ``freed_hours``: what reserving as recommended would have freed, with all its repeats; null of processors, of which
+    no other number is recommended. ``before_*``: the same of the earlier span, null without such jobs.
+    ``improved_hours``: how much more would be unused now at the earlier share.
+    """
+
+    jobs: int
+    requested_hours: float
+    used_hours: float
+    unused_hours: float
+    unused_share: float | None
+    freed_hours: float | None
+    would_run_out: int | None
+    before_unused_hours: float | None
+    before_unused_share: float | None
+    improved_hours: float | None
+
+
+class WasteRow(Record):
+    """One user, application, queue, account or cluster: ``name``. ``jobs``: all that ended in the span.
+
+    Rows of one user's jobs have ``memory_advice`` and ``runtime_advice``, as in the answer about savings.
+    """
+
+    cluster: str
+    name: str
+    jobs: int
+    memory: Waste
+    processors: Waste
+    runtime: Waste
+    memory_advice: SavingsRow | None
+    runtime_advice: SavingsRow | None
+
+
+class WasteList(Record):
+    """Of jobs that ended from ``first_day`` to ``last_day`` (UTC), compared with those of as many days from
+    ``before_first_day`` on; null where none is counted. ``left_out``: jobs that count nowhere, by resource.
+
+    ``memory``, ``processors`` and ``runtime`` are of all rows, of which ``groups`` there are.
+    """
+
+    by: str
+    cluster: str | None
+    user: str | None
+    sort: str
+    descending: bool
+    first_day: Date | None
+    last_day: Date | None
+    before_first_day: Date | None
+    before_last_day: Date | None
+    may_run_out: Share
+    memory: Waste
+    processors: Waste
+    runtime: Waste
+    left_out: dict[str, LeftOut]
+    groups: int
+    rows: list[WasteRow]
+
+
+class WasteRequest(NamedTuple):
+    """What is asked for; days are counted from 1970-01-01. ``before``: first day of the span to compare with; None: the
+    one that ends where this begins. A ``user`` is one of the ``cluster``, which must then be named.
+    """
+
+    first: int
+    last: int
+    before: int | None = None
+    by: str = BY[0]
+    cluster: str | None = None
+    user: str | None = None
+    sort: str = SORTS[0]
+    descending: bool = True
+    limit: int = LISTED
+
+
+_Name = tuple[str, str]
+_Sums = Mapping[_Name, Sequence[float]]
+_NONE = (0.0,) * len(COLUMNS)
+
+
+def newest_day(connection: Connection) -> int | None:
+    """The last day of which a job is counted."""
+    stored = stored_days(connection)
+    return None if stored is None else stored.last
+
+
+def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -> WasteList:
+    """Every row, sorted as asked; those that cannot be sorted come last."""
+    stored = stored_days(connection)
+    days = _within(Days(request.first, request.last), stored)
+    length = request.last - request.first + 1
+    begin = request.first - length if request.before is None else request.before
+    before_days = _within(Days(begin, begin + length - 1), stored)
+    now = {name: _sums(connection, request, metric, days, stored) for name, metric in RESOURCES.items()}
+    then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in RESOURCES.items()}
+    names = list(dict.fromkeys(name for sums in now.values() for name in sums))
+    rows = [
+        WasteRow(
+            cluster=name[0],
+            name=name[1],
+            jobs=_jobs(now["processors"].get(name, _NONE)),
+            **{each: _waste(each, now[each].get(name), then[each].get(name)) for each in RESOURCES},
+            memory_advice=None,
+            runtime_advice=None,
+        )
+        for name in names
+    ]
+    rows.sort(key=_order(request))
+    shown = rows[: request.limit]
+    asking = Asking(connection, reader)
+    if days is not None and stored is not None:
+        for row in shown:
+            for metric in METRICS:
+                advice = _advice(connection, request, metric, widened(days, stored), row, now[metric], asking)
+                setattr(row, f"{metric}_advice", advice)
+    totals = {each: _total(now[each].values()) for each in RESOURCES}
+    return WasteList(
+        by=request.by,
+        cluster=request.cluster,
+        user=request.user,
+        sort=request.sort,
+        descending=request.descending,
+        first_day=days and _date(days.first),
+        last_day=days and _date(days.last),
+        before_first_day=before_days and _date(before_days.first),
+        before_last_day=before_days and _date(before_days.last),
+        may_run_out=asking.may_run_out,
+        **{each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES},
+        left_out={
+            each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
+            for each, sums in totals.items()
+        },
+        groups=len(rows),
+        rows=shown,
+    )
+
+
+def _within(days: Days, stored: Days | None) -> Days | None:
+    if stored is None:
+        return None
+    found = Days(max(days.first, stored.first), min(days.last, stored.last))
+    return found if found.first <= found.last else None
+
+
+def _sums(
+    connection: Connection, request: WasteRequest, metric: str, days: Days | None, stored: Days | None
+) -> dict[_Name, Sequence[float]]:
+    if days is None or stored is None:
+        return {}
+    whole = widened(days, stored)
+    if request.user is None or request.cluster is None:
+        found = sums_of_all(connection, metric, whole, request.by, request.cluster)
+    else:
+        found = sums_of_user(connection, metric, whole, request.by, request.cluster, request.user)
+    return {(row[0], row[1]): row[2:] for row in found}
+
+
+def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] | None) -> Waste:
+    # Processors are counted in the unit of run time.
+    metric = "memory" if resource == "memory" else "runtime"
+    found = saved_amounts(now or _NONE, metric)
+    earlier = saved_amounts(before or _NONE, metric)
+    share, before_share = _unused_share(found), _unused_share(earlier)
+    is_advised = resource in METRICS
+    return Waste(
+        jobs=found["jobs"],
+        requested_hours=found["requested_hours"],
+        used_hours=found["used_hours"],
+        unused_hours=found["requested_hours"] - found["used_hours"],
+        unused_share=share,
+        freed_hours=found["freed_hours"] if is_advised else None,
+        would_run_out=found["would_run_out"] if is_advised else None,
+        before_unused_hours=earlier["requested_hours"] - earlier["used_hours"] if earlier["jobs"] else None,
+        before_unused_share=before_share,
+        improved_hours=None
+        if share is None or before_share is None
+        else (before_share - share) * found["requested_hours"],
+    )
+
+
+def _unused_share(amounts: Mapping[str, Any]) -> float | None:
+    requested = amounts["requested_hours"]
+    return (requested - amounts["used_hours"]) / requested if requested > 0 else None
+
+
+def _jobs(sums: Sequence[float]) -> int:
+    return int(sum(sums[COLUMNS.index(name)] for name in ("jobs", *LeftOut.__struct_fields__)))
+
+
+def _total(all_of: Any) -> list[float]:
+    return [float(sum(column)) for column in zip(_NONE, *all_of, strict=True)]
+
+
+def _advice(
+    connection: Connection,
+    request: WasteRequest,
+    metric: str,
+    days: Days,
+    row: WasteRow,
+    sums: _Sums,
+    asking: Asking,
+) -> SavingsRow | None:
+    """What to ask for; None where the row has no job with savings, or several users' jobs."""
+    found = sums.get((row.cluster, row.name))
+    if found is None or not found[COLUMNS.index("jobs")] or (request.by != "user" and request.user is None):
+        return None
+    asked = SavingsRequest(request.by, request.cluster, request.user)
+    whole = (row.cluster, row.name, *found)
+    return saving_row(whole, metric, advised_for(connection, asked, metric, days, whole), asking)
+
+
+def _order(request: WasteRequest) -> Callable[[WasteRow], tuple[Any, ...]]:
+    sign = -1.0 if request.descending else 1.0
+    if request.sort == "name":
+        # Text cannot be negated: its letters are.
+        return lambda row: ((*(sign * ord(letter) for letter in row.name), -sign), row.cluster)
+    if request.sort == "jobs":
+        return lambda row: (sign * row.jobs, row.name, row.cluster)
+    resource, _, figure = request.sort.partition("_")
+    field = {"": "unused_hours", "share": "unused_share", "improved": "improved_hours"}[figure]
+
+    def key(row: WasteRow) -> tuple[Any, ...]:
+        of: Waste = getattr(row, resource)
+        value = getattr(of, field) if of.jobs else None
+        return (value is None, sign * (value or 0.0), row.name, row.cluster)
+
+    return key
+
+
+def _date(day: int) -> str:
+    return as_date(day).isoformat()

@@ -1,0 +1,82 @@
+"""The server's size and backlog every few minutes, from which growth and the time to empty are known."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine, delete, func, insert, select
+
+from jobsight_server.storage.engine import total_bytes
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, server_states
+
+EVERY_S = 300.0
+KEPT_S = 30 * 86400.0
+BACKLOG_OVER_S = 3600.0
+GROWTH_OVER_S = 7 * 86400.0
+SHORTEST_S = 600.0
+"""Rates over less than this are not given."""
+
+
+class State(NamedTuple):
+    """Bytes of the database, and free ones of its disk (None on another machine); runs without and with a profile."""
+
+    time: float
+    database_bytes: int
+    free_bytes: int | None
+    waiting: int
+    profiled: int
+
+
+class Trend(NamedTuple):
+    """The state now, and per second what the database grew by and the backlog shrank by; None where not known yet."""
+
+    now: State
+    growth_bytes_s: float | None
+    shrinking_s: float | None
+
+
+def record_state(engine: Engine, now: float) -> None:
+    """Stores the state, and forgets those of more than a month ago."""
+    with engine.connect().execution_options(reading=True) as connection:
+        state = current_state(connection, now)
+    with engine.begin() as connection:
+        connection.execute(delete(server_states).where(server_states.c.time < now - KEPT_S))
+        connection.execute(delete(server_states).where(server_states.c.time == now))
+        connection.execute(insert(server_states).values(state._asdict()))
+
+
+def current_state(connection: Connection, now: float) -> State:
+    """The state as it is."""
+    ended = select(job_counts.c.profiled, NUMBER).where(job_counts.c.state == "ended").group_by(job_counts.c.profiled)
+    numbers = {bool(profiled): int(number) for profiled, number in connection.execute(ended)}
+    return State(now, total_bytes(connection), _free_bytes(connection), numbers.get(False, 0), numbers.get(True, 0))
+
+
+def trend(connection: Connection, now: float) -> Trend:
+    """The state now beside the oldest ones of the last hour and week."""
+    state = current_state(connection, now)
+    hour, week = _oldest(connection, now - BACKLOG_OVER_S), _oldest(connection, now - GROWTH_OVER_S)
+    shrinking = growth = None
+    if hour is not None and now - hour.time >= SHORTEST_S:
+        shrinking = (hour.waiting - state.waiting) / (now - hour.time)
+    if week is not None and now - week.time >= SHORTEST_S:
+        growth = (state.database_bytes - week.database_bytes) / (now - week.time)
+    return Trend(state, growth, shrinking)
+
+
+def _oldest(connection: Connection, since: float) -> State | None:
+    first = select(func.min(server_states.c.time)).where(server_states.c.time >= since).scalar_subquery()
+    row = connection.execute(select(server_states).where(server_states.c.time == first)).one_or_none()
+    return None if row is None else State(*row)
+
+
+def _free_bytes(connection: Connection) -> int | None:
+    if connection.dialect.name != "sqlite" or not connection.engine.url.database:
+        return None
+    try:
+        return shutil.disk_usage(Path(connection.engine.url.database).parent).free
+    except OSError:
+        return None

@@ -1,0 +1,94 @@
+"""The span of time that a page or an answer is about: ``range=7d``, or ``since`` and ``until``, in its address."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from werkzeug.exceptions import BadRequest
+
+from jobsight_server.amounts import utc_day
+from jobsight_server.storage.event_counts import DAY_S, day_of
+from jobsight_server.web.kit.inputs import LATEST_TIME_S, choice_argument, given
+from jobsight_server.web.kit.routes import TIME, Parameter, choice_of
+
+RANGES = {
+    "1h": 3600.0,
+    "6h": 6 * 3600.0,
+    "1d": DAY_S,
+    "7d": 7 * DAY_S,
+    "30d": 30 * DAY_S,
+    "90d": 90 * DAY_S,
+    "1y": 365 * DAY_S,
+}
+"""Spans by the name that stands in the address, in seconds."""
+
+OF_DAYS = tuple(name for name, seconds in RANGES.items() if seconds >= DAY_S)
+"""Those that a page can offer whose figures are of whole days."""
+
+DAY_OR_TIME = {"anyOf": [{"type": "string", "format": "date"}, TIME]}
+
+
+class TimeRange(NamedTuple):
+    """From ``since`` to ``until``, UTC epoch seconds. ``name``: its key in ``RANGES``; None for a custom one."""
+
+    since: float
+    until: float
+    name: str | None
+
+    @property
+    def first_day(self) -> int:
+        """The first UTC day, counted from 1970-01-01; a range of 30 days has 30, the last of them perhaps in part."""
+        if self.name is None:
+            return day_of(self.since)
+        return self.last_day - max(1, round(RANGES[self.name] / DAY_S)) + 1
+
+    @property
+    def last_day(self) -> int:
+        """The last UTC day of which the range has a moment."""
+        return max(day_of(self.since), day_of(self.until - 1e-3))
+
+
+def range_parameters(default: str, names: tuple[str, ...] = tuple(RANGES)) -> tuple[Parameter, ...]:
+    """The parameters of a route that answers for a range of time."""
+    return (
+        Parameter("range", f"how far back from `until` (default {default})", choice_of(names)),
+        Parameter("since", "begin, a date or UTC epoch seconds, instead of `range`", DAY_OR_TIME),
+        Parameter("until", "end, a date, whose day is included, or UTC epoch seconds (default now)", DAY_OR_TIME),
+    )
+
+
+def range_argument(now: float, default: str, names: tuple[str, ...] = tuple(RANGES)) -> TimeRange:
+    """The range that the request is about, ``default`` if it names none.
+
+    Raises:
+        BadRequest: an unknown range, not a time, both ``range`` and ``since``, or an end that is not after the begin.
+    """
+    name = choice_argument("range", names)
+    begin, end = _moment("since", 0.0), _moment("until", DAY_S)
+    if name is not None and begin is not None:
+        raise BadRequest(f"range={name} and since={given('since')} exclude each other; give one of them")
+    until = now if end is None else end
+    if begin is None:
+        name = name or default
+        return TimeRange(until - RANGES[name], until, name)
+    if begin >= until:
+        shown = "now" if end is None else f"until={given('until')}"
+        raise BadRequest(f"since={given('since')} must be before {shown}")
+    return TimeRange(begin, until, None)
+
+
+def _moment(argument: str, after_day_s: float) -> float | None:
+    """A time, or ``after_day_s`` after the begin of a day given as a date."""
+    value = given(argument)
+    if value is None:
+        return None
+    try:
+        time_s = float(value)
+    except ValueError:
+        try:
+            return utc_day(value) * DAY_S + after_day_s
+        except ValueError as error:
+            raise BadRequest(f"{argument}={error}") from error
+    if not 0 <= time_s <= LATEST_TIME_S:
+        raise BadRequest(f"{argument}={value[:60]!r} is not a time; give a date or UTC epoch seconds")
+    return time_s

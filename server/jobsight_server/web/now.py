@@ -1,0 +1,58 @@
+"""What happens now, and how busy each node is."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+from werkzeug.wrappers import Response
+
+from jobsight_server.queries.node_loads import FIGURES, NodeLoads
+from jobsight_server.queries.node_loads import node_loads as read_loads
+from jobsight_server.queries.now import LISTED, SORTS, Now, now_page
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import choice_argument, given, integer_argument
+from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.routes import Parameter, Route, choice_of
+
+_LISTED_AT_MOST = 1000
+
+
+def now() -> Now:
+    sort, limit = choice_argument("sort", SORTS) or SORTS[0], integer_argument("limit", LISTED, _LISTED_AT_MOST)
+    with context().read_engine.connect() as connection:
+        return now_page(connection, context().clock(), sort, limit)
+
+
+def node_loads() -> NodeLoads:
+    with context().read_engine.connect() as connection:
+        return read_loads(connection, context().clock())
+
+
+NOW = Route(
+    "GET",
+    "/api/v1/now",
+    now,
+    (),
+    "Running jobs by bandwidth, memory or time left; silent nodes; whether the server keeps up",
+    (
+        Parameter("sort", f"which running jobs come first (default {SORTS[0]})", choice_of(SORTS)),
+        Parameter(
+            "limit",
+            f"running jobs (default {LISTED})",
+            {"type": "integer", "minimum": 1, "maximum": _LISTED_AT_MOST},
+        ),
+    ),
+    errors=(400,),
+)
+NODE_LOADS = Route(
+    "GET", "/api/v1/node-loads", node_loads, ("scheduler",), "How busy each node is: processors, memory, network"
+)
+ROUTES = (NOW, NODE_LOADS)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/", endpoint="now")
+    def show() -> Response:
+        figure = choice_argument("map", FIGURES) or FIGURES[0]
+        loads = node_loads().nodes
+        wanted = {"sort": given("sort"), "map": given("map")}
+        return page("now.html", now(), NOW, loads=loads, figure=figure, figures=FIGURES, wanted=wanted)
