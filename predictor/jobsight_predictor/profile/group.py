@@ -82,7 +82,7 @@ class Group:
     names of the object.
     """
 
-    __slots__ = ("_mark", "_said", "blocks", "evidence", "hits", "keys", "mode", "recent", "top")
+    __slots__ = ("_mark", "_said", "_values", "blocks", "evidence", "hits", "keys", "mode", "recent", "top")
 
     def __init__(self, keys: int = 1) -> None:
         self.keys = keys
@@ -94,6 +94,7 @@ class Group:
         self.evidence = 0
         self._mark = 0
         self._said: tuple[float, ...] | None = None
+        self._values: tuple[list[tuple[float, float]], float] | None = None
 
     def learn(self, value: float, known: int, now: int, adds: bool | None = None) -> None:
         """Learn what one more job of the group used.
@@ -108,10 +109,11 @@ class Group:
         elif value > self.blocks[-1]:
             self.blocks[-1] = value
         self.evidence += opens if adds is None else adds
-        self.top = max(self.top, value)
+        if value > self.top:
+            self.top = value
         self.mode.learn(value)
         self.recent.append(value)
-        self._said = None
+        self._said = self._values = None
 
     def in_bursts(self) -> float:
         """Share of the last ``BLOCKS`` jobs that did not begin a burst, 0..1."""
@@ -127,6 +129,12 @@ class Group:
         if said is None:
             said = self._said = (*self.mode.best(), self.recent[-1])
         return said
+
+    def distribution(self) -> tuple[list[tuple[float, float]], float]:
+        """As ``DecayedMode.distribution``, of the group's values; made once for all questions in between."""
+        if self._values is None:
+            self._values = self.mode.distribution()
+        return self._values
 
     def split(self, keys: int) -> Group:
         """A copy of the group, for this many of its keys."""

@@ -19,6 +19,7 @@ from .reserve import Bounds, Held
 SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _SITE_KEY = '["site"]'
 _SHAPE = 13
 """Version of the stored state; state of another version is retrained."""
@@ -143,8 +144,8 @@ class Model:
 
 
 def _named(kind: str, key: GroupKey) -> str:
-    return json.dumps([kind, key[0], *key[1]], separators=(",", ":"))
+    return _encode([kind, key[0], *key[1]])
 
 
 def _user(user: str | None) -> str:
-    return json.dumps(["user", user], separators=(",", ":"))
+    return _encode(["user", user])

@@ -17,6 +17,8 @@ OVER = 0.03  # share; a shortfall that is less likely than this to concern the n
 GROWTH_LEFT = 0.25  # share; of the sign of growth that is left after a job that needed no more
 BELOW = 0.99  # factor; where need grows, the next job may need a little less than the last
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 Place = tuple[str | None, str | None]
 """User and application of such jobs; None if a report names none."""
 
@@ -114,7 +116,7 @@ def _places(question: Question) -> list[Place]:
 
 
 def _name(place: Place) -> str:
-    return json.dumps(["shortfall", *place], separators=(",", ":"))
+    return _encode(["shortfall", *place])
 
 
 TAIL = 3.0  # index; values above all seen follow this Pareto law: of those beyond x, 1 in 8 is beyond 2 x
@@ -209,6 +211,7 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
     """
     places: dict[float, float] = {}
     tail = pareto(TIME_TAIL if of_time else TAIL, GATHERED)
+    known = places.get
     left, beyond = 1.0, 0.0
     for level in levels:
         evidence = max([1, *[witness.group.evidence for witness in level]])
@@ -222,7 +225,7 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
                 place = top * up
                 if place > ceiling:
                     place = ceiling
-                places[place] = places.get(place, 0.0) + PRIOR * weight * share
+                places[place] = known(place, 0.0) + PRIOR * weight * share
             seen = evidence * weight
             in_bursts = group.in_bursts() if bursts else 0.0
             if in_bursts > 0.0:
@@ -231,15 +234,15 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
                     place = value * scale
                     if place > ceiling:
                         place = ceiling
-                    places[place] = places.get(place, 0.0) + each
+                    places[place] = known(place, 0.0) + each
             if in_bursts < 1.0:
-                values, total = group.mode.distribution()
+                values, total = group.distribution()
                 each = seen * (1.0 - in_bursts) / total
                 for value, share in values:
                     place = value * scale
                     if place > ceiling:
                         place = ceiling
-                    places[place] = places.get(place, 0.0) + each * share
+                    places[place] = known(place, 0.0) + each * share
         left *= PRIOR * wider / parts
     return Prospect(places, beyond)
 
@@ -250,6 +253,8 @@ def with_shortfall(found: Prospect, shortfall: Shortfall, evidence: int, ceiling
     Of a job that does, two things are known: what else is known above the lower bound, of ``evidence`` jobs, and the
     lower bound itself, like one job with that value. Nothing lies above ``ceiling``.
     """
+    if shortfall.share <= 0.0:
+        return found
     lower_bound = shortfall.lower_bound
     above = [(place, mass) for place, mass in found.places.items() if place > lower_bound]
     known = sum([mass for _, mass in above]) + found.beyond if above else 0.0
