@@ -79,10 +79,10 @@ class Group:
 
     Groups of several job groups that contain the same jobs are one object, until a job belongs to only some of them:
     most of a site's groups contain one job each, and many users have only one application. ``keys`` is the number of
-    names of the object.
+    names of the object; ``learned`` the period of the last of its jobs.
     """
 
-    __slots__ = ("_mark", "_said", "_values", "blocks", "evidence", "hits", "keys", "mode", "recent", "top")
+    __slots__ = ("_mark", "_said", "_values", "blocks", "evidence", "hits", "keys", "learned", "mode", "recent", "top")
 
     def __init__(self, keys: int = 1) -> None:
         self.keys = keys
@@ -92,6 +92,7 @@ class Group:
         self.blocks: deque[float] = deque(maxlen=BLOCKS)
         self.top = 0.0
         self.evidence = 0
+        self.learned = 0
         self._mark = 0
         self._said: tuple[float, ...] | None = None
         self._values: tuple[list[tuple[float, float]], float] | None = None
@@ -145,12 +146,15 @@ class Group:
         twin.recent.extend(self.recent)
         twin.blocks.extend(self.blocks)
         twin.top, twin.evidence, twin._mark = self.top, self.evidence, self._mark
+        twin.learned = self.learned
         return twin
 
     def state(self) -> list[Any]:
-        """The whole state, as JSON values; of a group of one job little more than its value."""
+        """The whole state, as JSON values; of a group of few jobs, which most are, little more than their values."""
         if self.mode.n == 1:
             return [self.top, self.evidence, self._mark]
+        if self.mode.n <= SHOWN:
+            return [list(self.recent), self.hits.hits, self.hits.trials, self.evidence, self._mark, list(self.blocks)]
         kept = [self.top, self.evidence, self._mark, list(self.blocks)]
         return [self.mode.row(), self.hits.hits, self.hits.trials, list(self.recent), kept]
 
@@ -165,6 +169,15 @@ class Group:
             restored.recent.append(value)
             restored.blocks.append(value)
             return restored
+        if len(state) == 6:
+            values, hits, trials, restored.evidence, restored._mark, blocks = state
+            for value in values:
+                restored.mode.learn(value)
+            restored.hits = Hits(hits, trials)
+            restored.recent.extend(values)
+            restored.blocks.extend(blocks)
+            restored.top = max(values)
+            return restored
         mode, hits, trials, recent, (top, evidence, mark, blocks) = state
         restored.mode = DecayedMode.from_row(mode)
         restored.hits = Hits(hits, trials)
@@ -175,11 +188,15 @@ class Group:
 
 
 class Groups(dict[GroupKey, Group]):
-    """The groups of a site, and in ``changed`` the keys of those that have learned since they were last stored."""
+    """The groups of a site, and in ``changed`` the keys of those that have learned since they were last stored.
+
+    ``period`` is the current one.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.changed: set[GroupKey] = set()
+        self.period = 0
 
     def learn(
         self, keys: Sequence[GroupKey], value: float, hit: bool | None, known: int, now: int, adds: bool | None
@@ -207,9 +224,11 @@ class Groups(dict[GroupKey, Group]):
                     self[key] = group
             if hit is not None:
                 group.hits.score(hit)
+            group.learned = self.period
             group.learn(value, known, now, adds)
         if new:
             group = Group(len(new))
+            group.learned = self.period
             group.learn(value, known, now, adds)
             for key in new:
                 self[key] = group

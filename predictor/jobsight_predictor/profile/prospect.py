@@ -9,6 +9,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
 
+from jobsight_predictor.profile.age import Part
 from jobsight_predictor.profile.group import Group, JobKeys
 from jobsight_predictor.question import GroupKey, Question
 
@@ -55,7 +56,9 @@ class Shortfalls:
 
     def __init__(self) -> None:
         self._of: dict[Place, Shortfall] = {}
+        self._learned: dict[Place, int] = {}  # the period of the last job of each
         self._changed: set[Place] = set()
+        self.period = 0
 
     def add(self, question: Question, lower_bound: float) -> None:
         """Learn that such a job needed more than this. One that failed with less is taken for the same job."""
@@ -66,8 +69,7 @@ class Shortfalls:
         else:
             least = known.lower_bound if known.pending else lower_bound
             known = Shortfall(least, min(known.pending + 1, MOST), 0, min(known.grown + 1.0, MOST))
-        self._of[place] = known._replace(since=0)
-        self._changed.add(place)
+        self._learn(place, known._replace(since=0))
 
     def score(self, question: Question, value: float) -> None:
         """Learn that such a job needed ``value``, and had it."""
@@ -81,32 +83,42 @@ class Shortfalls:
                 known = known._replace(pending=known.pending - 1)
             else:
                 known = known._replace(lower_bound=BELOW * value, grown=min(known.grown + 1.0, MOST))
-            self._of[place] = NONE if known.share < OVER else known
-            self._changed.add(place)
+            self._learn(place, NONE if known.share < OVER else known)
 
     def of(self, question: Question) -> Shortfall:
         """The one that is likeliest to concern such a job; ``NONE`` if there is none."""
         return max([self._of.get(place, NONE) for place in _places(question)], key=lambda known: known.share)
+
+    def _learn(self, place: Place, known: Shortfall) -> None:
+        self._of[place] = known
+        self._learned[place] = self.period
+        self._changed.add(place)
+
+    def drop_before(self, oldest: int) -> None:
+        """Drop what last learned before that period."""
+        for place in [place for place, learned in self._learned.items() if learned < oldest]:
+            del self._of[place], self._learned[place]
+            self._changed.discard(place)
 
     @staticmethod
     def state_keys(question: Question) -> list[str]:
         """Keys of the state that may concern such a job."""
         return [_name(place) for place in _places(question)]
 
-    def changed_state(self) -> dict[str, Any]:
+    def changed_state(self) -> dict[str, Part]:
         """The state changed since the last call, by key."""
-        found = {_name(place): list(self._of[place]) for place in self._changed}
+        found = {_name(place): Part(list(self._of[place]), self._learned[place]) for place in self._changed}
         self._changed.clear()
         return found
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Part]:
         """All state, by key."""
         self._changed.update(self._of)
         return self.changed_state()
 
-    def load(self, place: Place, state: list[Any]) -> None:
-        """Take over the state of ``place``."""
-        self._of[place] = Shortfall(*state)
+    def load(self, place: Place, state: list[Any], learned: int) -> None:
+        """Take over the state of ``place``, which ``learned`` last in that period."""
+        self._of[place], self._learned[place] = Shortfall(*state), learned
 
 
 def _places(question: Question) -> list[Place]:
