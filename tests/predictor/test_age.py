@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.age import AGREEING, KEPT, PERIOD_S
+from jobsight_predictor.profile.age import AGREEING, PERIOD_S, STAYS
 from jobsight_predictor.question import Question
 
 OLD, NEW = Question(user="x", application="old"), Question(user="x", application="new")
@@ -26,10 +26,10 @@ def applications(profile: Profile) -> set[str]:
 def test_what_was_learned_within_a_year_stays_and_then_goes() -> None:
     profile = Profile("bytes")
     learned(profile, OLD, AGREEING, 600.0, 7.0)
-    learned(profile, NEW, AGREEING, 600.0 + KEPT)
+    learned(profile, NEW, AGREEING, 600.0 + STAYS)
     assert applications(profile) == {"old", "new"}
     assert profile.answer(OLD).level != "user"
-    learned(profile, NEW, AGREEING, 601.0 + KEPT)
+    learned(profile, NEW, AGREEING, 601.0 + STAYS)
     assert applications(profile) == {"new"}
     assert profile.answer(OLD).level == "user"
     assert profile.answer(Question(user="x")).n == 3 * AGREEING, "the user's group has learned all of them"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 PERIOD_S = 365.25 * 86400.0 / 12.0
 """Length of a period, in which ages are counted: a month."""
 
-KEPT = 12  # periods; what was learned within these stays
+STAYS = 12  # periods; what was learned within these stays
 AGREEING = 10  # jobs; that ended in a later period before it has begun
 
 
@@ -47,7 +47,7 @@ class Clock:
     @property
     def oldest(self) -> int:
         """The first period of those whose parts stay."""
-        return self.period - KEPT
+        return self.period - STAYS
 
     def state(self) -> list[Any]:
         """The whole state, as JSON values."""
