@@ -25,14 +25,24 @@ def applications(profile: Profile) -> set[str]:
 
 def test_what_was_learned_within_a_year_stays_and_then_goes() -> None:
     profile = Profile("bytes")
-    learned(profile, OLD, AGREEING, 600.0, 7.0)
+    learned(profile, OLD, STAYS, 600.0, 7.0)
     learned(profile, NEW, AGREEING, 600.0 + STAYS)
     assert applications(profile) == {"old", "new"}
     assert profile.answer(OLD).level != "user"
     learned(profile, NEW, AGREEING, 601.0 + STAYS)
     assert applications(profile) == {"new"}
     assert profile.answer(OLD).level == "user"
-    assert profile.answer(Question(user="x")).n == 3 * AGREEING, "the user's group has learned all of them"
+    assert profile.answer(Question(user="x")).n == STAYS + 2 * AGREEING, "the user's group has learned all of them"
+
+
+def test_a_group_of_few_jobs_stays_as_many_months() -> None:
+    profile = Profile("bytes")
+    learned(profile, NEW, AGREEING, 600.0)
+    learned(profile, OLD, 3, 600.0)
+    learned(profile, NEW, AGREEING, 603.0)
+    assert profile.answer(OLD).level != "user"
+    learned(profile, NEW, AGREEING, 604.0)
+    assert profile.answer(OLD).level == "user"
 
 
 def test_an_application_that_comes_back_begins_again() -> None:
@@ -85,5 +95,5 @@ def test_learned_from_its_parts_it_drops_the_same() -> None:
 
 
 def is_older(part: Any, before: int) -> bool:
-    _, period = part
-    return period is not None and period < before
+    _, until = part
+    return until is not None and until < before

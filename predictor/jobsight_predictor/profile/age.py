@@ -1,4 +1,4 @@
-"""What nothing was learned of for a year goes: by the times of the jobs, so that whoever learns them drops the same."""
+"""What nothing was learned of for long goes: by the times of the jobs, so that whoever learns them drops the same."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 PERIOD_S = 365.25 * 86400.0 / 12.0
 """Length of a period, in which ages are counted: a month."""
 
-STAYS = 12  # periods; what was learned within these stays
+STAYS = 12  # periods; what was learned within these stays, but a group of fewer jobs only one for each of them
 AGREEING = 10  # jobs; that ended in a later period before it has begun
 
 
 class Part(NamedTuple):
-    """A part of the stored state, as JSON values, and the period in which it last learned; None: it always stays."""
+    """A part of the stored state, as JSON values, and the last period in which it counts; None: it always does."""
 
     state: Any
-    period: int | None
+    until: int | None
 
 
 class Clock:
@@ -45,9 +45,9 @@ class Clock:
         return False
 
     @property
-    def oldest(self) -> int:
-        """The first period of those whose parts stay."""
-        return self.period - STAYS
+    def until(self) -> int:
+        """The last period in which something counts that learns now."""
+        return self.period + STAYS
 
     def state(self) -> list[Any]:
         """The whole state, as JSON values."""

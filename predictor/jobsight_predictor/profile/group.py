@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 from jobsight_predictor.forecasters import DecayedMode
 from jobsight_predictor.question import GroupKey, JobGroups, Question
 
+from .age import STAYS
 from .probability import Hits
 
 SHARES = (("user", "application"), ("user",), ())
@@ -79,10 +80,10 @@ class Group:
 
     Groups of several job groups that contain the same jobs are one object, until a job belongs to only some of them:
     most of a site's groups contain one job each, and many users have only one application. ``keys`` is the number of
-    names of the object; ``learned`` the period of the last of its jobs.
+    names of the object; ``until`` the last period in which it counts.
     """
 
-    __slots__ = ("_mark", "_said", "_values", "blocks", "evidence", "hits", "keys", "learned", "mode", "recent", "top")
+    __slots__ = ("_mark", "_said", "_values", "blocks", "evidence", "hits", "keys", "mode", "recent", "top", "until")
 
     def __init__(self, keys: int = 1) -> None:
         self.keys = keys
@@ -92,7 +93,7 @@ class Group:
         self.blocks: deque[float] = deque(maxlen=BLOCKS)
         self.top = 0.0
         self.evidence = 0
-        self.learned = 0
+        self.until = 0
         self._mark = 0
         self._said: tuple[float, ...] | None = None
         self._values: tuple[list[tuple[float, float]], float] | None = None
@@ -146,7 +147,7 @@ class Group:
         twin.recent.extend(self.recent)
         twin.blocks.extend(self.blocks)
         twin.top, twin.evidence, twin._mark = self.top, self.evidence, self._mark
-        twin.learned = self.learned
+        twin.until = self.until
         return twin
 
     def state(self) -> list[Any]:
@@ -224,11 +225,11 @@ class Groups(dict[GroupKey, Group]):
                     self[key] = group
             if hit is not None:
                 group.hits.score(hit)
-            group.learned = self.period
             group.learn(value, known, now, adds)
+            group.until = self.period + min(group.mode.n, STAYS)
         if new:
             group = Group(len(new))
-            group.learned = self.period
             group.learn(value, known, now, adds)
+            group.until = self.period + 1
             for key in new:
                 self[key] = group

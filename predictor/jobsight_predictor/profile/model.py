@@ -44,7 +44,7 @@ class Model:
         self.n = 0
         self.groups = Groups()
         self.clock = Clock()
-        # Of the last burst: jobs learned when it began, its jobs until now, and the period of the last of them.
+        # Of the last burst: jobs learned when it began, and its jobs until now; and the last period in which it counts.
         self.kinds: dict[GroupKey, tuple[int, int, int]] = {}
         self.shortfalls = Shortfalls()
         self.facts: dict[GroupKey, FactsHistory] = {}
@@ -73,33 +73,33 @@ class Model:
         return [*alone, *[_named("group", key) for key in groups]]
 
     def advance(self, at: float) -> None:
-        """Take note of the time of a job that is to be learned: what nothing was learned of for a year goes."""
+        """Take note of the time of a job that is to be learned: what nothing was learned of for long goes."""
         self.is_site_changed = True
         if self.clock.advance(at):
-            oldest = self.clock.oldest
-            for key in [key for key, group in self.groups.items() if group.learned < oldest]:
+            now = self.clock.period
+            for key in [key for key, group in self.groups.items() if group.until < now]:
                 del self.groups[key]
                 self.groups.changed.discard(key)
-            for key in [key for key, (_, _, learned) in self.kinds.items() if learned < oldest]:
+            for key in [key for key, (_, _, until) in self.kinds.items() if until < now]:
                 del self.kinds[key]
                 self.changed_kinds.discard(key)
-            for key in [key for key, history in self.facts.items() if history.learned < oldest]:
+            for key in [key for key, history in self.facts.items() if history.until < now]:
                 del self.facts[key]
                 self.changed_facts.discard(key)
-            self.shortfalls.drop_before(oldest)
-        self.groups.period = self.shortfalls.period = self.clock.period
+            self.shortfalls.drop_before(now)
+        self.groups.period, self.shortfalls.until = self.clock.period, self.clock.until
 
     def changed_state(self) -> dict[str, Part]:
         """The state changed since the last call, by key."""
         found = {
-            _named("group", key): Part(group.state(), group.learned)
+            _named("group", key): Part(group.state(), group.until)
             for key, group in [(key, self.groups[key]) for key in self.groups.changed]
         }
         found |= self.shortfalls.changed_state()
         for key, history in [(key, self.facts[key]) for key in self.changed_facts]:
-            found[_named("facts", key)] = Part(history.state(), history.learned)
-        for key, (began, burst, learned) in [(key, self.kinds[key]) for key in self.changed_kinds]:
-            found[_named("kind", key)] = Part([began, burst], learned)
+            found[_named("facts", key)] = Part(history.state(), history.until)
+        for key, (began, burst, until) in [(key, self.kinds[key]) for key in self.changed_kinds]:
+            found[_named("kind", key)] = Part([began, burst], until)
         found |= {_user(user): Part(self.experts.users[user].state(), None) for user in self.changed_users}
         if self.changed_users or self.is_site_changed:
             found[_SITE_KEY] = Part(self._site_state(), None)
@@ -127,23 +127,22 @@ class Model:
         """
         if _SITE_KEY in state:  # decides whether the others can be read
             self._load_site(state[_SITE_KEY][0])
-        oldest = self.clock.oldest
-        for key, (piece, learned) in state.items():
+        for key, (piece, until) in state.items():
             kind, *what = json.loads(key)
             if kind == "user":
                 self.experts.users[what[0]] = ExpertLosses.from_state(piece)
-            elif kind == "site" or learned < oldest:
+            elif kind == "site" or until < self.clock.period:
                 continue
             elif kind == "group":
                 group = self.groups[what[0], tuple(what[1:])] = Group.from_state(piece)
-                group.learned = learned
+                group.until = until
             elif kind == "shortfall":
-                self.shortfalls.load((what[0], what[1]), piece, learned)
+                self.shortfalls.load((what[0], what[1]), piece, until)
             elif kind == "facts":
                 history = self.facts[what[0], tuple(what[1:])] = FactsHistory.from_state(piece)
-                history.learned = learned
+                history.until = until
             elif kind == "kind":
-                self.kinds[what[0], tuple(what[1:])] = piece[0], piece[1], learned
+                self.kinds[what[0], tuple(what[1:])] = piece[0], piece[1], until
 
     def _site_state(self) -> dict[str, Any]:
         return {
@@ -167,7 +166,7 @@ class Model:
             raise ValueError("this state was learned with other job groups: retrain on the finished jobs")
         self.n = state["n"]
         self.clock.load(state["clock"])
-        self.groups.period = self.shortfalls.period = self.clock.period
+        self.groups.period, self.shortfalls.until = self.clock.period, self.clock.until
         self.experts.site = ExpertLosses.from_state(state["losses"])
         self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)
         self.held = Held.from_state(state["held"])

@@ -206,7 +206,7 @@ class Profile:
         """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
 
         ``lower_bound``: it needed more than ``value``, as it was killed or measured in part. ``at``: when it ended, in
-        seconds, UTC; groups that learned nothing in the year before are dropped. Without it, none is.
+        seconds, UTC; what learned nothing for long is dropped. Without it, nothing is.
 
         Raises:
             ValueError: the value, which is named, is not a measurement; nothing changes then.
@@ -234,7 +234,7 @@ class Profile:
         adds = known >= began
         is_first = burst == 0
         began, burst = (model.n, 1) if adds else (began, burst + 1)
-        model.kinds[kind] = began, burst, model.clock.period
+        model.kinds[kind] = began, burst, model.clock.until
         model.changed_kinds.add(kind)
         weight = burst**-0.5  # jobs of a burst share much of their fate
         if hit is not None:
@@ -253,7 +253,7 @@ class Profile:
             history = model.facts.setdefault(kind, FactsHistory())
             if forecast.by_groups is not None and forecast.by_facts is not None:
                 history.score(forecast.by_groups, forecast.by_facts, value)
-            history.learned = model.clock.period
+            history.until = model.clock.until
             history.learn(question.facts, value)
             model.changed_facts.add(kind)
         model.changed_users.add(question.user)
@@ -286,16 +286,16 @@ class Profile:
         return self._model.state()
 
     def too_old(self) -> int | None:
-        """The period before which stored parts have become too old since this was called last; None: none has.
+        """The current period, if it began since this was called last; else None.
 
-        Whoever stores ``changed_state`` deletes these.
+        Whoever stores ``changed_state`` deletes the parts that count until an earlier one.
         """
         clock = self._model.clock
         has_moved, clock.has_moved = clock.has_moved, False
-        return clock.oldest if has_moved else None
+        return clock.period if has_moved else None
 
     def load(self, state: Mapping[str, Sequence[Any]]) -> None:
-        """Load parts (state, period) from ``changed_state`` or ``state``, but those that are too old by now.
+        """Load parts (state, until) from ``changed_state`` or ``state``, but those that are too old by now.
 
         Raises:
             ValueError: it has other job groups, another objective or another version.

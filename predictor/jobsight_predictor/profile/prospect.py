@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
 
-from jobsight_predictor.profile.age import Part
+from jobsight_predictor.profile.age import STAYS, Part
 from jobsight_predictor.profile.group import Group, JobKeys
 from jobsight_predictor.question import GroupKey, Question
 
@@ -56,9 +56,9 @@ class Shortfalls:
 
     def __init__(self) -> None:
         self._of: dict[Place, Shortfall] = {}
-        self._learned: dict[Place, int] = {}  # the period of the last job of each
+        self._until: dict[Place, int] = {}  # the last period in which each counts
         self._changed: set[Place] = set()
-        self.period = 0
+        self.until = STAYS
 
     def add(self, question: Question, lower_bound: float) -> None:
         """Learn that such a job needed more than this. One that failed with less is taken for the same job."""
@@ -91,13 +91,13 @@ class Shortfalls:
 
     def _learn(self, place: Place, known: Shortfall) -> None:
         self._of[place] = known
-        self._learned[place] = self.period
+        self._until[place] = self.until
         self._changed.add(place)
 
-    def drop_before(self, oldest: int) -> None:
-        """Drop what last learned before that period."""
-        for place in [place for place, learned in self._learned.items() if learned < oldest]:
-            del self._of[place], self._learned[place]
+    def drop_before(self, period: int) -> None:
+        """Drop what does not count in that period any more."""
+        for place in [place for place, until in self._until.items() if until < period]:
+            del self._of[place], self._until[place]
             self._changed.discard(place)
 
     @staticmethod
@@ -107,7 +107,7 @@ class Shortfalls:
 
     def changed_state(self) -> dict[str, Part]:
         """The state changed since the last call, by key."""
-        found = {_name(place): Part(list(self._of[place]), self._learned[place]) for place in self._changed}
+        found = {_name(place): Part(list(self._of[place]), self._until[place]) for place in self._changed}
         self._changed.clear()
         return found
 
@@ -116,9 +116,9 @@ class Shortfalls:
         self._changed.update(self._of)
         return self.changed_state()
 
-    def load(self, place: Place, state: list[Any], learned: int) -> None:
-        """Take over the state of ``place``, which ``learned`` last in that period."""
-        self._of[place], self._learned[place] = Shortfall(*state), learned
+    def load(self, place: Place, state: list[Any], until: int) -> None:
+        """Take over the state of ``place``, which counts ``until`` that period."""
+        self._of[place], self._until[place] = Shortfall(*state), until
 
 
 def _places(question: Question) -> list[Place]:

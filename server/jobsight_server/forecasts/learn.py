@@ -185,8 +185,8 @@ class Learner:
         pending = {key: forecast for key, forecast in self.pending.items() if key[0] in waiting}
         write_learned(connection, self._states.values(), of_users, pending, self._learned_runs)
         for (cluster, metric), profile in self._profiles.items():
-            if (before := profile.too_old()) is not None:
-                drop_old_state(connection, cluster, metric, before)
+            if (period := profile.too_old()) is not None:
+                drop_old_state(connection, cluster, metric, period)
         write_learned_until(connection, until)
         return len(of_users)
 

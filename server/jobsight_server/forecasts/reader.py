@@ -185,7 +185,7 @@ _LONGEST = 500
 
 _READ_STATE = (
     "WITH asked(cluster, metric, key) AS (VALUES {asked}) "
-    "SELECT s.cluster, s.metric, s.key, s.state, s.period FROM asked CROSS JOIN model_state s "
+    "SELECT s.cluster, s.metric, s.key, s.state, s.until FROM asked CROSS JOIN model_state s "
     "WHERE s.cluster = asked.cluster AND s.metric = asked.metric AND s.key = asked.key"
 )
 _READ_ANSWERS = (
@@ -194,8 +194,8 @@ _READ_ANSWERS = (
     'WHERE s.cluster = asked.cluster AND s."user" = asked."user" AND s.metric = asked.metric'
 )
 _WRITE_STATE = (
-    "INSERT INTO model_state (cluster, metric, key, period, state) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (cluster, metric, key) DO UPDATE SET period = excluded.period, state = excluded.state"
+    "INSERT INTO model_state (cluster, metric, key, until, state) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (cluster, metric, key) DO UPDATE SET until = excluded.until, state = excluded.state"
 )
 _WRITE_SERIES = (
     'INSERT INTO series (cluster, "user", metric, n, state, answer, updated) VALUES (?, ?, ?, ?, ?, ?, ?) '
@@ -233,7 +233,7 @@ class StateKey(NamedTuple):
 
 
 StateRow = tuple[str, str, str, int | None, bytes]
-"""Cluster, metric, key, the period in which it last learned, state as MessagePack."""
+"""Cluster, metric, key, the last period in which it counts, state as MessagePack."""
 
 SeriesRow = tuple[str, str, str, int, str, str, float | None]
 """Cluster, user, metric, number of values, state as JSON, answer as JSON, end of the last job learned."""
@@ -243,8 +243,8 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
     """The stored state of these: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
     asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
     found: dict[tuple[str, str], dict[str, Part]] = {}
-    for cluster, metric, key, state, period in fetch_by_keys(connection, _READ_STATE, list(asked)):
-        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_decode(state), period)
+    for cluster, metric, key, state, until in fetch_by_keys(connection, _READ_STATE, list(asked)):
+        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_decode(state), until)
     return found
 
 
@@ -284,13 +284,13 @@ def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetr
 
 def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
     """A row of the table ``model_state``."""
-    return cluster, metric, short_key(key), part.period, _encode(part.state)
+    return cluster, metric, short_key(key), part.until, _encode(part.state)
 
 
-def drop_old_state(connection: Connection, cluster: str, metric: str, before: int) -> None:
-    """Deletes the parts of a profile that last learned before that period."""
+def drop_old_state(connection: Connection, cluster: str, metric: str, period: int) -> None:
+    """Deletes the parts of a profile that count until an earlier period."""
     of_profile = (model_state.c.cluster == cluster, model_state.c.metric == metric)
-    connection.execute(delete(model_state).where(*of_profile, model_state.c.period < before))
+    connection.execute(delete(model_state).where(*of_profile, model_state.c.until < period))
 
 
 def write_learned(

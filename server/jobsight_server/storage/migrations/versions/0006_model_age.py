@@ -1,4 +1,4 @@
-"""Each part of the model has the month in which it last learned; the model is retrained"""
+"""Each part of the model has the last month in which it counts; the model is retrained"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,7 +15,7 @@ def upgrade() -> None:
     op.create_table(
         "model_state",
         *(sa.Column(name, sa.Text(), nullable=False) for name in names),
-        sa.Column("period", sa.Integer()),
+        sa.Column("until", sa.Integer()),
         sa.Column("state", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint(*names, name=op.f("pk_model_state")),
         sqlite_with_rowid=False,
