@@ -1,10 +1,12 @@
 """A backlog of short jobs: how many a CPU second are taken in from the accounting log, profiled and learned.
 
-    python benchmarks/backlog.py [--jobs N] [--limit N] [--nodes N] [--profile FILE] [--directory DIR] [--json]
+    python benchmarks/backlog.py [TRACE.swf.gz] [--jobs N] [--limit N] [--nodes N] [--profile FILE] [--directory DIR]
+        [--json]
 
 Jobs of a minute, one submitted a second, of five users; on half of the nodes a reading a second, on the others none.
-Of every second job the log gives memory and CPU time. The log is read with the code of `jobsight import`, the backlog
-profiled with that of the background worker. `--profile` writes what cProfile saw of the second part.
+Of every second job the log gives memory and CPU time. With a trace, its first jobs instead, repeated later by other
+users if it has fewer, and no readings. The log is read with the code of `jobsight import`, the backlog profiled with
+that of the background worker, or, with a trace, of the import. `--profile` writes what cProfile saw of the second part.
 """
 
 from __future__ import annotations
@@ -19,19 +21,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine, func, insert, select
+from trace_log import write_trace_log
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.storage.schema import batches, nodes, samples
+from jobsight_server.storage.schema import batches, model_state, nodes, samples
 
 CLUSTER = "alpha"
 START = 1_790_000_000
 LIFE_S = 60
 READINGS_PER_BATCH = 20
-NOW = START + 10.0**7
+NOW = START + 10.0**9
+IMPORTED_AT_ONCE = 1000  # runs; as `jobsight import` commits them together
 
 
 def write_log(path: Path, count: int, node_count: int) -> None:
@@ -92,13 +96,19 @@ def timed(work: Callable[[], Any]) -> dict[str, float]:
     }
 
 
-def measure(directory: Path, count: int, node_count: int, limit: int | None, profile: Path | None) -> dict[str, Any]:
-    """Figures of both parts, in jobs a CPU second."""
+def measure(
+    directory: Path, trace: Path | None, count: int, node_count: int, limit: int | None, profile: Path | None
+) -> dict[str, Any]:
+    """Figures of both parts, in jobs a CPU second, and the size of the model."""
     engine = open_engine(f"sqlite:///{directory / 'backlog.db'}")
     upgrade(engine)
-    write_samples(engine, count + LIFE_S, node_count)
     log = directory / "20261119"
-    write_log(log, count, node_count)
+    if trace is None:
+        write_samples(engine, count + LIFE_S, node_count)
+        write_log(log, count, node_count)
+    else:
+        write_trace_log(log, trace, count)
+        limit = limit or IMPORTED_AT_ONCE
     taken_in = timed(lambda: import_files(engine, [log], CLUSTER, lambda: NOW))
     options = {} if limit is None else {"limit": limit}
     profiler = cProfile.Profile()
@@ -108,13 +118,18 @@ def measure(directory: Path, count: int, node_count: int, limit: int | None, pro
     if profile is not None:
         profiler.disable()
         profiler.dump_stats(profile)
-    engine.dispose()
     both = {"taken in": taken_in, "profiled and learned": profiled}
-    return {name: {**times, "jobs_per_cpu_s": count / times["cpu_s"]} for name, times in both.items()}
+    found: dict[str, Any] = {name: {**times, "jobs_per_cpu_s": count / times["cpu_s"]} for name, times in both.items()}
+    with engine.connect() as connection:
+        length = func.length(model_state.c.state) + func.length(model_state.c.key)
+        rows, size = connection.execute(select(func.count(), func.sum(length))).one()
+    engine.dispose()
+    return found | {"model": {"rows": rows, "bytes": size}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", nargs="?", type=Path, help="its first jobs, in place of short ones of five users")
     parser.add_argument("--jobs", type=int, default=30_000, help="default %(default)s")
     parser.add_argument("--nodes", type=int, default=8, help="half of them send samples (default %(default)s)")
     parser.add_argument("--limit", type=int, help="jobs committed together (default: the background worker's)")
@@ -123,16 +138,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.directory) as directory:
-        found = measure(Path(directory), args.jobs, args.nodes, args.limit, args.profile)
+        found = measure(Path(directory), args.trace, args.jobs, args.nodes, args.limit, args.profile)
     if args.json:
         print(json.dumps(found))
         return
+    model = found.pop("model")
     for name, figures in found.items():
         print(
             f"{name}: {figures['jobs_per_cpu_s']:,.0f} jobs a CPU second ({figures['cpu_s']:.1f} s of CPU), "
             f"{figures['written_bytes'] / args.jobs / 1e3:.1f} kB written a job, "
             f"{figures['peak_rss_bytes'] / 2**20:.0f} MiB at the peak"
         )
+    print(f"model: {model['rows']:,} rows, {model['bytes'] / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

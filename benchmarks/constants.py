@@ -48,12 +48,14 @@ LINE = re.compile(r"^([A-Z_]+)(?:: [^=]+)? = (.+?)  # ([^;\n]+); (.+)$", re.MULT
 """A line of a module's table: name, value, unit, meaning."""
 
 NOT_VARIED = {
+    "AGREEING": "bounds the model, not the answers",
     "BEYOND": "what counts as rounding",
     "DIFFERENT": "for display",
     "LEAST_FIT": "changes no result, saves a twelfth of the CPU",
     "RETRIES": "part of how waste is measured",
     "ROUNDED": "no trace reports failed reservations",
     "SHOWN": "for display",
+    "STAYS": "bounds the model: backtests forget nothing",
     "USUAL": "where the first price holds, which is varied",
 }
 OFF: dict[str, Any] = {

@@ -18,7 +18,7 @@ _ALIKE = 0.8  # within 20 %
 _RESCALE = 1e90
 
 # Columns of a row: place, then weight and score in short, medium and long memory.
-_LONG_WEIGHT = itemgetter(3)
+_PLACE, _LONG_WEIGHT = itemgetter(0), itemgetter(3)
 
 Triple = tuple[float, float, float]
 
@@ -217,7 +217,7 @@ class DecayedMode(Forecaster):
         The highest stays for callers that read the places as a distribution and reserve by its upper end.
         """
         rows = self._rows
-        rows.sort()
+        rows.sort(key=_PLACE)  # no two are the same
         gone = min(rows[:-1], key=_LONG_WEIGHT)
         i = rows.index(gone)
         below_is_nearer = i > 0 and gone[0] - rows[i - 1][0] <= rows[i + 1][0] - gone[0]

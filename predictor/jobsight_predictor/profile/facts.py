@@ -23,6 +23,8 @@ class FactsHistory:
     """The last jobs of one application that had facts, and what following these would have wasted so far."""
 
     def __init__(self) -> None:
+        self.until = 0
+        """The last period in which it counts."""
         self._jobs: deque[tuple[Facts, float]] = deque(maxlen=KEPT)
         self._wasted_by_groups = 0.0
         self._wasted_by_facts = 0.0

@@ -122,6 +122,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     votes: dict[float, float] = {}
     present: list[tuple[GroupKey, Group]] = []
     groups = model.groups
+    vote = votes.get
     width = len(CANDIDATES)
     for index, key in keys.groups:
         group = groups.get(key)
@@ -129,12 +130,12 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
             continue
         present.append((key, group))
         said = group.forecasts()
-        if is_limit:
+        if is_limit and max(said) > ceiling:
             said = tuple([value if value < ceiling else ceiling for value in said])
         i = index * width
         forecasts[i : i + width] = said
         for value in said:
-            votes[value] = votes.get(value, 0.0) + weights[i]
+            votes[value] = vote(value, 0.0) + weights[i]
             i += 1
     shares: list[Group | None] = [None] * len(SHARES)
     if request is not None:
@@ -143,11 +144,13 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
             if group is None:
                 continue
             shares[index - model.shares.start] = group
-            said = tuple([min(share * request, ceiling) for share in group.forecasts()])
+            said = tuple([share * request for share in group.forecasts()])
+            if max(said) > ceiling:
+                said = tuple([value if value < ceiling else ceiling for value in said])
             i = index * width
             forecasts[i : i + width] = said
             for value in said:
-                votes[value] = votes.get(value, 0.0) + weights[i]
+                votes[value] = vote(value, 0.0) + weights[i]
                 i += 1
     if not votes:
         found = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
@@ -239,7 +242,7 @@ def _features(model: Model, user: str | None, expected: float, value: float, gro
     """As in ``hit_probability.FEATURES``, of the most specific group."""
     losses = model.experts.users.get(user)
     user_share = losses.hits.share(FIRST_SHARE) if losses else FIRST_SHARE
-    places, total = group.mode.distribution()
+    places, total = group.distribution()
     low, high = value / (1.0 + NEAR), value / (1.0 - NEAR)
     near = sum([weight for place, weight in places if low <= place <= high])
     return (

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 from jobsight_predictor.forecasters import DecayedMode
 from jobsight_predictor.question import GroupKey, JobGroups, Question
 
+from .age import STAYS
 from .probability import Hits
 
 SHARES = (("user", "application"), ("user",), ())
@@ -79,10 +80,10 @@ class Group:
 
     Groups of several job groups that contain the same jobs are one object, until a job belongs to only some of them:
     most of a site's groups contain one job each, and many users have only one application. ``keys`` is the number of
-    names of the object.
+    names of the object; ``until`` the last period in which it counts.
     """
 
-    __slots__ = ("_mark", "_said", "blocks", "evidence", "hits", "keys", "mode", "recent", "top")
+    __slots__ = ("_mark", "_said", "_values", "blocks", "evidence", "hits", "keys", "mode", "recent", "top", "until")
 
     def __init__(self, keys: int = 1) -> None:
         self.keys = keys
@@ -92,8 +93,10 @@ class Group:
         self.blocks: deque[float] = deque(maxlen=BLOCKS)
         self.top = 0.0
         self.evidence = 0
+        self.until = 0
         self._mark = 0
         self._said: tuple[float, ...] | None = None
+        self._values: tuple[list[tuple[float, float]], float] | None = None
 
     def learn(self, value: float, known: int, now: int, adds: bool | None = None) -> None:
         """Learn what one more job of the group used.
@@ -108,10 +111,11 @@ class Group:
         elif value > self.blocks[-1]:
             self.blocks[-1] = value
         self.evidence += opens if adds is None else adds
-        self.top = max(self.top, value)
+        if value > self.top:
+            self.top = value
         self.mode.learn(value)
         self.recent.append(value)
-        self._said = None
+        self._said = self._values = None
 
     def in_bursts(self) -> float:
         """Share of the last ``BLOCKS`` jobs that did not begin a burst, 0..1."""
@@ -128,6 +132,12 @@ class Group:
             said = self._said = (*self.mode.best(), self.recent[-1])
         return said
 
+    def distribution(self) -> tuple[list[tuple[float, float]], float]:
+        """As ``DecayedMode.distribution``, of the group's values; made once for all questions in between."""
+        if self._values is None:
+            self._values = self.mode.distribution()
+        return self._values
+
     def split(self, keys: int) -> Group:
         """A copy of the group, for this many of its keys."""
         self.keys -= keys
@@ -137,12 +147,15 @@ class Group:
         twin.recent.extend(self.recent)
         twin.blocks.extend(self.blocks)
         twin.top, twin.evidence, twin._mark = self.top, self.evidence, self._mark
+        twin.until = self.until
         return twin
 
     def state(self) -> list[Any]:
-        """The whole state, as JSON values; of a group of one job little more than its value."""
+        """The whole state, as JSON values; of a group of few jobs, which most are, little more than their values."""
         if self.mode.n == 1:
             return [self.top, self.evidence, self._mark]
+        if self.mode.n <= SHOWN:
+            return [list(self.recent), self.hits.hits, self.hits.trials, self.evidence, self._mark, list(self.blocks)]
         kept = [self.top, self.evidence, self._mark, list(self.blocks)]
         return [self.mode.row(), self.hits.hits, self.hits.trials, list(self.recent), kept]
 
@@ -157,6 +170,15 @@ class Group:
             restored.recent.append(value)
             restored.blocks.append(value)
             return restored
+        if len(state) == 6:
+            values, hits, trials, restored.evidence, restored._mark, blocks = state
+            for value in values:
+                restored.mode.learn(value)
+            restored.hits = Hits(hits, trials)
+            restored.recent.extend(values)
+            restored.blocks.extend(blocks)
+            restored.top = max(values)
+            return restored
         mode, hits, trials, recent, (top, evidence, mark, blocks) = state
         restored.mode = DecayedMode.from_row(mode)
         restored.hits = Hits(hits, trials)
@@ -167,11 +189,15 @@ class Group:
 
 
 class Groups(dict[GroupKey, Group]):
-    """The groups of a site, and in ``changed`` the keys of those that have learned since they were last stored."""
+    """The groups of a site, and in ``changed`` the keys of those that have learned since they were last stored.
+
+    ``period`` is the current one.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.changed: set[GroupKey] = set()
+        self.period = 0
 
     def learn(
         self, keys: Sequence[GroupKey], value: float, hit: bool | None, known: int, now: int, adds: bool | None
@@ -200,8 +226,10 @@ class Groups(dict[GroupKey, Group]):
             if hit is not None:
                 group.hits.score(hit)
             group.learn(value, known, now, adds)
+            group.until = self.period + min(group.mode.n, STAYS)
         if new:
             group = Group(len(new))
             group.learn(value, known, now, adds)
+            group.until = self.period + 1
             for key in new:
                 self[key] = group

@@ -11,6 +11,7 @@ from jobsight_predictor.profile.prospect import Shortfalls
 from jobsight_predictor.profile.steps import RequestedLimits
 from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Limit, Objective, Question
 
+from .age import Clock, Part
 from .facts import FactsHistory
 from .group import CANDIDATES, SHARES, Group, Groups, JobKeys, job_keys
 from .probability import SCARCE, Correction, HitProbability
@@ -19,8 +20,9 @@ from .reserve import Bounds, Held
 SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _SITE_KEY = '["site"]'
-_SHAPE = 13
+_SHAPE = 14
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -41,7 +43,9 @@ class Model:
         self.of_time = metric == "runtime"
         self.n = 0
         self.groups = Groups()
-        self.kinds: dict[GroupKey, tuple[int, int]] = {}  # of the last burst: learned when it began, jobs until now
+        self.clock = Clock()
+        # Of the last burst: jobs learned when it began, and its jobs until now; and the last period in which it counts.
+        self.kinds: dict[GroupKey, tuple[int, int, int]] = {}
         self.shortfalls = Shortfalls()
         self.facts: dict[GroupKey, FactsHistory] = {}
         self.experts = ExpertWeights(self.size)
@@ -68,15 +72,37 @@ class Model:
         groups = [*[key for _, key in (*keys.groups, *keys.shares)], *keys.firsts]
         return [*alone, *[_named("group", key) for key in groups]]
 
-    def changed_state(self) -> dict[str, Any]:
-        """The state changed since the last call, by key, as JSON values."""
-        found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self.groups.changed}
+    def advance(self, at: float) -> None:
+        """Take note of the time of a job that is to be learned: what nothing was learned of for long goes."""
+        self.is_site_changed = True
+        if self.clock.advance(at):
+            now = self.clock.period
+            for key in [key for key, group in self.groups.items() if group.until < now]:
+                del self.groups[key]
+                self.groups.changed.discard(key)
+            for key in [key for key, (_, _, until) in self.kinds.items() if until < now]:
+                del self.kinds[key]
+                self.changed_kinds.discard(key)
+            for key in [key for key, history in self.facts.items() if history.until < now]:
+                del self.facts[key]
+                self.changed_facts.discard(key)
+            self.shortfalls.drop_before(now)
+        self.groups.period, self.shortfalls.until = self.clock.period, self.clock.until
+
+    def changed_state(self) -> dict[str, Part]:
+        """The state changed since the last call, by key."""
+        found = {
+            _named("group", key): Part(group.state(), group.until)
+            for key, group in [(key, self.groups[key]) for key in self.groups.changed]
+        }
         found |= self.shortfalls.changed_state()
-        found |= {_named("facts", key): self.facts[key].state() for key in self.changed_facts}
-        found |= {_named("kind", key): list(self.kinds[key]) for key in self.changed_kinds}
-        found |= {_user(user): self.experts.users[user].state() for user in self.changed_users}
+        for key, history in [(key, self.facts[key]) for key in self.changed_facts]:
+            found[_named("facts", key)] = Part(history.state(), history.until)
+        for key, (began, burst, until) in [(key, self.kinds[key]) for key in self.changed_kinds]:
+            found[_named("kind", key)] = Part([began, burst], until)
+        found |= {_user(user): Part(self.experts.users[user].state(), None) for user in self.changed_users}
         if self.changed_users or self.is_site_changed:
-            found[_SITE_KEY] = self._site_state()
+            found[_SITE_KEY] = Part(self._site_state(), None)
         self.groups.changed.clear()
         self.changed_facts.clear()
         self.changed_kinds.clear()
@@ -84,8 +110,8 @@ class Model:
         self.is_site_changed = False
         return dict(sorted(found.items()))
 
-    def state(self) -> dict[str, Any]:
-        """All state, by key, as JSON values."""
+    def state(self) -> dict[str, Part]:
+        """All state, by key."""
         self.groups.changed.update(self.groups)
         found = self.shortfalls.state()
         self.changed_facts.update(self.facts)
@@ -93,31 +119,36 @@ class Model:
         self.changed_users.update(self.experts.users)
         return dict(sorted((found | self.changed_state()).items()))
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Load state from ``changed_state`` or ``state``.
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Load parts from ``changed_state`` or ``state``, but those that are too old by now.
 
         Raises:
             ValueError: it has other job groups, another objective or another version.
         """
         if _SITE_KEY in state:  # decides whether the others can be read
-            self._load_site(state[_SITE_KEY])
-        for key, piece in state.items():
+            self._load_site(state[_SITE_KEY][0])
+        for key, (piece, until) in state.items():
             kind, *what = json.loads(key)
-            if kind == "group":
-                self.groups[what[0], tuple(what[1:])] = Group.from_state(piece)
-            elif kind == "user":
+            if kind == "user":
                 self.experts.users[what[0]] = ExpertLosses.from_state(piece)
+            elif kind == "site" or until < self.clock.period:
+                continue
+            elif kind == "group":
+                group = self.groups[what[0], tuple(what[1:])] = Group.from_state(piece)
+                group.until = until
             elif kind == "shortfall":
-                self.shortfalls.load((what[0], what[1]), piece)
+                self.shortfalls.load((what[0], what[1]), piece, until)
             elif kind == "facts":
-                self.facts[what[0], tuple(what[1:])] = FactsHistory.from_state(piece)
+                history = self.facts[what[0], tuple(what[1:])] = FactsHistory.from_state(piece)
+                history.until = until
             elif kind == "kind":
-                self.kinds[what[0], tuple(what[1:])] = piece[0], piece[1]
+                self.kinds[what[0], tuple(what[1:])] = piece[0], piece[1], until
 
     def _site_state(self) -> dict[str, Any]:
         return {
             "templates": [list(job_group) for job_group in self.job_groups.groups],
             "n": self.n,
+            "clock": self.clock.state(),
             "losses": self.experts.site.state(),
             "shape": _SHAPE,
             "bounds": self.bounds.state(),
@@ -134,6 +165,8 @@ class Model:
         if job_groups != self.job_groups.groups:
             raise ValueError("this state was learned with other job groups: retrain on the finished jobs")
         self.n = state["n"]
+        self.clock.load(state["clock"])
+        self.groups.period, self.shortfalls.until = self.clock.period, self.clock.until
         self.experts.site = ExpertLosses.from_state(state["losses"])
         self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)
         self.held = Held.from_state(state["held"])
@@ -143,8 +176,8 @@ class Model:
 
 
 def _named(kind: str, key: GroupKey) -> str:
-    return json.dumps([kind, key[0], *key[1]], separators=(",", ":"))
+    return _encode([kind, key[0], *key[1]])
 
 
 def _user(user: str | None) -> str:
-    return json.dumps(["user", user], separators=(",", ":"))
+    return _encode(["user", user])

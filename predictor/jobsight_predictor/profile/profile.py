@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from jobsight_predictor.forecasters import LARGEST, checked
+from jobsight_predictor.profile.age import Part
 from jobsight_predictor.profile.facts import FactsHistory
 from jobsight_predictor.profile.forecast import PendingForecast, make_forecast
 from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES
@@ -200,15 +201,20 @@ class Profile:
         seconds: float | None = None,
         *,
         lower_bound: bool = False,
+        at: float | None = None,
     ) -> None:
         """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
 
-        ``lower_bound``: it needed more than ``value``, as it was killed or measured in part.
+        ``lower_bound``: it needed more than ``value``, as it was killed or measured in part. ``at``: when it ended, in
+        seconds, UTC; what learned nothing for long is dropped. Without it, nothing is.
 
         Raises:
             ValueError: the value, which is named, is not a measurement; nothing changes then.
         """
         checked(value)
+        if at is not None:
+            self._latest = None
+            self._model.advance(at)
         if lower_bound:
             self._learn_lower_bound(question, value, forecast)
             return
@@ -224,10 +230,11 @@ class Profile:
         model.held.score(forecast.bound, value, used_s)
         model.n += 1
         kind, known = keys.kind, forecast.known
-        began, burst = model.kinds.get(kind, (0, 0))
+        began, burst, _ = model.kinds.get(kind, (0, 0, 0))
         adds = known >= began
         is_first = burst == 0
-        model.kinds[kind] = began, burst = (model.n, 1) if adds else (began, burst + 1)
+        began, burst = (model.n, 1) if adds else (began, burst + 1)
+        model.kinds[kind] = began, burst, model.clock.until
         model.changed_kinds.add(kind)
         weight = burst**-0.5  # jobs of a burst share much of their fate
         if hit is not None:
@@ -246,6 +253,7 @@ class Profile:
             history = model.facts.setdefault(kind, FactsHistory())
             if forecast.by_groups is not None and forecast.by_facts is not None:
                 history.score(forecast.by_groups, forecast.by_facts, value)
+            history.until = model.clock.until
             history.learn(question.facts, value)
             model.changed_facts.add(kind)
         model.changed_users.add(question.user)
@@ -269,16 +277,25 @@ class Profile:
         """Keys of the state that the answer to this question needs, and that learning such a job changes."""
         return self._model.state_keys(question)
 
-    def changed_state(self) -> dict[str, Any]:
-        """The state changed since the last call, by key, as JSON values."""
+    def changed_state(self) -> dict[str, Part]:
+        """The state changed since the last call, by key."""
         return self._model.changed_state()
 
-    def state(self) -> dict[str, Any]:
-        """All state, by key, as JSON values."""
+    def state(self) -> dict[str, Part]:
+        """All state, by key."""
         return self._model.state()
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Load state from ``changed_state`` or ``state``.
+    def too_old(self) -> int | None:
+        """The current period, if it began since this was called last; else None.
+
+        Whoever stores ``changed_state`` deletes the parts that count until an earlier one.
+        """
+        clock = self._model.clock
+        has_moved, clock.has_moved = clock.has_moved, False
+        return clock.period if has_moved else None
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Load parts (state, until) from ``changed_state`` or ``state``, but those that are too old by now.
 
         Raises:
             ValueError: it has other job groups, another objective or another version.
@@ -290,7 +307,7 @@ class Profile:
     def from_state(
         cls,
         unit: str,
-        state: Mapping[str, Any],
+        state: Mapping[str, Sequence[Any]],
         job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
         coverage: float = 0.95,
         *,

@@ -9,6 +9,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
 
+from jobsight_predictor.profile.age import STAYS, Part
 from jobsight_predictor.profile.group import Group, JobKeys
 from jobsight_predictor.question import GroupKey, Question
 
@@ -16,6 +17,8 @@ MOST = 5  # jobs; that needed more, and were not run again or came one after the
 OVER = 0.03  # share; a shortfall that is less likely than this to concern the next job is forgotten
 GROWTH_LEFT = 0.25  # share; of the sign of growth that is left after a job that needed no more
 BELOW = 0.99  # factor; where need grows, the next job may need a little less than the last
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 Place = tuple[str | None, str | None]
 """User and application of such jobs; None if a report names none."""
@@ -53,7 +56,9 @@ class Shortfalls:
 
     def __init__(self) -> None:
         self._of: dict[Place, Shortfall] = {}
+        self._until: dict[Place, int] = {}  # the last period in which each counts
         self._changed: set[Place] = set()
+        self.until = STAYS
 
     def add(self, question: Question, lower_bound: float) -> None:
         """Learn that such a job needed more than this. One that failed with less is taken for the same job."""
@@ -64,8 +69,7 @@ class Shortfalls:
         else:
             least = known.lower_bound if known.pending else lower_bound
             known = Shortfall(least, min(known.pending + 1, MOST), 0, min(known.grown + 1.0, MOST))
-        self._of[place] = known._replace(since=0)
-        self._changed.add(place)
+        self._learn(place, known._replace(since=0))
 
     def score(self, question: Question, value: float) -> None:
         """Learn that such a job needed ``value``, and had it."""
@@ -79,32 +83,42 @@ class Shortfalls:
                 known = known._replace(pending=known.pending - 1)
             else:
                 known = known._replace(lower_bound=BELOW * value, grown=min(known.grown + 1.0, MOST))
-            self._of[place] = NONE if known.share < OVER else known
-            self._changed.add(place)
+            self._learn(place, NONE if known.share < OVER else known)
 
     def of(self, question: Question) -> Shortfall:
         """The one that is likeliest to concern such a job; ``NONE`` if there is none."""
         return max([self._of.get(place, NONE) for place in _places(question)], key=lambda known: known.share)
+
+    def _learn(self, place: Place, known: Shortfall) -> None:
+        self._of[place] = known
+        self._until[place] = self.until
+        self._changed.add(place)
+
+    def drop_before(self, period: int) -> None:
+        """Drop what does not count in that period any more."""
+        for place in [place for place, until in self._until.items() if until < period]:
+            del self._of[place], self._until[place]
+            self._changed.discard(place)
 
     @staticmethod
     def state_keys(question: Question) -> list[str]:
         """Keys of the state that may concern such a job."""
         return [_name(place) for place in _places(question)]
 
-    def changed_state(self) -> dict[str, Any]:
+    def changed_state(self) -> dict[str, Part]:
         """The state changed since the last call, by key."""
-        found = {_name(place): list(self._of[place]) for place in self._changed}
+        found = {_name(place): Part(list(self._of[place]), self._until[place]) for place in self._changed}
         self._changed.clear()
         return found
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Part]:
         """All state, by key."""
         self._changed.update(self._of)
         return self.changed_state()
 
-    def load(self, place: Place, state: list[Any]) -> None:
-        """Take over the state of ``place``."""
-        self._of[place] = Shortfall(*state)
+    def load(self, place: Place, state: list[Any], until: int) -> None:
+        """Take over the state of ``place``, which counts ``until`` that period."""
+        self._of[place], self._until[place] = Shortfall(*state), until
 
 
 def _places(question: Question) -> list[Place]:
@@ -114,7 +128,7 @@ def _places(question: Question) -> list[Place]:
 
 
 def _name(place: Place) -> str:
-    return json.dumps(["shortfall", *place], separators=(",", ":"))
+    return _encode(["shortfall", *place])
 
 
 TAIL = 3.0  # index; values above all seen follow this Pareto law: of those beyond x, 1 in 8 is beyond 2 x
@@ -209,6 +223,7 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
     """
     places: dict[float, float] = {}
     tail = pareto(TIME_TAIL if of_time else TAIL, GATHERED)
+    known = places.get
     left, beyond = 1.0, 0.0
     for level in levels:
         evidence = max([1, *[witness.group.evidence for witness in level]])
@@ -222,7 +237,7 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
                 place = top * up
                 if place > ceiling:
                     place = ceiling
-                places[place] = places.get(place, 0.0) + PRIOR * weight * share
+                places[place] = known(place, 0.0) + PRIOR * weight * share
             seen = evidence * weight
             in_bursts = group.in_bursts() if bursts else 0.0
             if in_bursts > 0.0:
@@ -231,15 +246,15 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
                     place = value * scale
                     if place > ceiling:
                         place = ceiling
-                    places[place] = places.get(place, 0.0) + each
+                    places[place] = known(place, 0.0) + each
             if in_bursts < 1.0:
-                values, total = group.mode.distribution()
+                values, total = group.distribution()
                 each = seen * (1.0 - in_bursts) / total
                 for value, share in values:
                     place = value * scale
                     if place > ceiling:
                         place = ceiling
-                    places[place] = places.get(place, 0.0) + each * share
+                    places[place] = known(place, 0.0) + each * share
         left *= PRIOR * wider / parts
     return Prospect(places, beyond)
 
@@ -250,6 +265,8 @@ def with_shortfall(found: Prospect, shortfall: Shortfall, evidence: int, ceiling
     Of a job that does, two things are known: what else is known above the lower bound, of ``evidence`` jobs, and the
     lower bound itself, like one job with that value. Nothing lies above ``ceiling``.
     """
+    if shortfall.share <= 0.0:
+        return found
     lower_bound = shortfall.lower_bound
     above = [(place, mass) for place, mass in found.places.items() if place > lower_bound]
     known = sum([mass for _, mass in above]) + found.beyond if above else 0.0

@@ -4,6 +4,7 @@ that was too little, and what it wastes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf, log
 from operator import mul
 
@@ -51,11 +52,10 @@ def cheapest(
     top = max(places)
     known = sum(places.values())
     value_held = sum(map(mul, places.values(), places))
-    mean_spread = sum([up * share for up, share in SPREAD])
+    mean_spread, mean_square_spread = _spread_moments(SPREAD)
     # Mass x seconds, and that x value, of everything known and of what would fit: the waste depends on them.
     held = known if not of_time else mean_spread * value_held
     if of_time:
-        mean_square_spread = sum([up * up * share for up, share in SPREAD])
         used = mean_square_spread * sum([mass * place * place for place, mass in places.items()])
     else:
         used = mean_spread * value_held
@@ -81,6 +81,12 @@ def cheapest(
             least = cost
             chosen = (step, beyond + known - fits)
     return chosen
+
+
+@lru_cache(maxsize=4)
+def _spread_moments(spread: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Mean of the factors, and of their squares."""
+    return sum([up * share for up, share in spread]), sum([up * up * share for up, share in spread])
 
 
 def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, float]:

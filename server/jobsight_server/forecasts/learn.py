@@ -43,6 +43,7 @@ from jobsight_server.forecasts.reader import (
     SeriesKey,
     StateKey,
     StateRow,
+    drop_old_state,
     read_pending,
     read_series,
     read_state,
@@ -165,8 +166,8 @@ class Learner:
     def encode_state(self) -> None:
         """Encodes the changed state as rows, before a transaction rather than within it."""
         for (cluster, metric), profile in self._profiles.items():
-            for key, state in profile.changed_state().items():
-                self._states[cluster, metric, key] = state_row(cluster, metric, key, state)
+            for key, part in profile.changed_state().items():
+                self._states[cluster, metric, key] = state_row(cluster, metric, key, part)
 
     def store(self, connection: Connection, until: LearnedUntil) -> int:
         """Writes what has changed, and the forecasts of unfinished jobs; returns the number of series.
@@ -183,6 +184,9 @@ class Learner:
         waiting = _still_waiting(connection, list(dict.fromkeys(run_id for run_id, _ in self.pending)))
         pending = {key: forecast for key, forecast in self.pending.items() if key[0] in waiting}
         write_learned(connection, self._states.values(), of_users, pending, self._learned_runs)
+        for (cluster, metric), profile in self._profiles.items():
+            if (period := profile.too_old()) is not None:
+                drop_old_state(connection, cluster, metric, period)
         write_learned_until(connection, until)
         return len(of_users)
 
@@ -214,7 +218,7 @@ class Learner:
         seconds: float | None = None,
     ) -> None:
         profile, value = self._profile(key.cluster, key.metric), observation.value
-        profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound)
+        profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound, at=at)
         if observation.is_lower_bound:
             return
         own = self._of_users.get(key)

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, select, text
 from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.age import Part
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
@@ -32,7 +33,7 @@ from jobsight_server.forecasts.prediction import (
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest
 from jobsight_server.storage.engine import LookUps, fetch_by_keys, write_many
-from jobsight_server.storage.schema import pending_forecasts, series
+from jobsight_server.storage.schema import model_state, pending_forecasts, series
 
 # Computed together, from state read together.
 _COMPUTED_AT_ONCE = 200
@@ -184,7 +185,7 @@ _LONGEST = 500
 
 _READ_STATE = (
     "WITH asked(cluster, metric, key) AS (VALUES {asked}) "
-    "SELECT s.cluster, s.metric, s.key, s.state FROM asked CROSS JOIN model_state s "
+    "SELECT s.cluster, s.metric, s.key, s.state, s.until FROM asked CROSS JOIN model_state s "
     "WHERE s.cluster = asked.cluster AND s.metric = asked.metric AND s.key = asked.key"
 )
 _READ_ANSWERS = (
@@ -193,8 +194,8 @@ _READ_ANSWERS = (
     'WHERE s.cluster = asked.cluster AND s."user" = asked."user" AND s.metric = asked.metric'
 )
 _WRITE_STATE = (
-    "INSERT INTO model_state (cluster, metric, key, state) VALUES (?, ?, ?, ?) "
-    "ON CONFLICT (cluster, metric, key) DO UPDATE SET state = excluded.state"
+    "INSERT INTO model_state (cluster, metric, key, until, state) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (cluster, metric, key) DO UPDATE SET until = excluded.until, state = excluded.state"
 )
 _WRITE_SERIES = (
     'INSERT INTO series (cluster, "user", metric, n, state, answer, updated) VALUES (?, ?, ?, ?, ?, ?, ?) '
@@ -231,19 +232,19 @@ class StateKey(NamedTuple):
     key: str
 
 
-StateRow = tuple[str, str, str, bytes]
-"""Cluster, metric, key, state as MessagePack."""
+StateRow = tuple[str, str, str, int | None, bytes]
+"""Cluster, metric, key, the last period in which it counts, state as MessagePack."""
 
 SeriesRow = tuple[str, str, str, int, str, str, float | None]
 """Cluster, user, metric, number of values, state as JSON, answer as JSON, end of the last job learned."""
 
 
-def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Any]]:
+def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Part]]:
     """The stored state of these: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
     asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for cluster, metric, key, state in fetch_by_keys(connection, _READ_STATE, list(asked)):
-        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = _decode(state)
+    found: dict[tuple[str, str], dict[str, Part]] = {}
+    for cluster, metric, key, state, until in fetch_by_keys(connection, _READ_STATE, list(asked)):
+        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_decode(state), until)
     return found
 
 
@@ -281,9 +282,15 @@ def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetr
     return found
 
 
-def state_row(cluster: str, metric: str, key: str, state: Any) -> StateRow:
+def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
     """A row of the table ``model_state``."""
-    return cluster, metric, short_key(key), _encode(state)
+    return cluster, metric, short_key(key), part.until, _encode(part.state)
+
+
+def drop_old_state(connection: Connection, cluster: str, metric: str, period: int) -> None:
+    """Deletes the parts of a profile that count until an earlier period."""
+    of_profile = (model_state.c.cluster == cluster, model_state.c.metric == metric)
+    connection.execute(delete(model_state).where(*of_profile, model_state.c.until < period))
 
 
 def write_learned(

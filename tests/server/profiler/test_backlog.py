@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import pytest
 from sqlalchemy import delete, func, select, update
 
+from jobsight_predictor.profile.age import PERIOD_S
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, report
 from jobsight_server.forecasts.events import last_event, read_learned_until
+from jobsight_server.forecasts.learn import catch_up, lock_learning
 from jobsight_server.forecasts.outcomes import Observation
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles, series
@@ -107,7 +110,34 @@ def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(si
     assert site.model() == rows
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.storage
+def test_what_nothing_was_learned_of_for_a_year_goes_however_it_was_learned(site: Any, plan: Any) -> None:
+    """Three years, in rounds as a server learns them, in one import, and retrained."""
+    planned = sorted(plan(11, 240, failing=True), key=lambda job: job["end"])
+    for number, job in enumerate(planned):
+        later = (300.0 + number / 6.0) * PERIOD_S
+        times = {name: job[name] + later for name in ("submitted", "start", "end")}
+        site.run(**{**job, **times, "name": f"app{chr(97 + number // 20)}"})
+    for _ in range(4):
+        killed_after(site, 2, limit=23)
+        with site.engine.begin() as connection:
+            lock_learning(connection)
+            catch_up(connection, ForecastConfig())
+    profile_finished(site.engine, 0.0, lambda: 1e9, limit=7)
+    rows = site.model()
+    names = {json.loads(row[2])[3] for row in rows[1] if row[2].startswith('["kind"')}
+    assert names == {"appi", "appj", "appk", "appl"}, "the last 13 months of 40, six jobs a month"
+    rebuild(site.engine)
+    assert site.model() == rows
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).values(profiled=False, forecast_seq=None))
+        connection.execute(profiles.delete())
+    site.forget_model()
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    assert site.model()[1] == rows[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.storage
 def test_whoever_learns_or_is_killed_the_model_is_that_of_the_stored_rows(site: Any, plan: Any, seed: int) -> None:
     """Two processes take turns at one backlog, each with what it holds in memory; some are killed, some get reports."""

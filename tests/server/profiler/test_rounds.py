@@ -210,7 +210,7 @@ def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
     question = job_question(user, "n" * 5000)
     expected = Profile("bytes per processor", DEFAULT_JOB_GROUPS, metric="memory")
     for value in values:
-        expected.learn(question, value)
+        expected.learn(question, value, at=1.0)
     names = expected.state_keys(question)
     with site.engine.connect() as connection:
         found = read_state(connection, [StateKey("alpha", "memory", name) for name in names])["alpha", "memory"]

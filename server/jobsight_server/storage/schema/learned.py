@@ -109,13 +109,15 @@ group_series = Table(
     Column("state", Text, nullable=False),
 )
 
-# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack.
+# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack. ``until``: the
+# last month in which a part counts, by the end of jobs; null for parts that are kept whatever their age.
 model_state = Table(
     "model_state",
     metadata,
     Column("cluster", Text, primary_key=True),
     Column("metric", Text, primary_key=True),
     Column("key", Text, primary_key=True),
+    Column("until", Integer),
     Column("state", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )

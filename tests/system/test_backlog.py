@@ -1,0 +1,61 @@
+"""A server that comes back to a long log answers questions while it reads and learns it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from site_run import Site, free_address, wait_until
+
+KNOWN, BACKLOG = 200, 5000
+USERS = 20
+
+
+def write_log(path: Path, numbers: range, start: int) -> None:
+    """A job a second, each of a minute, by E records."""
+    with path.open("a") as log:
+        for number in numbers:
+            began = start + number
+            log.write(
+                f"11/19/2026 00:00:01;E;{number}.server;user=u{number % USERS} group=g jobname=run{'abc'[number % 3]} "
+                f"queue=q ctime={began} qtime={began} etime={began} start={began} owner=u@h exec_host=n1/0 "
+                f"Resource_List.walltime=01:00:00 session=1 end={began + 60} Exit_status=0 "
+                f"resources_used.cput=00:00:50 resources_used.mem={1000 + number % 7}kb "
+                "resources_used.walltime=00:01:00\n"
+            )
+
+
+def asked(site: Site, **question: str) -> Any:
+    (answer,) = site.api("predictions", cluster="alpha", user="u3", metric="memory", **question)["predictions"]
+    return answer
+
+
+@pytest.mark.slow
+def test_questions_are_answered_while_a_backlog_is_learned(tmp_path: Path) -> None:
+    settings = ("--follow-interval-s", "0.1", "--profile-grace-s", "1")
+    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    log, start = site.accounting / "alpha" / "20261119", int(time.time()) - 80_000
+    write_log(log, range(KNOWN), start)
+    with site.serve():
+        wait_until(lambda: site.settled(KNOWN), 120, lambda: site.log.read_text()[-2000:])
+        before = asked(site)
+    assert before["user_jobs"] == KNOWN // USERS
+    write_log(log, range(KNOWN, KNOWN + BACKLOG), start)
+    meanwhile = []
+    with site.serve():
+        while not site.settled(KNOWN + BACKLOG):
+            answers = asked(site), asked(site, application="runa", processors="1", walltime_s="3600")
+            if not site.settled(KNOWN + BACKLOG):
+                meanwhile.append(answers)
+        wait_until(lambda: asked(site)["user_jobs"] == (KNOWN + BACKLOG) // USERS, 60, lambda: str(asked(site)))
+    assert len(meanwhile) >= 5
+    known = [alone["user_jobs"] for alone, _ in meanwhile]
+    assert known == sorted(known)
+    assert known[0] >= before["user_jobs"]
+    for alone, of_job in meanwhile:
+        assert 1000 * 1024 <= alone["value"] <= 1006 * 1024 <= alone["bound"] * 1.01
+        assert of_job["reason"] is None
+        assert of_job["n"] > 0
