@@ -8,8 +8,8 @@ from alembic import op
 
 from jobsight_server.storage.engine import whole
 
-revision = "trust"
-down_revision = "0035"
+revision = "0037"
+down_revision = "0036"
 branch_labels = None
 depends_on = None
 
