@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from flask import Blueprint
+from msgspec.structs import replace
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
 from jobsight_server.queries.timeline import POINTS
+from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
@@ -23,6 +25,8 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.pages import clusters_offered, job_url, page
 from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+
+_OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
 
 def jobs() -> JobList:
@@ -40,7 +44,17 @@ def job() -> Job:
             found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points)
     if found is None:
         raise not_found("job", job_id, cluster)
-    return found
+    who = viewer()
+    return without_others(found) if who is not None and who.role == "user" else found
+
+
+def without_others(job: Job) -> Job:
+    """The job as its user sees it: a node's readings are of every job on it."""
+    runs = [
+        replace(run, nodes=[replace(node, series=None, reason=_OF_ALL) for node in run.nodes], nodes_drawn=0)
+        for run in job.runs
+    ]
+    return replace(job, runs=runs)
 
 
 JOBS = Route(
@@ -57,6 +71,7 @@ JOBS = Route(
         Parameter("page", "from 1", PAGE),
     ),
     errors=(400, 404),
+    own="user",
 )
 JOB = Route(
     "GET",
@@ -69,6 +84,7 @@ JOB = Route(
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
     ),
     errors=(400, 404),
+    own="job",
 )
 JOB_BY_QUERY = by_query(JOB, "/api/v1/job")
 ROUTES = (JOBS, JOB, JOB_BY_QUERY)
