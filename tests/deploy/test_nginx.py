@@ -146,10 +146,11 @@ def test_nginx_names_the_user_whom_it_authenticated_and_no_other(
     listen = free_address()
     with socket.create_server(("127.0.0.1", 0)) as probe:
         host, port = probe.getsockname()
-    site = Site(tmp_path, ("alpha",), listen, ["--query-workers", "1", "--trusted-proxies", "127.0.0.1"])
     settings = tmp_path / "access.toml"
-    settings.write_text('[access]\nlogin_header = "X-Remote-User"\nadmins = ["root"]\n')
-    site.arguments += ["--config", str(settings)]
+    settings.write_text(
+        'trusted_proxies = ["127.0.0.1"]\n[access]\nlogin_header = "X-Remote-User"\nadmins = ["root"]\n'
+    )
+    site = Site(tmp_path, ("alpha",), listen, ["--query-workers", "1", "--config", str(settings)])
     text = CONF.read_text().replace("server 127.0.0.1:8470;", f"server {listen};")
     text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", text, flags=re.DOTALL)
     text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")

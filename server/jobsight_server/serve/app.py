@@ -24,6 +24,7 @@ from jobsight_server.storage.migrate import newest_version
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
     advice,
+    alarms,
     efficiency,
     groups,
     health,
@@ -81,6 +82,7 @@ NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     jobs,
     nodes,
     requirements,
+    alarms,
     *OF_SYSTEMS,
 )
 NOUNS: tuple[Noun, ...] = (

@@ -16,6 +16,7 @@ from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, jo
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.access import Access
+from jobsight_server.settings.alarms import AlarmRule, Mail, Watchdog
 from jobsight_server.settings.measurements import MeasurementSource
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
@@ -230,6 +231,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     accounting: tuple[AccountingSource, ...] = ()
     measurements: tuple[MeasurementSource, ...] = ()
     access: Access = Access()
+    alarms: tuple[AlarmRule, ...] = ()
+    mail: Mail = Mail()
+    watchdog: Watchdog = Watchdog()
     sections: dict[str, dict[str, Any]] = {}
 
     ingest_threads: int = 32  # batches that can wait to be committed together

@@ -20,6 +20,7 @@ from msgspec import Struct
 from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_server.errors import UserError
 from jobsight_server.settings.access import Access
+from jobsight_server.settings.alarms import ALARM_KINDS, AlarmRule, Mail, Watchdog
 from jobsight_server.settings.by_metric import parse_alphas, parse_counts
 from jobsight_server.settings.declared import (
     ACCOUNTING_FORMATS,
@@ -190,6 +191,9 @@ def load_settings(
     for (section, field), value in values.items():
         if section:
             tables.setdefault(section, {})[field] = value
+    names = [rule.key for rule in records.get("alarms", ())]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SettingsError(f"{file}: alarms: two rules are called {twice[0]!r}; give each a name of its own")
     return Settings(**core, **records, accounting=sources, measurements=measurements, sections=tables)
 
 
@@ -236,6 +240,12 @@ def _measurements(tables: Any, place: str) -> tuple[MeasurementSource, ...]:
 
 _RECORDS: Mapping[str, tuple[Any, str]] = {
     "access": (Access, "write a table [access] with login_header, admins and staff"),
+    "alarms": (
+        tuple[AlarmRule, ...],
+        f"write [[alarms]] tables with kind ({', '.join(ALARM_KINDS)}), limit, and webhook or mail",
+    ),
+    "mail": (Mail, "write a table [mail] with relay and sender"),
+    "watchdog": (Watchdog, "write a table [watchdog] with url"),
 }
 """Tables of the file that are no settings one by one, and how to write them."""
 
