@@ -491,6 +491,7 @@ def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
         assert shades > 0 or "queue" in (picture.get_attribute("alt") or "")
     start_simulation(page, "fcfs", "from run 1: finished jobs of alpha")
     expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)
+    page.locator(".menu summary").click()
     page.get_by_role("link", name="Simulations").click()
     for box in page.get_by_role("checkbox").all():
         box.check()
@@ -509,6 +510,7 @@ def test_a_simulation_is_stopped_and_its_hostile_name_is_text(watched: Watched) 
     expect(page.locator("h1 + .state")).to_have_text("stopped")
     expect(page.get_by_role("alert")).to_have_text("stopped from the page")
     expect(page.locator("h1 .name")).to_have_text(f"{SCRIPT.rpartition('/')[2]}.swf")
+    page.locator(".menu summary").click()
     page.get_by_role("link", name="Simulations").click()
     expect(page.locator("tbody .state.stopped")).to_have_count(1)
 
