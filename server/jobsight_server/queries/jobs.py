@@ -12,6 +12,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.at_start import AtStart, read_at_start
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
@@ -72,8 +73,19 @@ class JobList(Page):
     jobs: list[Run]
 
 
+class ForecastAtStart(Record):
+    """What was forecast as the run started, once everything that ended while it waited had been learned."""
+
+    forecast: float
+    bound: float | None
+    probability: Share | None
+
+
 class RunMetric(Record):
     """A run's use in one metric, or why that is unknown, and the forecast at its submission.
+
+    ``at_start``: asked again as it started; None before that, where nothing was known, and for runs learned by earlier
+    releases. It equals the first where the run did not wait.
 
     ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
     ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. Of bandwidth,
@@ -90,6 +102,7 @@ class RunMetric(Record):
     bound: float | None
     probability: Share | None
     forecast: float | None
+    at_start: ForecastAtStart | None
     provisional: bool
     so_far: float | None
     learned: bool
@@ -197,10 +210,18 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
     found = _profile_rows(connection, run)
     used = used_so_far(connection, [run], now)
     forecasts = {} if found else forecasts_of(connection, reader, [run])
+    again = {} if found else read_at_start(connection, [run.id])
     memory = found.get("memory", {})
     nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
     profile = [
-        _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
+        _metric(
+            metric,
+            found.get(metric),
+            forecasts.get((run.id, metric)),
+            used.get((run.id, metric)),
+            run.state,
+            again.get((run.id, metric)),
+        )
         for metric, of in METRICS.items()
         if not of.of_gpus or metric in found or (run.id, metric) in forecasts
     ]
@@ -245,7 +266,12 @@ def _started(run: Row[Any]) -> float | None:
 
 
 def _metric(
-    metric: str, row: dict[str, Any] | None, forecast: Forecast | None, so_far: SoFar | None, state: str
+    metric: str,
+    row: dict[str, Any] | None,
+    forecast: Forecast | None,
+    so_far: SoFar | None,
+    state: str,
+    again: AtStart | None = None,
 ) -> RunMetric:
     entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
     keys = ("value", "peak", "source", "attribution", "reason", "bound", "probability")
@@ -254,6 +280,7 @@ def _metric(
         unit=METRICS[metric].unit,
         **{key: entry.get(key) for key in keys},
         forecast=row.get("forecast") if row else forecast and forecast.value,
+        at_start=_at_start(row, again),
         provisional=forecast is not None and forecast.provisional,
         so_far=so_far and so_far.value,
         learned=entry["value"] is not None and not entry.get("shown_only"),
@@ -261,6 +288,12 @@ def _metric(
         fabric=entry.get("fabric"),
         fabrics=None if (fabrics := entry.get("fabrics")) is None else json.loads(fabrics),
     )
+
+
+def _at_start(row: dict[str, Any] | None, pending: AtStart | None) -> ForecastAtStart | None:
+    names = ("start_forecast", "start_bound", "start_probability")
+    value, bound, probability = pending or ((None, None, None) if row is None else (row[name] for name in names))
+    return None if value is None else ForecastAtStart(value, bound, probability)
 
 
 def _why_not(state: str, so_far: SoFar | None) -> str:

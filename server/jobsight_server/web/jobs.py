@@ -8,6 +8,7 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
+from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
@@ -43,6 +44,15 @@ def job() -> Job:
     return found
 
 
+def job_forecast() -> OpenJob:
+    here, job_id = context(), required_name("name")
+    with here.read_engine.connect() as connection:
+        cluster = one_cluster(job_clusters(connection, job_id), "job")
+        if cluster is None:
+            raise not_found("job", job_id, cluster)
+        return open_job(connection, here.answers, cluster, job_id, here.clock())
+
+
 JOBS = Route(
     "GET",
     "/api/v1/jobs",
@@ -71,7 +81,17 @@ JOB = Route(
     errors=(400, 404),
 )
 JOB_BY_QUERY = by_query(JOB, "/api/v1/job")
-ROUTES = (JOBS, JOB, JOB_BY_QUERY)
+FORECAST = Route(
+    "GET",
+    "/api/v1/jobs/{name}/forecast",
+    job_forecast,
+    ("scheduler",),
+    "What a waiting or running job will use, as of now, beside its forecasts at submission and start",
+    (Parameter("cluster", "needed if several clusters have a job with this id", NAME),),
+    errors=(400, 404),
+)
+FORECAST_BY_QUERY = by_query(FORECAST, "/api/v1/job/forecast")
+ROUTES = (JOBS, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
 
 
 def add_pages(pages: Blueprint) -> None:
