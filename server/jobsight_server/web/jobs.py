@@ -7,8 +7,10 @@ from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_server.accounting.runs import STATES
+from jobsight_server.advice.ask_lines import SCHEDULERS, Scheduler
 from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
 from jobsight_server.queries.timeline import POINTS
+from jobsight_server.web.job_bars import RESOURCE_OF, bars
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
@@ -37,10 +39,18 @@ def job() -> Job:
     with here.read_engine.connect() as connection:
         cluster, found = one_cluster(job_clusters(connection, job_id), "job"), None
         if cluster is not None:
-            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points)
+            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points, _scheduler(cluster))
     if found is None:
         raise not_found("job", job_id, cluster)
     return found
+
+
+def _scheduler(cluster: str) -> Scheduler | None:
+    """The scheduler whose log is followed for this cluster; None if the settings do not name its format."""
+    for source in context().settings.accounting:
+        if source.cluster == cluster:
+            return "slurm" if source.sacct else SCHEDULERS.get(source.format or "")
+    return None
 
 
 JOBS = Route(
@@ -94,4 +104,4 @@ def add_pages(pages: Blueprint) -> None:
     def show_one(**_names: str) -> Response:
         found = job()
         settled = all(run.state != "running" and run.profiled for run in found.runs)
-        return page("job.html", found, JOB_BY_QUERY, settled=settled)
+        return page("job.html", found, JOB_BY_QUERY, settled=settled, bars=bars, resources=RESOURCE_OF)

@@ -18,11 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, insert
 
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
-from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
@@ -35,22 +32,6 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 awkward = st.sampled_from(
     [".", "..", "/", "//", "a//b", "a/../b", "/a", "a/", "%2F", "a?b=c", "a#b", "a b", "\\", "\n"]
 )
-
-
-@pytest.fixture
-def app(sqlite_engine: Engine) -> Flask:
-    url = sqlite_engine.url.render_as_string(hide_password=False)
-    return create_app(load_settings(flags={"database": url}), sqlite_engine, sqlite_engine, time.time)
-
-
-@pytest.fixture
-def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
-    """Logged in."""
-    client = app.test_client()
-    with sqlite_engine.begin() as connection:
-        secret = create_login(connection, time.time())
-    assert client.get("/login", query_string={"once": secret}).status_code == 303
-    return client
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/users/c/u", "/user?cluster=c&name=u", "/jobs/c/1", "/nodes/c/n"])
