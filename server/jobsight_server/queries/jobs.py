@@ -15,6 +15,7 @@ from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
+from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, of_number
 from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
@@ -158,18 +159,19 @@ def job_list(
     state: str | None = None,
     page: int = 1,
     job_id: str | None = None,
+    filters: JobFilters = NO_FILTERS,
 ) -> JobList:
     """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds.
 
-    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name.
+    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name, or an array's.
     """
-    wanted = [
+    wanted = filters.conditions() + [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
     if job_id is not None:
-        wanted.append(or_(jobs.c.job_id == job_id, jobs.c.job_id.startswith(f"{job_id}.", autoescape=True)))
+        wanted.append(of_number(job_id))
     total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
     rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()

@@ -368,7 +368,7 @@ def test_jobs_are_found_by_their_id_with_or_without_its_server(client: FlaskClie
         assert answer["total"] == len(answer["jobs"])
         return {job["job_id"] for job in answer["jobs"]}
 
-    assert found("12") == {"12", "12.head.example.org"}
+    assert found("12") == {"12", "12.head.example.org", "12[3].head"}
     assert found("12[3]") == {"12[3].head"}
     assert found("123.head") == {"123.head"}
     assert found("%") == found("1_") == found("1") == set()
