@@ -371,7 +371,8 @@ def test_jobs_are_found_by_their_id_with_or_without_its_server(client: FlaskClie
     assert found("12") == {"12", "12.head.example.org", "12[3].head"}
     assert found("12[3]") == {"12[3].head"}
     assert found("123.head") == {"123.head"}
-    assert found("%") == found("1_") == found("1") == set()
+    assert found("_") == found("1_") == found("1") == set()
+    assert found("%") == {"%_<b>.x"}, "as a task of an array; and no other job, so the sign is no wildcard"
     assert found("%_<b>") == {"%_<b>.x"}
     page = client.get("/jobs", query_string={"job_id": '"><b>'}).text
     assert 'value="&#34;&gt;&lt;b&gt;"' in page
