@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -10,10 +11,13 @@ from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
+from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.at_start import AtStart, read_at_start
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
+from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, of_number
+from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, Share, pages_of
@@ -112,10 +116,15 @@ class RunMetric(Record):
 
 
 class RunNode(Record):
-    """A node of a run over its life; ``reason`` says why there is no ``series``."""
+    """A node of a run over its life; ``reason`` says why there is no ``series``, which is of all the node.
+
+    ``own``: the job's own readings, where its cgroup was read there. ``known``: whether the node ever sent samples.
+    """
 
     node: str
     processors: int
+    known: bool
+    own: OwnReadings | None
     series: Timeline | None
     reason: str | None
 
@@ -126,7 +135,8 @@ class RunDetail(Run):
     From its cgroups, where they were read: ``memory_cache``, the page cache at most, and ``memory_charged_peak``, the
     most that was charged to them in all, both in bytes per processor.
     ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
-    for now, as users read it at submission. ``facts``: what else is known of it, by name.
+    for now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, of the cluster's
+    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name.
     """
 
     exec_host: str | None
@@ -138,6 +148,7 @@ class RunDetail(Run):
     memory_cache: float | None
     memory_charged_peak: float | None
     advice: str | None
+    ask_lines: list[AskLine]
     efficiency: list[Efficiency]
     nodes: list[RunNode]
     nodes_drawn: int
@@ -161,18 +172,19 @@ def job_list(
     state: str | None = None,
     page: int = 1,
     job_id: str | None = None,
+    filters: JobFilters = NO_FILTERS,
 ) -> JobList:
     """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds.
 
-    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name.
+    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name, or an array's.
     """
-    wanted = [
+    wanted = filters.conditions() + [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
     if job_id is not None:
-        wanted.append(or_(jobs.c.job_id == job_id, jobs.c.job_id.startswith(f"{job_id}.", autoescape=True)))
+        wanted.append(of_number(job_id))
     total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
     rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
@@ -194,25 +206,43 @@ def job_clusters(connection: Connection, job_id: str) -> list[str]:
 
 
 def job_detail(
-    connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float, points: int = POINTS
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    job_id: str,
+    now: float,
+    points: int = POINTS,
+    scheduler: Scheduler | None = None,
 ) -> Job | None:
     """All runs of one job; None if there is no such job.
 
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
+    ``scheduler`` is the cluster's, in whose words to say what to ask for; None if it is not known.
     """
     runs = connection.execute(select(jobs).where(jobs.c.cluster == cluster, named(job_id)).order_by(jobs.c.start)).all()
     if not runs:
         return None
-    return Job(now, cluster, job_id, [_run(connection, reader, run, now, points) for run in runs])
+    starts = sorted({run.start for run in runs if run.state != QUEUED})
+    following = dict(pairwise(starts))
+    detailed = [_run(connection, reader, run, now, points, following.get(run.start), scheduler) for run in runs]
+    return Job(now, cluster, job_id, detailed)
 
 
-def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float, points: int) -> RunDetail:
+def _run(
+    connection: Connection,
+    reader: AnswerReader,
+    run: Row[Any],
+    now: float,
+    points: int,
+    next_start: float | None,
+    scheduler: Scheduler | None,
+) -> RunDetail:
     found = _profile_rows(connection, run)
     used = used_so_far(connection, [run], now)
     forecasts = {} if found else forecasts_of(connection, reader, [run])
     again = {} if found else read_at_start(connection, [run.id])
     memory = found.get("memory", {})
-    nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
+    nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, next_start, points)
     profile = [
         _metric(
             metric,
@@ -225,7 +255,7 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
         for metric, of in METRICS.items()
         if not of.of_gpus or metric in found or (run.id, metric) in forecasts
     ]
-    advice, efficiency = efficiencies(connection, reader, run, profile, len(nodes_of_run))
+    advice, found_lines, efficiency = efficiencies(connection, reader, run, profile, len(nodes_of_run), scheduler)
     return RunDetail.of_row(
         run,
         start=_started(run),
@@ -238,6 +268,7 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
         memory_cache=memory.get("cache"),
         memory_charged_peak=memory.get("charged_peak"),
         advice=advice,
+        ask_lines=found_lines,
         efficiency=efficiency,
         nodes=nodes_of_run,
         nodes_drawn=sum(node.series is not None for node in nodes_of_run),
@@ -304,7 +335,7 @@ def _why_not(state: str, so_far: SoFar | None) -> str:
     return "not profiled yet" if state == "ended" else f"a run that is {state} is not profiled"
 
 
-def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> list[RunNode]:
+def _nodes(connection: Connection, run: Row[Any], until: float, next_start: float | None, points: int) -> list[RunNode]:
     named = connection.execute(
         select(job_nodes.c.node, job_nodes.c.processors).where(job_nodes.c.run_id == run.id).order_by(job_nodes.c.node)
     ).all()
@@ -319,7 +350,7 @@ def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> 
             .order_by(func.length(nodes.c.name).desc())
             .limit(1)
         ).one_or_none()
-        series, reason = None, None
+        series, own, reason = None, None, None
         if node is None:
             reason = "this node never sent samples"
         elif drawn == NODES_DRAWN:
@@ -327,5 +358,6 @@ def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> 
         else:
             drawn += 1
             series = timeline(connection, node.id, run.start, until, node.cpus, points)
-        listed.append(RunNode(name, processors, series, reason))
+            own = own_readings(connection, node.id, run.job_id, run.start, until, next_start, points)
+        listed.append(RunNode(name, processors, node is not None, own, series, reason))
     return listed
