@@ -183,7 +183,10 @@ def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[st
     """Runs it; returns what was wrong."""
     settings = directory / "soak.toml"
     retention_s = BACK_S + args.minutes * 30
-    settings.write_text(f"retention_days = {retention_s / 86400}\nupkeep_interval_s = 15\nprofile_grace_s = 5\n")
+    settings.write_text(
+        f"retention_days = {retention_s / 86400}\nupkeep_interval_s = 15\n"
+        "follow_interval_s = 2\nprofile_interval_s = 2\nprofile_grace_s = 5\n"
+    )
     site = Site(directory / "site", ["soak"], free_address(), ("--config", str(settings)))
     rng, stop, memory = random.Random(args.seed), threading.Event(), Memory(site)
     kills: list[str] = []
@@ -214,7 +217,7 @@ def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[st
         memory.look()
         wrong: list[str] = []
         try:
-            wait_until(lambda: _settled(site, users.jobs), 120, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: _settled(site, users.jobs), 40, lambda: str(site.api("overview")["jobs"]))
         except TimeoutError as error:
             wrong.append(f"{users.jobs} jobs ended: {error}")
     times = sorted(value for sender in senders for value in sender.times)
