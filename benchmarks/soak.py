@@ -257,7 +257,7 @@ def check(
     engine = open_engine(site.database, "read")
     kept = 0
     with engine.connect() as connection:
-        ids = dict(connection.execute(text("SELECT name, id FROM nodes")).tuples().all())
+        ids = {row.name: row.id for row in connection.execute(text("SELECT name, id FROM nodes"))}
         stored_least = stored_most = 0
         for sender in senders:
             for node, acknowledged in sender.acknowledged.items():
