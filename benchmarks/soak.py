@@ -245,7 +245,7 @@ def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[st
 
 def _settled(site: Site, jobs: int) -> bool:
     with contextlib.suppress(OSError, http.client.HTTPException):
-        return site.settled(jobs)
+        return bool(site.settled(jobs))
     return False
 
 

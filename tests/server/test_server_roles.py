@@ -103,7 +103,7 @@ def _fence(engine: Engine, cluster: str) -> Any:
 def test_a_query_server_without_a_writer_is_ready_and_refuses_samples(sqlite_engine: Engine) -> None:
     with sqlite_engine.begin() as connection:
         token = create_token(connection, "agent", "", 0.0, None, None)[1]
-    client = create_app(replace(SETTINGS, ingest_listen=""), sqlite_engine, sqlite_engine).test_client()
+    client: Any = create_app(replace(SETTINGS, ingest_listen=""), sqlite_engine, sqlite_engine).test_client()
     assert client.get("/ready").json == {"status": "ok", "reason": None}
     headers = {"Authorization": f"Bearer {token}"}
     answer = client.post("/api/v1/samples", json=GOLDEN, headers=headers)
