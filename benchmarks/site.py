@@ -130,12 +130,12 @@ def _write_jobs(
         if running[i]:
             begin, ends = end - float(hours[i]) * 1800, None
         name = f"application{application[i]}-{run % 40}"
-        rows.append(
-            (run, "alpha", f"{run}.server", begin, ends, "running" if running[i] else "ended", f"user{user[i]:04}",
-             f"group{user[i] % 40}", f"account{user[i] % 97}", name, f"queue{user[i] % 3}", begin - 600, int(processors[i]),
-             None if running[i] else int(run % 50 == 0), float(hours[i] * 3600 * 2), int(request[i] * processors[i]),
-             ends or begin, not running[i], begin - 600, run)
-        )  # fmt: skip
+        rows.append((
+            run, "alpha", f"{run}.server", begin, ends, "running" if running[i] else "ended", f"user{user[i]:04}",
+            f"group{user[i] % 40}", f"account{user[i] % 97}", name, f"queue{user[i] % 3}", begin - 600,
+            int(processors[i]), None if running[i] else int(run % 50 == 0), float(hours[i] * 3600 * 2),
+            int(request[i] * processors[i]), ends or begin, not running[i], begin - 600, run,
+        ))  # fmt: skip
         nodes.append((run, f"n{node[i]:04}", int(processors[i])))
         if not running[i]:
             used = (float(memory[i]), float(cpu[i]), float(hours[i] * 3600), 1e7 * float(share[i]))
@@ -183,7 +183,7 @@ def _write_node(
 
 PAGES = (
     "/", "/waste", "/waste?by=application", "/trust", "/jobs", "/jobs?user=user0003", "/jobs?state=running",
-    "/jobs?page=30000", "/jobs/alpha/1999000.server", "/nodes", "/nodes?status=silent", "/nodes/alpha/n0003",
+    "/jobs?page=3000", "/jobs/alpha/1999.server", "/nodes", "/nodes?status=silent", "/nodes/alpha/n0003",
     "/users", "/users/alpha/user0003", "/groups", "/rejected",
 )  # fmt: skip
 ROUTES = (
@@ -257,7 +257,6 @@ class Server:
 
 def measure(args: argparse.Namespace) -> None:
     """Prints what each page and route costs."""
-    rows = []
     with Server(args.database) as server:
         begin = time.perf_counter()
 
@@ -276,8 +275,7 @@ def measure(args: argparse.Namespace) -> None:
         engine.dispose()
         server.log_in(secret)
         time.sleep(args.settle)
-        for path in (*PAGES, *ROUTES):
-            rows.append({"path": path, **_cost(server, path, args.rounds)})
+        rows = [{"path": path, **_cost(server, path, args.rounds)} for path in (*PAGES, *ROUTES)]
     if args.json:
         print(json.dumps({"first_answer_s": first_s, "rows": rows}, indent=1))
         return
@@ -286,10 +284,8 @@ def measure(args: argparse.Namespace) -> None:
     )
     for row in rows:
         poll = ("-", "-") if row["poll_cpu_ms"] is None else (f"{row['poll_cpu_ms']:.1f}", f"{row['poll_kb']:.1f}")
-        table.add_row(
-            row["path"], f"{row['median_ms']:.0f}", f"{row['worst_ms']:.0f}", f"{row['cpu_ms']:.1f}", f"{row['kb']:.0f}",
-            *poll,
-        )  # fmt: skip
+        cost = (f"{row['median_ms']:.0f}", f"{row['worst_ms']:.0f}", f"{row['cpu_ms']:.1f}", f"{row['kb']:.0f}")
+        table.add_row(row["path"], *cost, *poll)
     Console(width=130).print(table)
     print(f"first answer {first_s:.1f} s after the start")
 
