@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import re
 import shutil
@@ -20,6 +21,7 @@ from jobsight_server.systems.simulations.settings import SimulationLimits
 from site_run import Site, free_address, wait_until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
+LOGIN_CONF = CONF.with_name("nginx-login.conf")
 DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
 
 
@@ -130,3 +132,79 @@ def test_one_client_of_the_proxy_cannot_lock_out_another(nginx: Callable[[str], 
             assert log_in("127.0.0.2", right, "") == 303
         finally:
             proxy.terminate()
+
+
+def test_nginx_names_the_user_whom_it_authenticated_and_no_other(
+    nginx: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    """A real nginx with a file of passwords in front of a real server; clients claim to be somebody else."""
+    maps, marker, inside = LOGIN_CONF.read_text().partition("# Into `server`")
+    users = tmp_path / "users"
+    users.write_text("".join(f"{name}:{{PLAIN}}secret\n" for name in ("ada", "root")))
+    inside = inside.partition("\n")[2].replace("/etc/nginx/jobsight.users", str(users))
+    assert marker
+    listen = free_address()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        host, port = probe.getsockname()
+    settings = tmp_path / "access.toml"
+    settings.write_text(
+        'trusted_proxies = ["127.0.0.1"]\n[access]\nlogin_header = "X-Remote-User"\nadmins = ["root"]\n'
+    )
+    site = Site(tmp_path, ("alpha",), listen, ["--query-workers", "1", "--config", str(settings)])
+    text = CONF.read_text().replace("server 127.0.0.1:8470;", f"server {listen};")
+    text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", text, flags=re.DOTALL)
+    text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")
+    stripped = '    proxy_set_header X-Remote-User "";\n'
+    assert stripped in text
+    trusting = ssl.create_default_context(cafile=tmp_path / "fullchain.pem")
+    trusting.check_hostname = False
+
+    def get(path: str, user: str | None, *claims: tuple[str, str], token: str | None = None) -> int:
+        connection = http.client.HTTPSConnection(host, port, timeout=60, context=trusting)
+        connection.putrequest("GET", path)
+        if user is not None:
+            basic = base64.b64encode(f"{user}:secret".encode()).decode()
+            connection.putheader("Authorization", f"Basic {basic}")
+        if token is not None:
+            connection.putheader("Authorization", f"Bearer {token}")
+        for name, value in claims:
+            connection.putheader(name, value)
+        connection.endheaders()
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    def answers() -> bool:
+        with suppress(OSError):
+            socket.create_connection((host, port), timeout=5).close()
+            return True
+        return False
+
+    admin = site.token("admin")
+    spoofed = [
+        [("X-Remote-User", "root")],
+        [("x-remote-USER", "root")],
+        [("X_Remote_User", "root")],
+        [("X-Remote-User", "ada"), ("X-Remote-User", "root")],
+    ]
+    with site.serve():
+        for config, by_login in ((text, False), (maps + text.replace(stripped, inside), True)):
+            with subprocess.Popen(nginx(config)) as proxy:
+                try:
+                    wait_until(answers, 60, lambda: "nginx does not listen")
+                    anonymous, own = (401, 403) if by_login else (303, 303)
+                    for claims in spoofed:
+                        assert get("/users", None, *claims) == anonymous
+                        assert get("/users", "ada", *claims) == own, "ada stays ada"
+                        assert get("/api/v1/overview", "ada" if by_login else None, *claims) == (
+                            403 if by_login else 401
+                        )
+                    assert get("/api/v1/overview", None, ("X-Remote-User", "ada"), token=admin) == 200
+                    assert get("/api/v1/overview", None, ("X-Remote-User", "root"), token="wrong") == 401
+                    if by_login:
+                        assert get("/users", "root") == 200
+                        assert get("/api/v1/overview", "root") == 200
+                        assert get("/jobs?user=ada", "ada") == 200
+                        assert get("/jobs?user=root", "ada") == 403
+                finally:
+                    proxy.terminate()

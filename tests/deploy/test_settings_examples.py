@@ -62,6 +62,7 @@ def test_server_reads_the_tables_that_the_example_shows(tmp_path: Path) -> None:
     assert settings.accounting == (AccountingSource("default", directory, format="torque"),)
     (source,) = settings.measurements
     assert (source.cluster, source.presets) == ("default", ("cgroup_exporter", "node_exporter"))
+    assert (settings.access.login_header, settings.access.admins) == ("X-Remote-User", ("root",))
 
 
 def test_agent_reads_its_example() -> None:

@@ -212,6 +212,6 @@ def test_the_command_prints_a_login_link(run: Callable[..., tuple[int, str, str]
 
 
 def test_an_unknown_role_is_refused(sqlite_engine: Engine) -> None:
-    roles = "agent, scheduler, submitter, admin"
+    roles = "agent, scheduler, submitter, user, staff, admin"
     with sqlite_engine.begin() as connection, pytest.raises(UserError, match=rf"'root'.*{roles}"):
         create_token(connection, "root", "", 0.0)

@@ -47,6 +47,10 @@ class TrustedProxies:
             found = before
         return peer if found is None else str(found)
 
+    def trusts(self, peer: str) -> bool:
+        """Whether the other end of this connection is a trusted proxy; "" is that of a Unix socket."""
+        return self._trusts(_address(peer)) if peer else self._trusts(None)
+
     def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
         if address is None:
             return None in self._networks

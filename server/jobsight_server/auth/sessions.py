@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, insert, or_, select
+from sqlalchemy import Connection, delete, func, insert, or_, select
 
 from jobsight_server.auth.tokens import digest_of
 from jobsight_server.storage.schema import sessions, tokens
@@ -16,9 +17,17 @@ from jobsight_server.storage.schema import sessions, tokens
 LOGIN_LINK_S = 3600.0
 
 
-def create_login(connection: Connection, now: float) -> str:
-    """The secret of a one-time login that is valid for an hour."""
-    return _create(connection, "login", None, now, now + LOGIN_LINK_S)
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a session is: ``role`` that of the token it was made from, ``user`` the name, if it has one."""
+
+    role: str | None
+    user: str | None
+
+
+def create_login(connection: Connection, now: float, user: str | None = None) -> str:
+    """The secret of a one-time login, valid for an hour, as ``user`` or as an administrator."""
+    return _create(connection, "login", None, now, now + LOGIN_LINK_S, user)
 
 
 def redeem_login(connection: Connection, secret: str, now: float, session_s: float) -> str | None:
@@ -27,23 +36,31 @@ def redeem_login(connection: Connection, secret: str, now: float, session_s: flo
     Deleting the row decides, so of two simultaneous attempts only one succeeds.
     """
     used = connection.execute(
-        delete(sessions).where(
-            sessions.c.digest == digest_of(secret), sessions.c.kind == "login", sessions.c.expires > now
-        )
-    )
-    return create_session(connection, None, now, session_s) if used.rowcount == 1 else None
+        delete(sessions)
+        .where(sessions.c.digest == digest_of(secret), sessions.c.kind == "login", sessions.c.expires > now)
+        .returning(sessions.c.user)
+    ).one_or_none()
+    return None if used is None else create_session(connection, None, now, session_s, used.user)
 
 
-def create_session(connection: Connection, token_id: int | None, now: float, session_s: float) -> str:
+def create_session(
+    connection: Connection, token_id: int | None, now: float, session_s: float, user: str | None = None
+) -> str:
     """The secret of a new session; expired sessions and logins are removed as well."""
     connection.execute(delete(sessions).where(sessions.c.expires <= now))
-    return _create(connection, "session", token_id, now, now + session_s)
+    return _create(connection, "session", token_id, now, now + session_s, user)
 
 
 def session_is_valid(connection: Connection, secret: str, now: float) -> bool:
     """Whether the session exists and has not expired, and its token is not revoked."""
+    return session_owner(connection, secret, now) is not None
+
+
+def session_owner(connection: Connection, secret: str, now: float) -> Owner | None:
+    """Whose the session is; None if it does not exist or has expired, or its token is revoked."""
     query = (
-        select(sessions.c.kind)
+        select(tokens.c.role, func.coalesce(sessions.c.user, tokens.c.user).label("user"))
+        .select_from(sessions)
         .outerjoin(tokens, tokens.c.id == sessions.c.token_id)
         .where(
             sessions.c.digest == digest_of(secret),
@@ -52,7 +69,8 @@ def session_is_valid(connection: Connection, secret: str, now: float) -> bool:
             or_(sessions.c.token_id.is_(None), tokens.c.revoked.is_(None)),
         )
     )
-    return connection.execute(query).one_or_none() is not None
+    found = connection.execute(query).one_or_none()
+    return None if found is None else Owner(found.role, found.user)
 
 
 def end_session(connection: Connection, secret: str) -> None:
@@ -60,9 +78,12 @@ def end_session(connection: Connection, secret: str) -> None:
     connection.execute(delete(sessions).where(sessions.c.digest == digest_of(secret), sessions.c.kind == "session"))
 
 
-def _create(connection: Connection, kind: str, token_id: int | None, now: float, expires: float) -> str:
+def _create(
+    connection: Connection, kind: str, token_id: int | None, now: float, expires: float, user: str | None
+) -> str:
     secret = secrets.token_urlsafe(32)
     row = {"digest": digest_of(secret), "kind": kind, "token_id": token_id, "created": now, "expires": expires}
+    row["user"] = user
     connection.execute(insert(sessions).values(row))
     return secret
 

@@ -15,7 +15,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import driver_sql
 from jobsight_server.storage.schema import tokens
 
-ROLES = ("agent", "scheduler", "submitter", "admin")
+ROLES = ("agent", "scheduler", "submitter", "user", "staff", "admin")
 KEEP_S = 5.0
 _CACHED_AT_MOST = 4096
 
@@ -25,6 +25,7 @@ class Token:
     """A known, unrevoked token; the secret itself is not stored anywhere.
 
     ``cluster`` and ``nodes`` (see ``auth.node_names``) are what an agent's token may write as; None is any.
+    ``user`` is whose data a token of role user reads.
     """
 
     id: int
@@ -32,6 +33,7 @@ class Token:
     role: str
     cluster: str | None = None
     nodes: str | None = None
+    user: str | None = None
 
     def may_write(self, cluster: str, node: str) -> bool:
         """Whether this token may send batches of this cluster and node."""
@@ -68,19 +70,28 @@ def digest_of(secret: str) -> str:
 
 
 def create_token(
-    connection: Connection, role: str, name: str, now: float, cluster: str | None = None, nodes: str | None = None
+    connection: Connection,
+    role: str,
+    name: str,
+    now: float,
+    cluster: str | None = None,
+    nodes: str | None = None,
+    user: str | None = None,
 ) -> tuple[int, str]:
     """A new token's number and its secret, which is never shown again.
 
-    ``cluster`` and ``nodes`` restrict a token of role agent to what it may write as; None is any.
+    ``cluster`` and ``nodes`` restrict a token of role agent to what it may write as; None is any. A token of role user
+    is for the data of ``user``.
 
     Raises:
-        UserError: unknown role, a role without nodes, or invalid node names.
+        UserError: unknown role, a role without nodes, invalid node names, or role user without a user.
     """
     if role not in ROLES:
         raise UserError(f"role {role!r}: choose one of {', '.join(ROLES)}")
     if role != "agent" and (cluster is not None or nodes is not None):
         raise UserError(f"--cluster and --nodes bind tokens of role agent; a token of role {role} cannot send samples")
+    if (role == "user") != bool(user):
+        raise UserError("--role user and --user NAME belong together: the token reads that user's data")
     if nodes is not None and cluster is None:
         raise UserError(f"--nodes {nodes[:60]!r} without a cluster: node names are those of one cluster")
     if nodes is not None:
@@ -90,7 +101,7 @@ def create_token(
             raise UserError(f"--nodes {error}") from error
     secret = f"jobsight_{role}_{secrets.token_urlsafe(32)}"
     row = {"name": name, "role": role, "digest": digest_of(secret), "created": now, "revoked": None}
-    row |= {"cluster": cluster, "nodes": nodes}
+    row |= {"cluster": cluster, "nodes": nodes, "user": user}
     number = connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one()
     return number, secret
 
@@ -112,7 +123,7 @@ def revoke_token(connection: Connection, number: int, now: float) -> None:
     connection.execute(update(tokens).where(tokens.c.id == number, tokens.c.revoked.is_(None)).values(revoked=now))
 
 
-_FIND = "SELECT id, name, role, cluster, nodes FROM tokens WHERE digest = ? AND revoked IS NULL"
+_FIND = 'SELECT id, name, role, cluster, nodes, "user" FROM tokens WHERE digest = ? AND revoked IS NULL'
 
 
 def find_token(engine: Engine, secret: str) -> Token | None:

@@ -25,12 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nodes", metavar="NAMES", help="role agent: only these nodes, such as 'n[001-128],login1' (default: all)"
     )
     create.add_argument("--any-cluster", action="store_true", help="role agent: every cluster and node")
+    create.add_argument("--user", metavar="NAME", help="role user: whose jobs and advice it reads")
     listing = actions.add_parser("list", help="list all tokens, without their secrets")
     listing.add_argument("--json", action="store_true", help="print JSON")
     revoke = actions.add_parser("revoke", help="revoke a token; takes effect within 5 s")
     revoke.add_argument("id", type=int, metavar="ID", help="number in the list")
     login = actions.add_parser("login", help="print a one-time login link, valid for an hour")
     login.add_argument("--url", help="address at which the browser reaches the site (default: from `listen`)")
+    login.add_argument("--user", metavar="NAME", help="log in as this user (default: as an administrator)")
     for action in (create, listing, revoke):
         add_settings(action, "database")
     add_settings(login, "database", "listen")
@@ -47,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         with engine.begin() as connection:
             if args.action == "create":
-                number, secret = create_token(connection, args.role, args.name, now, args.cluster, args.nodes)
+                number, secret = create_token(
+                    connection, args.role, args.name, now, args.cluster, args.nodes, args.user
+                )
                 _warn_of_undeclared(args, stored_clusters(connection))
                 print(f"token {number}, role {args.role}; it is not shown again:", file=sys.stderr)
                 print(secret)
@@ -56,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"token {args.id} is revoked")
             elif args.action == "login":
                 url = (args.url or f"http://{settings_of(args).listen}").rstrip("/")
-                print(f"{url}/login?once={create_login(connection, now)}")
+                print(f"{url}/login?once={create_login(connection, now, args.user or None)}")
             else:
                 _print_list(list_tokens(connection), as_json=args.json)
     finally:
@@ -101,7 +105,9 @@ def _print_list(found: list[dict[str, object]], *, as_json: bool) -> None:
 
 
 def _scope(token: dict[str, object]) -> str:
-    if token["role"] in ("scheduler", "submitter"):
+    if token["user"] is not None:
+        return f"reads {token['user']}"
+    if token["role"] in ("scheduler", "submitter", "staff"):
         return "-"
     if token["cluster"] is None:
         return "any cluster"

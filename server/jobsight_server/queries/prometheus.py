@@ -16,7 +16,7 @@ from jobsight_server.queries.freshness import status
 from jobsight_server.storage.engine import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
-from jobsight_server.storage.schema import job_counts, nodes, series
+from jobsight_server.storage.schema import alarms, job_counts, nodes, series
 
 # The label names of counters: a stored label is these values joined with ": ", for outcomes with a space.
 _LABELS: Mapping[str, tuple[str, ...]] = {
@@ -25,6 +25,8 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "accounting_outcomes": ("kind", "outcome"),
     "accounting_rejected_because": ("reason",),
     "accounting_unreadable": ("reason",),
+    "alarm_messages_failed": ("rule", "reason"),
+    "alarm_messages_sent": ("rule",),
     "batches_rejected": ("reason",),
     "connections_dropped": ("role", "reason"),
     "offer_outcomes": ("outcome",),
@@ -84,6 +86,15 @@ class _Database(Collector):
         yield from _nodes(self.connection, self.now)
         yield from _jobs(self.connection)
         yield from _accuracy(self.connection)
+        yield _alarms(self.connection)
+
+
+def _alarms(connection: Connection) -> GaugeMetricFamily:
+    family = GaugeMetricFamily("jobsight_alarm", "1 while this alarm is active", labels=("rule", "kind", "subject"))
+    active = select(alarms.c.rule, alarms.c.kind, alarms.c.subject).where(alarms.c.ended.is_(None))
+    for rule, kind, subject in connection.execute(active.order_by(alarms.c.rule, alarms.c.subject)):
+        family.add_metric((rule, kind, subject), 1)
+    return family
 
 
 def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:

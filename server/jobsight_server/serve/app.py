@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from flask import Blueprint, Flask, request
+from flask import Blueprint, Flask
 from jinja2 import ChoiceLoader, PackageLoader
 from sqlalchemy import Engine
-from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server import web
 from jobsight_server.auth.client_address import TrustedProxies
@@ -25,6 +24,7 @@ from jobsight_server.storage.migrate import newest_version
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
     advice,
+    alarms,
     efficiency,
     groups,
     health,
@@ -43,8 +43,10 @@ from jobsight_server.web import (
     waste,
 )
 from jobsight_server.web.kit import units
-from jobsight_server.web.kit.context import AppContext, add_part, login, protect, require_login
+from jobsight_server.web.kit.access import known_viewer, require_page
+from jobsight_server.web.kit.context import AppContext, add_part, protect
 from jobsight_server.web.kit.errors import answer_errors
+from jobsight_server.web.kit.login import login
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.routes import Route, register
 
@@ -80,6 +82,7 @@ NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     jobs,
     nodes,
     requirements,
+    alarms,
     *OF_SYSTEMS,
 )
 NOUNS: tuple[Noun, ...] = (
@@ -126,6 +129,7 @@ def create_app(
     app.register_blueprint(login)
     app.register_blueprint(_pages())
     app.jinja_env.globals.update(units.FOR_TEMPLATES, user_url=user_url, job_url=job_url, node_url=node_url)
+    app.jinja_env.globals["known_viewer"] = known_viewer
     app.jinja_env.filters.update(units.FILTERS)
     answer_errors(app, read_engine, write_engine)
     app.after_request(protect)
@@ -133,13 +137,10 @@ def create_app(
 
 
 def _pages() -> Blueprint:
-    """All pages, behind the login, and the stylesheet and scripts, which are open: the login form needs them."""
+    """All pages, each for those who may see it; stylesheet and scripts are open, as the login form needs them."""
     pages = Blueprint("pages", web.__name__, static_folder="static", static_url_path="/assets")
     for noun in NOUNS_WITH_PAGES:
         noun.add_pages(pages)
 
-    @pages.before_request
-    def guard() -> AnyResponse | None:
-        return None if request.endpoint == "pages.static" else require_login()
-
+    pages.before_request(require_page)
     return pages

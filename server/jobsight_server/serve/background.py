@@ -16,6 +16,8 @@ from sqlalchemy import Engine
 
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.read_logs import follow_once
+from jobsight_server.alarms.check import EVERY_S as ALARMS_EVERY_S
+from jobsight_server.alarms.check import check_alarms
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.periodic import BackgroundWork
 from jobsight_server.profiler.asking import SiteMonitoring
@@ -71,6 +73,9 @@ def run_until(
     work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     work.every(EVERY_S, "state", _record_state, stop, engine, clock)
+    if settings.alarms or settings.watchdog.url:
+        # A receiver may be slow: nothing else waits for it.
+        work.every(ALARMS_EVERY_S, "alarms", _check_alarms, stop, engine, settings, clock, thread="alarms")
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
     # The one figure that a placing system has from another.
@@ -114,6 +119,11 @@ def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings
 def _record_state(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:
     if not stop.is_set():
         record_state(engine, clock())
+
+
+def _check_alarms(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        check_alarms(engine, settings, clock())
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

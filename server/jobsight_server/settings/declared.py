@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, job_group_text, parse_job_group
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
+from jobsight_server.settings.access import Access
+from jobsight_server.settings.alarms import AlarmRule, Mail, Watchdog
 from jobsight_server.settings.measurements import MeasurementSource
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
@@ -228,6 +230,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     accounting: tuple[AccountingSource, ...] = ()
     measurements: tuple[MeasurementSource, ...] = ()
+    access: Access = Access()
+    alarms: tuple[AlarmRule, ...] = ()
+    mail: Mail = Mail()
+    watchdog: Watchdog = Watchdog()
     sections: dict[str, dict[str, Any]] = {}
 
     ingest_threads: int = 32  # batches that can wait to be committed together

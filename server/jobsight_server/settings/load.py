@@ -19,6 +19,8 @@ from msgspec import Struct
 
 from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_server.errors import UserError
+from jobsight_server.settings.access import Access
+from jobsight_server.settings.alarms import ALARM_KINDS, AlarmRule, Mail, Watchdog
 from jobsight_server.settings.by_metric import parse_alphas, parse_counts
 from jobsight_server.settings.declared import (
     ACCOUNTING_FORMATS,
@@ -158,11 +160,14 @@ def load_settings(
     values: dict[tuple[str, str], Any] = {}
     sources: tuple[AccountingSource, ...] = ()
     measurements: tuple[MeasurementSource, ...] = ()
+    records: dict[str, Any] = {}
     for name, value in ({} if file is None else _read_toml(file)).items():
         if name == "accounting":
             sources += _accounting(value, str(file))
         elif name == "measurements":
             measurements = _measurements(value, str(file))
+        elif name in _RECORDS:
+            records[name] = _record(name, value, str(file))
         elif isinstance(value, dict) and sections is None:
             continue
         elif name in _GONE:
@@ -186,7 +191,10 @@ def load_settings(
     for (section, field), value in values.items():
         if section:
             tables.setdefault(section, {})[field] = value
-    return Settings(**core, accounting=sources, measurements=measurements, sections=tables)
+    names = [rule.key for rule in records.get("alarms", ())]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SettingsError(f"{file}: alarms: two rules are called {twice[0]!r}; give each a name of its own")
+    return Settings(**core, **records, accounting=sources, measurements=measurements, sections=tables)
 
 
 def _parsed(known: Sequence[Setting], name: str, value: Any, source: str) -> dict[tuple[str, str], Any]:
@@ -228,6 +236,26 @@ def _measurements(tables: Any, place: str) -> tuple[MeasurementSource, ...]:
             f"{place}: measurements: {_lower(error)}; write [[measurements]] tables with cluster, url, and presets "
             f"({', '.join(PRESETS)}) or queries"
         ) from error
+
+
+_RECORDS: Mapping[str, tuple[Any, str]] = {
+    "access": (Access, "write a table [access] with login_header, admins and staff"),
+    "alarms": (
+        tuple[AlarmRule, ...],
+        f"write [[alarms]] tables with kind ({', '.join(ALARM_KINDS)}), limit, and webhook or mail",
+    ),
+    "mail": (Mail, "write a table [mail] with relay and sender"),
+    "watchdog": (Watchdog, "write a table [watchdog] with url"),
+}
+"""Tables of the file that are no settings one by one, and how to write them."""
+
+
+def _record(name: str, value: Any, place: str) -> Any:
+    kind, how = _RECORDS[name]
+    try:
+        return msgspec.convert(value, kind, dec_hook=from_text)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{place}: {name}: {_lower(error)}; {how}") from error
 
 
 def _lower(error: Exception) -> str:

@@ -8,7 +8,8 @@ from jobsight_server.auth.munge import SCHEME
 from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
 from jobsight_server.record import Record
 from jobsight_server.web.efficiency_text import efficiency_text
-from jobsight_server.web.kit.context import context, require_role
+from jobsight_server.web.kit.access import require_role
+from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import not_found, one_cluster, required_name
 from jobsight_server.web.kit.routes import NAME, Parameter, Route
 
@@ -42,8 +43,8 @@ def _asking_user() -> str | None:
     header = request.headers.get("Authorization", "")
     if header.partition(" ")[0].lower() == SCHEME:
         return context().munge.user(header)
-    require_role(_ROLES)
-    return None
+    person = require_role(_ROLES, "job")
+    return person.name if person is not None and person.role == "user" else None
 
 
 ROUTES = (
@@ -60,5 +61,6 @@ ROUTES = (
         ),
         errors=(400, 404, 503),
         checks_roles_itself=True,
+        own="job",
     ),
 )

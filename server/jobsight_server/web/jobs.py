@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from flask import Blueprint, request
+from msgspec.structs import replace
 from werkzeug.exceptions import BadRequest
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
@@ -16,6 +17,7 @@ from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail,
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.job_bars import RESOURCE_OF, bars
+from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
@@ -30,6 +32,8 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.pages import clusters_offered, job_url, page
 from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+
+_OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
 
 def jobs() -> JobList:
@@ -75,7 +79,17 @@ def job() -> Job:
             found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points, _scheduler(cluster))
     if found is None:
         raise not_found("job", job_id, cluster)
-    return found
+    who = viewer()
+    return without_others(found) if who is not None and who.role == "user" else found
+
+
+def without_others(job: Job) -> Job:
+    """The job as its user sees it: a node's readings are of every job on it."""
+    runs = [
+        replace(run, nodes=[replace(node, series=None, reason=_OF_ALL) for node in run.nodes], nodes_drawn=0)
+        for run in job.runs
+    ]
+    return replace(job, runs=runs)
 
 
 def job_forecast() -> OpenJob:
@@ -124,6 +138,7 @@ JOBS = Route(
         Parameter("page", "from 1", PAGE),
     ),
     errors=(400, 404),
+    own="user",
 )
 JOB = Route(
     "GET",
@@ -136,6 +151,7 @@ JOB = Route(
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
     ),
     errors=(400, 404),
+    own="job",
 )
 JOB_BY_QUERY = by_query(JOB, "/api/v1/job")
 FORECAST = Route(
@@ -146,6 +162,7 @@ FORECAST = Route(
     "What a waiting or running job will use, as of now, beside its forecasts at submission and start",
     (Parameter("cluster", "needed if several clusters have a job with this id", NAME),),
     errors=(400, 404),
+    own="job",
 )
 FORECAST_BY_QUERY = by_query(FORECAST, "/api/v1/job/forecast")
 ROUTES = (JOBS, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)

@@ -142,5 +142,6 @@ ROUTES = (
         ("agent", "scheduler", "submitter"),
         "This description",
         answer=dict[str, Any],
+        own="anyone",
     ),
 )

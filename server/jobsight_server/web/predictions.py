@@ -70,6 +70,7 @@ ROUTES = (
         ),
         answer=Predictions,
         errors=(400, 404),
+        own="user",
     ),
     Route(
         "POST",

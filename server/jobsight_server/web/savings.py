@@ -60,5 +60,6 @@ SAVINGS = Route(
         ),
     ),
     errors=(400, 404),
+    own="user",
 )
 ROUTES = (SAVINGS,)

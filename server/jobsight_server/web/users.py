@@ -84,6 +84,7 @@ USER = Route(
         ),
     ),
     errors=(400, 404),
+    own="name",
 )
 USER_BY_QUERY = by_query(USER, "/api/v1/user")
 ROUTES = (USERS, USER, USER_BY_QUERY)

@@ -35,13 +35,22 @@ from jobsight_server.storage.schema.nodes import (
     samples,
     shifts,
 )
-from jobsight_server.storage.schema.operation import event_counts, owner_reports, role_epochs, server_states
+from jobsight_server.storage.schema.operation import (
+    alarm_readings,
+    alarms,
+    event_counts,
+    owner_reports,
+    role_epochs,
+    server_states,
+)
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
 from jobsight_server.storage.schema.savings import forecast_scores, savings, savings_groups, savings_to_do
 
 __all__ = [
     "accounting_files",
     "accounting_rejects",
+    "alarm_readings",
+    "alarms",
     "batches",
     "event_counts",
     "forecast_scores",

@@ -17,6 +17,7 @@ tokens = Table(
     Column("revoked", Double),
     Column("cluster", Text),  # what an agent's token may write as; null is any
     Column("nodes", Text),
+    Column("user", Text),  # whose data a token of role user reads
 )
 
 # Dashboard sessions and one-time logins, by the digest of the secret in the browser.
@@ -28,4 +29,5 @@ sessions = Table(
     Column("token_id", Integer, ForeignKey("tokens.id", ondelete="CASCADE")),
     Column("created", Double, nullable=False),
     Column("expires", Double, nullable=False),
+    Column("user", Text),  # who logged in; null is whom the token names, or without a token an administrator
 )

@@ -27,7 +27,7 @@ from jobsight_server.systems.simulations.queries import (
 )
 from jobsight_server.systems.simulations.runs import UNDER_WAY, add_run, stop_run
 from jobsight_server.systems.simulations.settings import SimulationLimits
-from jobsight_server.web.kit.context import AppContext, context, require_same_origin
+from jobsight_server.web.kit.context import AppContext, context
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.routes import ID, Parameter, Route
 from jobsight_server.web.kit.units import size
@@ -103,7 +103,6 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.post("/simulations", endpoint="simulations_start")
     def start() -> Response:
-        require_same_origin()
         here = context()
         limits = here.settings.section(SimulationLimits)
         limit = limits.trace_bytes
@@ -132,7 +131,6 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.post("/simulations/<id:run_id>/stop", endpoint="simulation_stop")
     def stop(run_id: int) -> Response:
-        require_same_origin()
         with context().write_engine.begin() as connection:
             stop_run(connection, run_id, context().clock())
         return redirect(url_for("pages.simulation", id=run_id), 303)

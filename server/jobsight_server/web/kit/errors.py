@@ -11,7 +11,7 @@ from functools import partial
 from flask import Flask, Response, request
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, Unauthorized, default_exceptions
+from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, default_exceptions
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.tokens import AuthError
@@ -56,7 +56,7 @@ def _message(error: HTTPException) -> str:
 
 def _on_auth_error(error: AuthError) -> AnyResponse:
     if not is_api():
-        return error_page(Unauthorized(str(error)))
+        return error_page(default_exceptions[error.status](str(error)))
     return error_reply(str(error), error.status, error.headers)
 
 

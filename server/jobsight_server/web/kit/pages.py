@@ -13,6 +13,7 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.record import Record
+from jobsight_server.web.kit.access import known_viewer
 from jobsight_server.web.kit.context import COOKIE, context
 from jobsight_server.web.kit.routes import Route
 
@@ -57,7 +58,7 @@ def clusters_offered() -> list[str]:
 def error_page(error: HTTPException) -> Response:
     """An error page for people."""
     # Only by the cookie: the database may be what has failed.
-    logged_in = COOKIE in request.cookies
+    logged_in = COOKIE in request.cookies or known_viewer() is not None
     return make_response(render_template("error.html", error=error, logged_in=logged_in), error.code or 500)
 
 

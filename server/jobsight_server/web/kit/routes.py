@@ -19,7 +19,7 @@ from werkzeug.routing import BaseConverter, IntegerConverter
 
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.web.kit.context import require_role
+from jobsight_server.web.kit.access import Own, require_role
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, PAGES_AT_MOST
 
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
@@ -50,7 +50,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path. ``roles`` None: open; an empty tuple: admins only.
+    """One method of one path. ``roles`` of programs' tokens; None: open; an empty tuple: administrators only.
+
+    Staff may read it whatever ``roles`` are; users only if ``own`` says how it is restricted to their own data.
 
     The answer has the return type of ``handler``, or is ``answer`` if the handler writes the response itself.
     """
@@ -66,6 +68,7 @@ class Route:
     media_type: str = "application/json"
     errors: tuple[int, ...] = ()
     checks_roles_itself: bool = False
+    own: Own | None = None
 
     @property
     def endpoint(self) -> str:
@@ -152,7 +155,7 @@ def _guarded(route: Route) -> Callable[..., Response]:
 
     def view(**_names: str) -> Response:
         if route.roles is not None and not route.checks_roles_itself:
-            require_role(route.roles)
+            require_role(route.roles, route.own)
         _require_utf8()
         for name, values in request.args.lists():
             if name not in known:

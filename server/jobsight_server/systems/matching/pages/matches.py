@@ -31,7 +31,7 @@ from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S
 from jobsight_server.systems.matching.submissions import BatchAnswer, SubmissionKey
-from jobsight_server.web.kit.context import context, part, require_same_origin
+from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
     choice_argument,
@@ -246,7 +246,6 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.post("/matches/submit", endpoint="match_submit")
     def submit_job() -> AnyResponse:
-        require_same_origin()
         form, here = request.form.to_dict(), context()
         try:
             job = job_of(form)
@@ -264,7 +263,6 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.post("/matches/objectives", endpoint="match_objectives")
     def save_objectives() -> AnyResponse:
-        require_same_origin()
         entered = [text.strip() for text in request.form.getlist("objective") if text.strip()]
         try:
             chosen = [objective_of(text) for text in entered]
@@ -276,13 +274,11 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.post("/matches/<id:id>/end", endpoint="match_end")
     def end(**_names: int) -> AnyResponse:
-        require_same_origin()
         release(context().write_engine, [_number()], context().clock())
         return redirect(url_for("pages.match", id=_number()), 303)
 
     @pages.post("/matches/<id:id>/renew", endpoint="match_renew")
     def renew_one(**_names: int) -> AnyResponse:
-        require_same_origin()
         here, now = context(), context().clock()
         try:
             renew(here.write_engine, _number(), now + part(Matcher).settings.hold_s, now)

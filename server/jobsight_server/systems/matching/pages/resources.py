@@ -25,7 +25,7 @@ from jobsight_server.systems.matching.queries.resources import (
 from jobsight_server.systems.matching.reports import ReportsTaken, take_reports
 from jobsight_server.systems.matching.resource_types import ResourceBody, ResourceReport, sent
 from jobsight_server.systems.matching.service import Matcher
-from jobsight_server.web.kit.context import context, part, require_same_origin
+from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
     DEFINITION_BYTES,
     PAGES_AT_MOST,
@@ -181,7 +181,6 @@ def add_pages(pages: Blueprint) -> None:
 
 def _posted(store: Callable[[dict[str, str]], None]) -> AnyResponse:
     """Stores what a form sends, and shows the list again, with the problem where there is one."""
-    require_same_origin()
     form = request.form.to_dict()
     try:
         for name, value in form.items():

@@ -1,0 +1,27 @@
+"""Who sees what: the ``[access]`` table of the settings file."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+
+class Access(Struct, frozen=True, forbid_unknown_fields=True):
+    """``login_header`` is where a trusted proxy names the user whom it has authenticated; empty: nowhere.
+
+    ``admins`` see everything and act, ``staff`` sees everything, everyone else their own jobs and advice.
+    """
+
+    login_header: str = ""
+    admins: tuple[str, ...] = ()
+    staff: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which msgspec reports with the place."""
+        if self.login_header and not _HEADER.fullmatch(self.login_header):
+            raise ValueError(f"login_header {self.login_header!r} is no name of a header, such as X-Remote-User")
+        if self.login_header.lower() in {"authorization", "cookie", "host", "x-forwarded-for"}:
+            raise ValueError(f"login_header {self.login_header!r} has another meaning; use one such as X-Remote-User")

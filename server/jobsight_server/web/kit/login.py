@@ -1,0 +1,93 @@
+"""The login of people: by a token, or by a one-time link from ``jobsight token login``; and the logout."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server.auth.sessions import create_session, end_session, redeem_login
+from jobsight_server.auth.tokens import AuthError
+from jobsight_server.web.kit.access import require_same_origin, viewer
+from jobsight_server.web.kit.context import COOKIE, context
+
+HOME = "/"
+
+login = Blueprint("login", __name__)
+
+
+@login.get("/login")
+def login_form() -> AnyResponse:
+    """The form; with ``?once=SECRET`` the one-time login itself."""
+    secret = request.args.get("once")
+    if secret is not None and request.method == "GET":  # a HEAD, as link checkers send, must not use it up
+        return _log_in(once=secret)
+    if viewer() is not None:
+        return redirect(HOME, 303)
+    return make_response(render_template("login.html", error=None))
+
+
+@login.post("/login")
+def log_in() -> AnyResponse:
+    """Logs in by a token of a person: admin, staff or user."""
+    require_same_origin()
+    return _log_in(token=request.form.get("token", "").strip())
+
+
+@login.post("/logout")
+def log_out() -> AnyResponse:
+    """Ends the session."""
+    require_same_origin()
+    secret = request.cookies.get(COOKIE)
+    if secret:
+        with context().write_engine.begin() as connection:
+            end_session(connection, secret)
+    response = redirect(url_for("login.login_form"), 303)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+    return response
+
+
+def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse:
+    """The correct secret always logs in, so that failed logins lock no one out; it is too long to be guessed."""
+    here, now = context(), context().clock()
+    session_s = here.settings.session_hours * 3600
+    secret: str | None = None
+    if once is not None:
+        with here.write_engine.begin() as connection:
+            secret = redeem_login(connection, once, now, session_s)
+        problem = "This login link is unknown, used or older than an hour: `jobsight token login` prints a new one."
+    else:
+        try:
+            known = here.tokens.authenticate(f"Bearer {token}", ("staff", "user"), now)
+        except AuthError as error:
+            problem = f"Login failed: {error}."
+        else:
+            with here.write_engine.begin() as connection:
+                secret = create_session(connection, known.id, now, session_s)
+    if secret is None:
+        address = here.proxies.client(request.remote_addr or "", request.headers.get("X-Forwarded-For", ""))
+        wait_s = here.failures.wait_s(address, now)
+        if wait_s > 0:
+            response = _refused("Too many failed logins; wait a minute.", 429)
+            response.headers["Retry-After"] = str(int(wait_s) + 1)
+            return response
+        here.failures.add(address, now)
+        return _refused(problem, 401)
+    before = request.cookies.get(COOKIE)
+    if before:
+        with here.write_engine.begin() as connection:
+            end_session(connection, before)
+    response = make_response(redirect(HOME, 303))
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=int(session_s),
+        path="/",
+        httponly=True,
+        samesite="Strict",
+        secure=here.settings.cookie_secure,
+    )
+    return response
+
+
+def _refused(problem: str, status: int) -> Response:
+    return make_response(render_template("login.html", error=problem), status)
