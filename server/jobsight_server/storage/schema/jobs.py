@@ -52,11 +52,13 @@ jobs = Table(
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
+    Column("start_seq", BigInteger),  # the same, when it was asked again as the run started
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
     Index(None, "cluster", "end"),
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),
+    Index(None, "start_seq", "start"),
     Index(None, "end"),
     Index(None, "recorded_at"),
     Index(None, "state"),
