@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Meta
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, select
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
@@ -20,10 +20,10 @@ from jobsight_server.record import Record
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.schema import group_series, jobs, profiles, series
 
-REPLAYED = 2000
-"""Runs of a user, the latest, from which histories are read."""
-
 Column = list[float | None]
+
+REPLAYED = 1000
+"""Jobs of a user that are read for a history: what was before them moves only forecasts from all values, a little."""
 
 
 class MetricHistory(Record):
@@ -31,8 +31,8 @@ class MetricHistory(Record):
 
     ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: forecast and recommended reservation
     at its submission; ``forecasts``: those of the published five before the value was known. ``n`` counts all values,
-    including those before the listed ones; ``shown_only`` those that are shown and were not learned,
-    ``lower_bounds`` of which because the job ran out.
+    including those before the listed ones; ``shown_only`` those among the user's last 1,000 jobs that are shown and
+    were not learned, ``lower_bounds`` of which because the job ran out. The five have seen these jobs only.
     """
 
     n: int
@@ -56,25 +56,27 @@ def history(
 ) -> MetricHistory:
     """The last ``limit`` values learned of one series, and what the five with these ``parameters`` forecast.
 
-    Of a user with more runs than ``REPLAYED``, the latest of these count alone, but for ``n``.
+    Only the user's last ``REPLAYED`` jobs are read, or ``limit`` if that is more: some users have half a million.
     """
-    ended = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
-    latest = ended.order_by(jobs.c.end.desc()).limit(max(REPLAYED, limit)).subquery()
-    of = profiles.c
+    of_user = (jobs.c.cluster == cluster, jobs.c.user == user)
+    last = select(jobs.c.id).where(*of_user, jobs.c.end.is_not(None)).order_by(jobs.c.end.desc())
+    last_runs = last.limit(max(limit, REPLAYED)).subquery()
+    columns = (profiles.c.value, profiles.c.forecast, profiles.c.bound, profiles.c.shown_only, profiles.c.lower_bound)
     query = (
-        select(jobs.c.end, jobs.c.job_id, of.value, of.forecast, of.bound, of.shown_only, of.lower_bound)
-        .join_from(latest, jobs, jobs.c.id == latest.c.id)
-        .join(profiles, and_(of.run_id == latest.c.id, of.metric == metric))
-        .order_by(of.learn_seq)
+        select(jobs.c.end, jobs.c.job_id, *columns)
+        .join_from(last_runs, jobs, jobs.c.id == last_runs.c.id)
+        .join(profiles, profiles.c.run_id == jobs.c.id)
+        .where(profiles.c.metric == metric)
+        .order_by(profiles.c.learn_seq)
     )
     found = connection.execute(query).all()
     rows = [row for row in found if row.value is not None and not row.shown_only]
+    counted = select(series.c.n).where(series.c.cluster == cluster, series.c.user == user, series.c.metric == metric)
     actual = np.array([row.value for row in rows], dtype=np.float64)
     first = max(0, len(rows) - limit)
     listed = rows[first:]
-    known = select(series.c.n).where(series.c.cluster == cluster, series.c.user == user, series.c.metric == metric)
     return MetricHistory(
-        n=max(len(rows), connection.scalar(known) or 0) if len(found) >= REPLAYED else len(rows),
+        n=max(len(rows), connection.scalar(counted) or 0),
         shown_only=sum(row.shown_only for row in found),
         lower_bounds=sum(row.shown_only and row.lower_bound for row in found),
         time=[row.end for row in listed],
@@ -82,7 +84,7 @@ def history(
         actual=[row.value for row in listed],
         answered=[row.forecast for row in listed],
         bound=[row.bound for row in listed],
-        # Replayed from the first value: a forecast depends on everything before it.
+        # Replayed from the first of these values: a forecast depends on what was before it.
         forecasts={
             name: [None if np.isnan(value) else value for value in forecaster.replay(actual)[first:].tolist()]
             for name, forecaster in make_five(parameters).items()

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
@@ -21,7 +21,8 @@ from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, Share, pages_of
-from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
 
@@ -178,14 +179,22 @@ def job_list(
 
     ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name, or an array's.
     """
-    wanted = filters.conditions() + [
+    if cluster is None and user is not None:
+        # Of one cluster, an index has the user's runs in order; most sites have one.
+        ran_on = connection.scalars(select(job_counts.c.cluster).where(job_counts.c.user == user).distinct()).all()
+        cluster = ran_on[0] if len(ran_on) == 1 else None
+    narrowed = filters.conditions()
+    wanted = narrowed + [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
     if job_id is not None:
         wanted.append(of_number(job_id))
-    total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
+    if narrowed or job_id is not None:
+        total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
+    else:
+        total = _kept_total(connection, cluster, user, state)
     query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
     rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
     running = [row for row in rows if row.state == "running"]
@@ -194,9 +203,18 @@ def job_list(
     return JobList(page, pages_of(total), total, listed)
 
 
-def named(job_id: str) -> ColumnElement[bool]:
-    """The job of this id, or the task of an array."""
-    return or_(jobs.c.job_id == job_id, jobs.c.array_task == job_id)
+def _kept_total(connection: Connection, cluster: str | None, user: str | None, state: str | None) -> int:
+    of = job_counts.c
+    given = [column == value for column, value in ((of.cluster, cluster), (of.user, user), (of.state, state)) if value]
+    return connection.scalar(select(NUMBER).where(*given)) or 0
+
+
+def named(job_id: str, cluster: str | None = None) -> ColumnElement[bool]:
+    """The job of this id, or the task of an array; in any cluster, or in this one."""
+    # Each by its own index, and the cluster with it: planners may read the whole table for OR, or a whole cluster.
+    here = [] if cluster is None else [jobs.c.cluster == cluster]
+    by_id, by_task = (select(jobs.c.id).where(column == job_id, *here) for column in (jobs.c.job_id, jobs.c.array_task))
+    return jobs.c.id.in_(by_id.union_all(by_task))
 
 
 def job_clusters(connection: Connection, job_id: str) -> list[str]:
@@ -219,7 +237,7 @@ def job_detail(
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
     ``scheduler`` is the cluster's, in whose words to say what to ask for; None if it is not known.
     """
-    runs = connection.execute(select(jobs).where(jobs.c.cluster == cluster, named(job_id)).order_by(jobs.c.start)).all()
+    runs = connection.execute(select(jobs).where(named(job_id, cluster)).order_by(jobs.c.start)).all()
     if not runs:
         return None
     starts = sorted({run.start for run in runs if run.state != QUEUED})

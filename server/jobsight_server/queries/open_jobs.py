@@ -64,7 +64,7 @@ class OpenJob(Record):
 
 def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float) -> OpenJob:
     """The job's forecasts with all that has been learned until now."""
-    is_open = (jobs.c.cluster == cluster, named(job_id), jobs.c.state.in_((QUEUED, RUNNING)))
+    is_open = (named(job_id, cluster), jobs.c.state.in_((QUEUED, RUNNING)))
     runs = connection.execute(select(jobs).where(*is_open).order_by(jobs.c.start, jobs.c.id)).all()
     return OpenJob(now, cluster, job_id, [_open_run(connection, reader, run) for run in runs])
 
