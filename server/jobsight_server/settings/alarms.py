@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal, get_args
@@ -71,3 +72,19 @@ class Watchdog(Struct, frozen=True, forbid_unknown_fields=True):
         """Raises ValueError, which msgspec reports with the place."""
         if self.url:
             check_url(self.url)
+
+
+class MonthlyMail(Struct, frozen=True, forbid_unknown_fields=True):
+    """The mail to users (NAME@``domain``) whose jobs leave more than ``share`` of their memory unused; empty: none.
+
+    ``unsubscribed`` users get none.
+    """
+
+    domain: str = ""
+    share: Annotated[float, Meta(ge=0, lt=1)] = 0.5
+    unsubscribed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which msgspec reports with the place."""
+        if self.domain and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", self.domain):
+            raise ValueError(f"expected a domain such as example.org, got {self.domain!r}")

@@ -16,7 +16,7 @@ from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, jo
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.access import Access
-from jobsight_server.settings.alarms import AlarmRule, Mail, Watchdog
+from jobsight_server.settings.alarms import AlarmRule, Mail, MonthlyMail, Watchdog
 from jobsight_server.settings.measurements import MeasurementSource
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
@@ -234,6 +234,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alarms: tuple[AlarmRule, ...] = ()
     mail: Mail = Mail()
     watchdog: Watchdog = Watchdog()
+    monthly_mail: MonthlyMail = MonthlyMail()
     sections: dict[str, dict[str, Any]] = {}
 
     ingest_threads: int = 32  # batches that can wait to be committed together

@@ -20,7 +20,7 @@ from msgspec import Struct
 from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_server.errors import UserError
 from jobsight_server.settings.access import Access
-from jobsight_server.settings.alarms import ALARM_KINDS, AlarmRule, Mail, Watchdog
+from jobsight_server.settings.alarms import ALARM_KINDS, AlarmRule, Mail, MonthlyMail, Watchdog
 from jobsight_server.settings.by_metric import parse_alphas, parse_counts
 from jobsight_server.settings.declared import (
     ACCOUNTING_FORMATS,
@@ -246,6 +246,7 @@ _RECORDS: Mapping[str, tuple[Any, str]] = {
     ),
     "mail": (Mail, "write a table [mail] with relay and sender"),
     "watchdog": (Watchdog, "write a table [watchdog] with url"),
+    "monthly_mail": (MonthlyMail, "write a table [monthly_mail] with domain, share and unsubscribed"),
 }
 """Tables of the file that are no settings one by one, and how to write them."""
 

@@ -101,6 +101,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/savings?since=today", None, 400
     yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
+    yield "get", f"{api}/alarms", None, 200
     yield "get", f"{api}/simulations", None, 200
     yield "get", f"{api}/simulations/1", None, 404
     yield "get", f"{api}/simulations/{2**31 - 1}", None, 404

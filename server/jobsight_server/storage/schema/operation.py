@@ -69,3 +69,11 @@ alarm_readings = Table(
     Column("time", Double, primary_key=True),
     Column("rejected", BigInteger, nullable=False),
 )
+
+# Who has had the mail of a month, such as 2026-11.
+monthly_mails = Table(
+    "monthly_mails",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("month", Text, primary_key=True),
+)

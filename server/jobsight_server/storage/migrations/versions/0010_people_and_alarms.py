@@ -32,6 +32,12 @@ def upgrade() -> None:
         sa.Column("rejected", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("time", name=op.f("pk_alarm_readings")),
     )
+    op.create_table(
+        "monthly_mails",
+        sa.Column("user", sa.Text(), nullable=False),
+        sa.Column("month", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("user", "month", name=op.f("pk_monthly_mails")),
+    )
 
 
 def downgrade() -> None:

@@ -1,0 +1,112 @@
+"""The monthly mail to users whose jobs leave most of the memory that they request unused, with the line to paste."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, Engine, delete, insert, select
+
+from jobsight_server.alarms.deliver import DeliveryError, send_mail
+from jobsight_server.amounts import memory_text
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.request import ASKED_PROCESSORS
+from jobsight_server.queries.savings import SavingsRequest, SavingsRow, savings
+from jobsight_server.settings import Settings
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.schema import jobs, monthly_mails
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_USERS_AT_MOST = 10_000
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlyMail:
+    """One mail to one user, about one cluster; ``month`` such as ``2026-11``."""
+
+    user: str
+    address: str
+    month: str
+    subject: str
+    text: str
+
+
+def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, now: float) -> Iterator[MonthlyMail]:
+    """The mails of this month that were not sent yet: of each user the cluster where most memory stays unused.
+
+    Only where there is something better to ask for. Users whose name makes no address have none.
+    """
+    wanted, month = settings.monthly_mail, f"{datetime.fromtimestamp(now, UTC):%Y-%m}"
+    if not wanted.domain:
+        return
+    had = set(connection.scalars(select(monthly_mails.c.user).where(monthly_mails.c.month == month)))
+    had |= set(wanted.unsubscribed)
+    found = savings(connection, reader, SavingsRequest("user", limit=_USERS_AT_MOST))
+    for row in next(metric.rows for metric in found.metrics if metric.metric == "memory"):
+        unused = 1.0 - row.used_hours / row.requested_hours if row.requested_hours > 0 else 0.0
+        is_less = row.ask_for is not None and row.asked_for is not None and row.ask_for < row.asked_for
+        if row.name in had or unused <= wanted.share or not is_less or not _NAME.fullmatch(row.name):
+            continue
+        had.add(row.name)
+        period = f"from {found.first_day} to {found.last_day}"
+        text = _text(row, unused, period, _line(connection, settings, row))
+        subject = (
+            f"Your jobs on {_one_line(row.cluster)} use {row.used_hours / row.requested_hours:.0%} of their memory"
+        )
+        yield MonthlyMail(row.name, f"{row.name}@{wanted.domain}", month, subject, text)
+
+
+def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: float) -> tuple[int, int]:
+    """Sends them; how many arrived and how many failed, which are tried again next time.
+
+    A mail is noted before it is sent: if the server is killed between the two, this month's is lost, not doubled.
+    """
+    with engine.connect().execution_options(reading=True) as connection:
+        due = list(due_mails(connection, reader, settings, now))
+    failed = 0
+    for mail in due:
+        note = {"user": mail.user, "month": mail.month}
+        with engine.begin() as connection:
+            connection.execute(insert(monthly_mails).values(note))
+        try:
+            send_mail(settings.mail, [mail.address], mail.subject, mail.text)
+        except DeliveryError as error:
+            failed += 1
+            with engine.begin() as connection:
+                this = (monthly_mails.c.user == mail.user, monthly_mails.c.month == mail.month)
+                connection.execute(delete(monthly_mails).where(*this))
+                add_event_counts(connection, Counter({("alarm_messages_failed", f"monthly mail: {error}"): 1}))
+    return len(due) - failed, failed
+
+
+def _text(row: SavingsRow, unused: float, period: str, line: str) -> str:
+    return (
+        f"Your {row.jobs} jobs on {_one_line(row.cluster)} {period} left {unused:.0%} of the memory that they "
+        f"requested unused ({row.requested_hours - row.used_hours:.0f} GiB-hours), which other jobs waited for.\n\n"
+        f"A job like {_one_line(row.like_job or '')} requested {memory_text(row.asked_for or 0)} and should request "
+        f"{memory_text(row.ask_for or 0)}. Paste this into its script:\n\n    {line}\n\n"
+        "This mail comes at most once a month. To get no more, ask your administrators.\n"
+    )
+
+
+def _line(connection: Connection, settings: Settings, row: SavingsRow) -> str:
+    """In the words of the cluster's scheduler: Slurm counts memory per processor, PBS that of the job."""
+    kinds = {
+        "slurm" if source.sacct else source.format for source in settings.accounting if source.cluster == row.cluster
+    }
+    amount = row.ask_for or 0.0
+    if kinds == {"slurm"}:
+        query = select(ASKED_PROCESSORS).where(jobs.c.cluster == row.cluster, jobs.c.job_id == row.like_job)
+        processors = connection.scalar(query.order_by(jobs.c.id.desc()).limit(1)) or 1
+        return f"#SBATCH --mem-per-cpu={-(-int(amount) // (int(processors) * _MIB))}M"
+    if kinds and kinds <= {"torque", "pbspro"}:
+        return f"#PBS -l mem={-(-int(amount) // _MIB)}mb"
+    return f"memory of the whole job: {memory_text(amount)}"
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
