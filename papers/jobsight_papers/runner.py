@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.command_line.dask import on_dask
 from jobsight_server.command_line.progress import watched
 from jobsight_server.command_line.workers import in_processes
 from jobsight_server.errors import UserError
@@ -98,33 +99,6 @@ def run_all(
         print(f"interrupted with {len(found):,} of {len(tasks):,} runs finished{again}", file=sys.stderr)
         raise
     return found
-
-
-def on_dask(
-    run: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], address: str
-) -> Generator[tuple[Task, dict[str, Any]]]:
-    """As ``in_processes``, on the Dask cluster at ``address``, whose workers have Jobsight and the tasks' files.
-
-    Raises:
-        UserError: Dask is not installed here, or does not answer.
-    """
-    try:
-        from distributed import Client
-        from distributed import as_completed as as_dask_completed
-    except ModuleNotFoundError as error:
-        raise UserError(f"--dask {address}: {error.name} is not installed: pip install distributed") from error
-    try:
-        client = Client(address, timeout=10)
-    except (OSError, ValueError) as error:
-        raise UserError(f"--dask {address}: no scheduler answers there ({error}); e.g. tcp://host:8786") from error
-    with client:
-        futures = client.map(run, tasks, pure=False)
-        of_future = {future.key: task for future, task in zip(futures, tasks, strict=True)}
-        try:
-            for future, figures in as_dask_completed(futures, with_results=True):
-                yield of_future[future.key], figures
-        finally:
-            client.cancel(futures)
 
 
 class FinishedRuns:

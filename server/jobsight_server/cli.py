@@ -38,6 +38,7 @@ COMMANDS = {
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "mail": ("jobsight_server.commands.mail", "send users who waste memory their monthly mail"),
     "export": ("jobsight_server.commands.export", "write readings and jobs for DuckDB, Spark, Dask"),
+    "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     **{
         name: (f"{system.package}.commands.{name.replace('-', '_')}", help_text)

@@ -20,6 +20,7 @@ from jobsight_predictor.profile.profile import MeanError
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
 from jobsight_server.storage import schema
+from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.config import RankConfig
@@ -425,7 +426,41 @@ def test_job_shows_profile_reasons_and_nodes(watched: Watched) -> None:
     expect(page.locator(".plot .u-over")).to_have_count(3)
     expect(page.locator(".plain")).to_contain_text("this node never sent samples")
     show(page, "running job")
-    expect(page.locator("tbody")).to_contain_text("the job still runs")
+    expect(page.get_by_role("region", name="Profile")).to_contain_text("the job still runs")
+
+
+def test_a_job_draws_its_own_readings_and_copies_what_to_ask_next(watched: Watched, address: Any) -> None:
+    page, cgroup = watched.page, schema.job_samples
+    with address.engine.begin() as connection:
+        run = connection.execute(select(schema.jobs).where(schema.jobs.c.job_id == SCRIPT)).one()
+        node_id = connection.scalar(select(schema.nodes.c.id).where(schema.nodes.c.name == "n01"))
+        times = [run.start + i * (run.end - run.start) / 99 for i in range(100)]
+        used = [int((1 + i % 7 / 7) * 2**30) for i in range(100)]
+        own = JobColumns(times, [2.0 * (time - run.start) for time in times], used, [0] * 100)
+        span = {"first_time": times[0], "last_time": times[-1], "samples": 100, "readings": dump_columns(own)}
+        connection.execute(insert(cgroup).values(node_id=node_id, job_id=SCRIPT, **span))
+    show(page, "job")
+    memory = page.locator(".plot[data-kind=own_memory]")
+    expect(page.locator(".own .u-over")).to_have_count(2)
+    memory.locator(".u-over").hover()
+    expect(memory.locator(".readout")).to_contain_text("GiB")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
+    page.get_by_text("Readings as a table").click()
+    table = page.get_by_role("region", name="The job's own readings")
+    expect(table.locator("tbody tr").first).to_contain_text("1.00 GiB")
+    expect(table.locator("tbody tr").nth(1)).to_contain_text("2.0")
+    lines = page.locator(".paste pre").first
+    expect(lines).to_contain_text("#SBATCH")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy for Slurm").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == lines.text_content()
+    with address.engine.begin() as connection:
+        connection.execute(delete(cgroup).where(cgroup.c.job_id == SCRIPT))
 
 
 def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None:
@@ -491,6 +526,7 @@ def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
         assert shades > 0 or "queue" in (picture.get_attribute("alt") or "")
     start_simulation(page, "fcfs", "from run 1: finished jobs of alpha")
     expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)
+    page.locator(".menu summary").click()
     page.get_by_role("link", name="Simulations").click()
     for box in page.get_by_role("checkbox").all():
         box.check()
@@ -509,6 +545,7 @@ def test_a_simulation_is_stopped_and_its_hostile_name_is_text(watched: Watched) 
     expect(page.locator("h1 + .state")).to_have_text("stopped")
     expect(page.get_by_role("alert")).to_have_text("stopped from the page")
     expect(page.locator("h1 .name")).to_have_text(f"{SCRIPT.rpartition('/')[2]}.swf")
+    page.locator(".menu summary").click()
     page.get_by_role("link", name="Simulations").click()
     expect(page.locator("tbody .state.stopped")).to_have_count(1)
 

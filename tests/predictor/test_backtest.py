@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.baselines import BASELINES
 from jobsight_predictor.evaluation.jobs import Jobs, grouped, in_time, known_when_asked
-from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
+from jobsight_predictor.evaluation.replay import (
+    pqm_when_asked,
+    replay_baseline,
+    replay_both,
+    replay_forecaster,
+    replay_jobsight,
+)
 from jobsight_predictor.evaluation.scores import accuracies, auc, summary
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.question import Question
@@ -100,6 +107,76 @@ def test_events_come_in_time_and_never_from_the_future(times: list[tuple[int, in
     assert known.shape == (n,)
 
 
+def waiting(n: int = 150, seed: int = 7) -> Jobs:
+    """A workload whose jobs wait before they start."""
+    jobs = workload(n, seed)
+    waited = np.random.default_rng(seed).choice([0.0, 100.0, 30_000.0], n)
+    return replace(jobs, ended=jobs.ended + waited, seconds=np.maximum(jobs.ended - jobs.submitted, 1.0))
+
+
+@settings(deadline=None, max_examples=60)
+@given(times=st.lists(st.tuples(*[st.integers(0, 12)] * 3), max_size=25))
+def test_a_start_sees_all_that_ended_before_it_and_nothing_else(times: list[tuple[int, int, int]]) -> None:
+    n = len(times)
+    submitted, waited, lasted = np.array(times, dtype=np.float64).reshape(n, 3).T
+    ended = submitted + waited + lasted
+    jobs = Jobs("made", "memory", [Question()] * n, submitted, ended, np.ones(n), lasted, np.full(n, np.nan))
+    started = (submitted + waited).tolist()
+    assert jobs.started.tolist() == started
+    state: dict[int, str] = {}
+    for event, i in in_time(jobs, "start"):
+        assert (state.get(i), event) in ((None, "submit"), ("submit", "start"), ("start", "finish"))
+        if event == "start":
+            done = {k for k in range(n) if state.get(k) == "finish"}
+            assert {k for k in range(n) if ended[k] <= started[i] and started[k] < ended[k]} - {i} <= done
+            assert all(ended[k] <= started[i] for k in done)
+        state[i] = event
+    assert list(state.values()) == ["finish"] * n
+
+
+@pytest.mark.parametrize("name", ["locality", "exponential"])
+def test_forecasts_at_the_start_are_those_of_the_jobs_that_had_ended_by_then(name: str) -> None:
+    jobs = waiting()
+    users = grouped([question.user for question in jobs.questions])
+    forecasts = replay_forecaster(name, jobs, users, "start")
+    as_submitted = replace(jobs, submitted=jobs.started)
+    for user in users:
+        for i in user.tolist():
+            forecaster = FORECASTERS[name]()
+            for k in finished_before(as_submitted, i, user.tolist()):
+                forecaster.learn(float(jobs.values[k]))
+            expected = forecaster.forecast()
+            assert math.isnan(forecasts[i]) if expected is None else forecasts[i] == pytest.approx(expected, rel=1e-9)
+
+
+def test_asking_again_leaves_the_forecasts_at_submission_as_they_are() -> None:
+    jobs = waiting()
+    first, again = replay_both(jobs)
+    alone = replay_jobsight(jobs, "completion")
+    assert np.array_equal(first.forecasts, alone.forecasts, equal_nan=True)
+    assert np.array_equal(first.bounds, alone.bounds, equal_nan=True)
+    assert first.profile.state() == alone.profile.state()
+    at_start = replay_jobsight(jobs, "start")
+    assert np.array_equal(again.bounds, at_start.bounds, equal_nan=True)
+    did_not_wait = jobs.started == jobs.submitted
+    assert 0 < did_not_wait.sum() < len(jobs)
+    assert not np.array_equal(first.forecasts[~did_not_wait], again.forecasts[~did_not_wait], equal_nan=True)
+
+
+def test_what_ended_while_a_job_waited_counts_at_its_start() -> None:
+    """A user's need changes for good while the last job waits: only the second answer knows."""
+    submitted = np.append(np.arange(20.0) * 100.0, 2000.0)
+    seconds = np.full(21, 50.0)
+    submitted[10:20] += 2000.0
+    values = np.array([100.0] * 10 + [900.0] * 11)
+    ended = submitted + seconds
+    ended[20] = 9050.0
+    jobs = Jobs("made", "memory", [Question(user="u")] * 21, submitted, ended, values, seconds, np.full(21, np.nan))
+    first, again = replay_both(jobs)
+    assert first.forecasts[20] == pytest.approx(100.0)
+    assert again.forecasts[20] == pytest.approx(900.0)
+
+
 def test_rules_know_only_what_had_ended() -> None:
     jobs = workload(120, seed=3)
     users = grouped([question.user for question in jobs.questions])
@@ -152,7 +229,7 @@ def test_auc_is_the_share_of_pairs_in_order() -> None:
     assert auc(scores, np.ones(80, dtype=bool)) is None
 
 
-@pytest.mark.parametrize("protocol", ["completion", "submission"])
+@pytest.mark.parametrize("protocol", ["completion", "start", "submission"])
 @pytest.mark.parametrize("group", ["user", "template"])
 def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> None:
     account = run_backtest(workload(200), protocol=protocol, group=group)  # type: ignore[arg-type]

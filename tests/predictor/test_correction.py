@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_the_jobs_of_a_burst_count_less_and_less(size: int) -> None:
         pending = [profile.forecast_job(question) for _ in range(size)]
         for forecast in pending:
             profile.learn(question, 1.0, forecast)
-    site = profile.state()['["site"]']
+    site: Any = profile.state()['["site"]'].state
     bursts = 60 / size * sum(k**-0.5 for k in range(1, size + 1))
     for jobs, _ in (site["exceeding"], site["hit_probability"]["correction"]):
         assert sum(jobs) == pytest.approx(bursts)

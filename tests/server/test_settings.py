@@ -112,6 +112,11 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
             '[[measurements]]\ncluster = "a"\nurl = "p:9090"\npresets = ["dcgm"]',
             r"measurements: expected an http:// or https:// url, got 'p:9090' .*; write \[\[measurements\]\] tables",
         ),
+        (
+            '[[measurements]]\ncluster = "a"\nurl = "http://me:secret@p"\npresets = ["dcgm"]',
+            "expected a url of host, port and path, without a user; headers",
+        ),
+        ('[[measurements]]\ncluster = "a"\nurl = "http://p:x"\npresets = ["dcgm"]', "port could not be cast"),
         ('[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["x"]', "invalid enum value 'x'"),
         (
             '[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["dcgm"]\nlabels = {"a-b" = "c"}',

@@ -142,6 +142,27 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
     assert delete_old(engine, 80_000.0, stop) == 0
 
 
+def test_upkeep_does_not_wait_for_readers(migrated_file: Path, tmp_path: Path) -> None:
+    """It would hold up ingest meanwhile; a backup reads for minutes, Litestream for ever."""
+    file = tmp_path / "jobsight.db"
+    file.write_bytes(migrated_file.read_bytes())
+    engine, log = open_engine(f"sqlite:///{file}"), tmp_path / "jobsight.db-wal"
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO event_counts VALUES ('x', '', 1)"))
+    with engine.connect().execution_options(reading=True) as reader:
+        assert reader.execute(text("SELECT count(*) FROM event_counts")).scalar() == 1
+        with engine.begin() as connection:
+            connection.execute(text("INSERT INTO event_counts VALUES ('y', '', 1)"))
+        upkeep = threading.Thread(target=refresh_statistics, args=(engine,))
+        upkeep.start()
+        upkeep.join(20)  # the driver would wait for 30 s
+        assert not upkeep.is_alive()
+        assert log.stat().st_size > 0
+    refresh_statistics(engine)
+    assert log.stat().st_size == 0
+    engine.dispose()
+
+
 @pytest.mark.storage
 def test_marks_of_earlier_releases_lose_the_domain_of_the_jobs_server(database_url: str) -> None:
     engine = open_engine(database_url)

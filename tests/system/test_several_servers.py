@@ -65,7 +65,8 @@ class Server:
         host, port = self.address.rsplit(":", 1)
         self._command = [
             *JOBSIGHT, "serve", "--database", database, "--listen", self.address,
-            "--ingest-listen", f"{host}:{int(port) + 1}", "--query-workers", "1", *options,
+            "--ingest-listen", f"{host}:{int(port) + 1}", "--query-workers", "1", "--clusters", " ".join(CLUSTERS),
+            *options,
         ]  # fmt: skip
         self.ingest = f"{host}:{int(port) + 1}"
         self.process: subprocess.Popen[bytes] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import threading
@@ -114,7 +115,9 @@ delay_s = 2
     (tmp_path / "site").mkdir()
     site = Site(tmp_path / "site", [], free_address(), ("--config", str(settings)))
     with site.serve():
-        exporter.start = exporter.counted_since = time.time()
+        # Slurm's log has whole seconds.
+        exporter.start = exporter.counted_since = float(math.ceil(time.time()))
+        wait_until(lambda: time.time() >= exporter.start, 5, lambda: "the clock stands still", pause_s=0.01)
         exporter.is_up = True
         wait_until(lambda: time.time() > exporter.start + LIFE_S / 2, 60, lambda: "the clock stands still")
         exporter.is_up = False

@@ -100,7 +100,7 @@ def run_backtest(
                 replayed.forecasts,
                 jobs.values,
                 jobs.seconds,
-                np.argsort(jobs.ended if protocol == "completion" else jobs.submitted, kind="stable"),
+                np.argsort(jobs.submitted if protocol == "submission" else jobs.ended, kind="stable"),
                 users,
             ),
         },

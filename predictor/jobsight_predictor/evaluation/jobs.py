@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.question import Question
 
-Protocol = Literal["completion", "submission"]
+Protocol = Literal["completion", "start", "submission"]
+"""``completion``: forecast at submission, learned at the end. ``start``: the same, and asked again as the job starts;
+that answer counts. ``submission``: as if each job had ended before the next was submitted.
+"""
+PROTOCOLS: tuple[Protocol, ...] = ("completion", "start", "submission")
+
 Indices = NDArray[np.intp]
 
 
@@ -48,6 +53,11 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.questions)
 
+    @property
+    def started(self) -> Floats:
+        """When each job started, (n,) seconds; a job of less than 1 s counts as started that much before its end."""
+        return np.maximum(self.submitted, self.ended - self.seconds)
+
 
 def first_jobs(jobs: Jobs, n: int) -> Jobs:
     """The first n jobs by submission."""
@@ -80,24 +90,30 @@ def known_when_asked(submitted: Floats, ended: Floats) -> tuple[Indices, Indices
 
 
 def learning_order(jobs: Jobs, group: Indices, protocol: Protocol) -> tuple[Indices, Indices]:
-    """(order in which the jobs of a group are learned, how many of them are known as each is submitted); indices."""
+    """(order in which the jobs of a group are learned, how many of them are known when each is asked for); indices."""
     if protocol == "completion":
         return known_when_asked(jobs.submitted[group], jobs.ended[group])
+    if protocol == "start":
+        return known_when_asked(jobs.started[group], jobs.ended[group])
     order = np.argsort(jobs.submitted[group], kind="stable")
     known = np.empty(len(group), dtype=np.intp)
     known[order] = np.arange(len(group))
     return order, known
 
 
-def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", "finish"], int]]:
-    """The submissions and ends of all jobs in the order in which a server would learn about them.
+def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", "start", "finish"], int]]:
+    """The submissions and ends of all jobs, for ``start`` their starts too, in the order in which a server sees them.
 
-    At one instant ends come before submissions. Under the submission protocol each job ends as it is submitted.
+    At one instant ends come before submissions, and these before starts.
+    Under the submission protocol each job ends as it is submitted.
     """
     if protocol == "submission":
         for i in np.argsort(jobs.submitted, kind="stable").tolist():
             yield "submit", i
             yield "finish", i
+        return
+    if protocol == "start":
+        yield from _with_starts(jobs)
         return
     submitted, ended = jobs.submitted.tolist(), jobs.ended.tolist()
     coming = np.argsort(jobs.submitted, kind="stable").tolist()
@@ -114,3 +130,14 @@ def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", 
         yield "submit", i
     for i in ending[k:]:
         yield "finish", i
+
+
+def _with_starts(jobs: Jobs) -> Iterator[tuple[Literal["submit", "start", "finish"], int]]:
+    n = len(jobs)
+    started = jobs.started
+    events: tuple[Literal["submit", "start", "finish"], ...] = ("finish", "submit", "start")
+    # A job that ends at the instant of its start still ends after it.
+    rank = np.concatenate([np.where(jobs.ended <= started, 3, 0), np.full(n, 1), np.full(n, 2)])
+    order = np.lexsort((rank, np.concatenate([jobs.ended, jobs.submitted, started])))
+    for k in order.tolist():
+        yield events[k // n], k % n

@@ -60,23 +60,47 @@ def replay_jobsight(
     coverage: float = 0.95,
     objective: Objective = "coverage",
 ) -> Replayed:
-    """What Jobsight would have answered for each job at its submission."""
+    """What Jobsight would have answered for each job: at its start under that protocol, otherwise at its submission."""
+    first, again = replay_both(jobs, protocol, job_groups, coverage, objective)
+    return again if protocol == "start" else first
+
+
+def replay_both(
+    jobs: Jobs,
+    protocol: Protocol = "start",
+    job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
+    coverage: float = 0.95,
+    objective: Objective = "coverage",
+) -> tuple[Replayed, Replayed]:
+    """What Jobsight would have answered for each job at its submission, and again at its start.
+
+    One model answers twice. It learns by the forecasts at submission, as the server's does, so asking again changes no
+    later answer. The second is NaN throughout under protocols without starts.
+    """
     n = len(jobs)
     profile = Profile("", job_groups, coverage, metric=jobs.metric, objective=objective)
-    said = np.full((3, n), np.nan)
+    said, said_again = np.full((3, n), np.nan), np.full((3, n), np.nan)
     values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
     pending: dict[int, PendingForecast] = {}
+    at_start: dict[int, PendingForecast] = {}
     for event, i in in_time(jobs, protocol):
-        if event == "submit":
-            pending[i] = profile.forecast_job(jobs.questions[i])
+        if event != "finish":
+            (pending if event == "submit" else at_start)[i] = profile.forecast_job(jobs.questions[i])
             continue
         forecast = pending.pop(i)
         profile.learn(jobs.questions[i], values[i], forecast, seconds[i])
-        if forecast.value is not None:
-            said[0, i], said[2, i] = forecast.value, forecast.probability
-        if forecast.bound is not None:
-            said[1, i] = forecast.bound
-    return Replayed(said[0], said[1], said[2], profile)
+        _note(said, i, forecast)
+        if i in at_start:
+            _note(said_again, i, at_start.pop(i))
+    return Replayed(said[0], said[1], said[2], profile), Replayed(said_again[0], said_again[1], said_again[2], profile)
+
+
+def _note(said: Floats, i: int, forecast: PendingForecast) -> None:
+    """Keeps forecast, bound and probability, the rows of ``said``, (3, n)."""
+    if forecast.value is not None:
+        said[0, i], said[2, i] = forecast.value, forecast.probability
+    if forecast.bound is not None:
+        said[1, i] = forecast.bound
 
 
 def replay_baseline(name: str, jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> Floats:
@@ -97,7 +121,7 @@ def replay_baseline(name: str, jobs: Jobs, users: Sequence[Indices], protocol: P
 
 
 def pqm_when_asked(jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> tuple[Floats, Floats]:
-    """(PQM, recent PQM) of its user's history at each job's submission, each (n,), NaN below two values."""
+    """(PQM, recent PQM) of its user's history when each job was asked for, each (n,), NaN below two values."""
     whole, recent = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
     for group in users:
         order, known = learning_order(jobs, group, protocol)
@@ -113,7 +137,7 @@ def pqm_when_asked(jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> 
 
 
 def final_pqm(jobs: Jobs, user: Indices, protocol: Protocol) -> float:
-    order = np.argsort((jobs.ended if protocol == "completion" else jobs.submitted)[user], kind="stable")
+    order = np.argsort((jobs.submitted if protocol == "submission" else jobs.ended)[user], kind="stable")
     values = jobs.values[user][order]
     return float(_near(values, values[0]).mean())
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from jobsight_predictor.evaluation.backtest import run_backtest
+from jobsight_predictor.evaluation.jobs import PROTOCOLS
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.question import DEFAULT_JOB_GROUPS, OBJECTIVES, JobGroup, parse_job_group
 from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
@@ -24,9 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trace(parser)
     parser.add_argument(
         "--protocol",
-        choices=("completion", "submission"),
+        choices=PROTOCOLS,
         default="completion",
-        help="learn each job when it ends (default), or in the order of submission",
+        help="forecast each job when it is submitted and learn it when it ends (completion, default); ask again when "
+        "it starts (start); or learn in the order of submission (submission)",
     )
     parser.add_argument(
         "--group",

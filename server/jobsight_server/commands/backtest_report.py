@@ -15,6 +15,11 @@ from jobsight_server.amounts import percent
 
 WASTED = {"bytes": "B s", "bps": "bit", "share": "CPU s", "seconds": "s s"}
 """Unit of value x time, by the metric's format."""
+ASKED = {
+    "completion": "forecast at submission, learned at the end",
+    "start": "asked again at their start, learned at the end",
+    "submission": "learned in the order of submission",
+}
 _PREFIXES = " kMGTPEZY"
 
 
@@ -23,7 +28,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     write = _Writer(console)
     metric = account["metric"]
     write(f"{account['trace']}: {metric}, {METRICS[metric].unit}", style="bold")
-    write(f"{account['jobs']:,} jobs of {account['users']:,} users, learned in the order of {account['protocol']}.")
+    write(f"{account['jobs']:,} jobs of {account['users']:,} users, {ASKED[account['protocol']]}.")
     for reason, count in account["skipped"].items():
         write(f"{count:>9,}  {reason}")
     console.print(_forecasts(account))

@@ -7,7 +7,9 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
 
 from jobsight_server.addresses import check_addresses
 from jobsight_server.command_line.arguments import (
@@ -21,6 +23,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.serve.roles import ROLES
 from jobsight_server.serve.supervisor import Supervisor, addresses_of
 from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.lock import ServerLock
 from jobsight_server.systems.all_settings import all_sections
 
@@ -31,8 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         action="append",
         metavar="ROLE",
-        help="run this role only, beside servers with the others on one PostgreSQL: query, background, or "
-        "writer:CLUSTER,... for the samples of these clusters; may be repeated",
+        help="run this role only, beside servers with the others on one PostgreSQL: query (any number), "
+        "background (one), or writer:CLUSTER,... for the samples of these clusters (one writer per cluster); may be "
+        "repeated",
     )
     parser.add_argument(
         "--accounting",
@@ -46,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")
     settings = settings_of(args, all_sections())
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    roles = _roles(args.only)
+    roles = _roles(args.only, settings.declared_clusters)
+    if not any(map(_writes, roles)):
+        settings = replace(settings, ingest_listen="")  # its queries have no writer to forward samples to
     check_addresses(*addresses_of(roles, settings))
     lock = lock_database(args, shared=args.only is not None)
     try:
@@ -56,16 +62,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _roles(only: Sequence[str] | None) -> tuple[str, ...]:
+def _writes(role: str) -> bool:
+    return role.partition(":")[0] == "writer"
+
+
+def _roles(only: Sequence[str] | None, declared: Collection[str]) -> tuple[str, ...]:
     """
     Raises:
-        UserError: there is no such role.
+        UserError: there is no such role, more than one writer, or a writer of a cluster that is not declared.
     """
     for role in only or ():
         name, colon, clusters = role.partition(":")
         if name not in ROLES or (name == "writer") != bool(colon) or (colon and not all(clusters.split(","))):
             raise UserError(f"--only {role!r}: choose query, background, or writer:CLUSTER,... with its clusters")
-    return tuple(dict.fromkeys(only or ROLES))
+        # Mistyped, a cluster would have no writer, and its agents would be refused.
+        unknown = sorted({*clusters.split(",")} - {*declared}) if colon else []
+        if unknown:
+            raise UserError(
+                f"--only {role!r}: cluster {unknown[0]!r} is not declared; declared: {listed(declared)}. Correct it, "
+                "or declare it with --clusters"
+            )
+    roles = tuple(dict.fromkeys(only or ROLES))
+    if sum(map(_writes, roles)) > 1:
+        raise UserError("--only: a server has one writer; name all of its clusters at once, as in writer:alpha,beta")
+    return roles
 
 
 def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock, roles: Sequence[str]) -> None:

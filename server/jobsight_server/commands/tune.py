@@ -29,6 +29,7 @@ from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.amounts import percent
 from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.dask import on_dask
 from jobsight_server.command_line.progress import watched
 from jobsight_server.command_line.trace_argument import read_jobs
 from jobsight_server.command_line.workers import in_processes
@@ -55,7 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", metavar="NAME", help="use only this cluster of a database (default: all clusters, as one site)"
     )
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    where.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="tune on this Dask cluster, as tcp://host:8786, whose workers read TRACE or the database themselves",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database")
 
@@ -69,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("; ".join(f"{metric}: {reason}" for metric, reason in left_out.items()))
     tasks = [(trace, args.cluster, metric, what) for metric in usable for what in (*FORECASTER_OF, "beside")]
     workers = min(args.workers or os.cpu_count() or 1, len(tasks))
-    runs = in_processes(tuned, tasks, workers) if workers > 1 else ((task, tuned(task)) for task in tasks)
+    if args.dask is not None:
+        runs = on_dask(tuned, tasks, args.dask)
+    else:
+        runs = in_processes(tuned, tasks, workers) if workers > 1 else ((task, tuned(task)) for task in tasks)
     found = dict(watched("tune", runs, len(tasks)))
     account: dict[str, Any] = {
         "trace": trace.rpartition("/")[2],

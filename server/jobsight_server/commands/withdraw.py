@@ -168,6 +168,7 @@ def _let_retrain(connection: Connection) -> None:
     """Schedules retraining; what followed a withdrawn run in order of learning now follows the last remaining one."""
     last = last_learn_seq(connection)
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
+    connection.execute(update(jobs).where(jobs.c.start_seq > last).values(start_seq=last))
     connection.execute(update(outcomes).where(outcomes.c.learn_seq > last).values(learn_seq=last))
     connection.execute(delete(series))
     connection.execute(delete(learned_until))  # whoever is learning at the moment must not write what it has learned

@@ -12,6 +12,7 @@ from jobsight_server.forecasts.outcomes import (
     Event,
     Finished,
     Observation,
+    Started,
     Submitted,
     observed,
     reported,
@@ -64,12 +65,13 @@ def learned_events(
 ) -> list[Event]:
     """The events after ``begin``, up to and including the run with ``learn_seq`` ``end``; None: all.
 
-    At one position in the order, a run is learned first, then reports, then submissions.
+    At one position in the order, a run is learned first, then reports, then submissions and starts.
     ``under_way`` carries the submitted, unfinished jobs from one piece to the next.
     """
     first = begin.learn_seq
     found: list[tuple[int, int, Event]] = []
     found += [(learn_seq, 2, event) for learn_seq, event in _submitted(connection, first, end, under_way)]
+    found += [(learn_seq, 3, event) for learn_seq, event in _started(connection, first, end)]
     found += [(learn_seq, 1, event) for learn_seq, event in reported(connection, first, end, begin.outcome_id)]
     found += [(learn_seq, 0, event) for learn_seq, event in _finished(connection, config, first, end, under_way)]
     found.sort(key=lambda entry: entry[:2])
@@ -126,3 +128,16 @@ def _submitted(
         found[row[0]][1].extend(found[row[0]][0].metrics if metric is None else (metric,))
     under_way |= {run_id: job for run_id, (job, _) in found.items()}
     return [(job.forecast_seq or 0, Submitted(job, metrics)) for job, metrics in found.values()]
+
+
+def _started(connection: Connection, begin: int, end: int | None) -> list[tuple[int, Started]]:
+    """Of runs that may still be learned: the forecasts at start of the others have been judged, and taught nothing."""
+    query = (
+        select(jobs.c.start_seq, *COLUMNS)
+        .where(jobs.c.start_seq >= begin, jobs.c.start > jobs.c.submitted, WAITS)
+        .order_by(jobs.c.start_seq, jobs.c.id)
+    )
+    if end is not None:
+        query = query.where(jobs.c.start_seq < end)
+    found = [(start_seq, job_of(row)) for start_seq, *row in connection.execute(query)]
+    return [(start_seq, Started(job, job.metrics)) for start_seq, job in found]

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Meta
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
@@ -18,9 +18,12 @@ from jobsight_predictor.series import Series
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.schema import group_series, jobs, profiles
+from jobsight_server.storage.schema import group_series, jobs, profiles, series
 
 Column = list[float | None]
+
+REPLAYED = 1000
+"""Jobs of a user that are read for a history: what was before them moves only forecasts from all values, a little."""
 
 
 class MetricHistory(Record):
@@ -28,8 +31,8 @@ class MetricHistory(Record):
 
     ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: forecast and recommended reservation
     at its submission; ``forecasts``: those of the published five before the value was known. ``n`` counts all values,
-    including those before the listed ones; ``shown_only`` those that are shown and were not learned,
-    ``lower_bounds`` of which because the job ran out.
+    including those before the listed ones; ``shown_only`` those among the user's last 1,000 jobs that are shown and
+    were not learned, ``lower_bounds`` of which because the job ran out. The five have seen these jobs only.
     """
 
     n: int
@@ -51,30 +54,37 @@ def history(
     limit: int,
     parameters: FiveParameters = DEFAULT_PARAMETERS,
 ) -> MetricHistory:
-    """The last ``limit`` values learned of one series, and what the five with these ``parameters`` forecast."""
-    of_series = (jobs.c.cluster == cluster, jobs.c.user == user, profiles.c.metric == metric)
+    """The last ``limit`` values learned of one series, and what the five with these ``parameters`` forecast.
+
+    Only the user's last ``REPLAYED`` jobs are read, or ``limit`` if that is more: some users have half a million.
+    """
+    of_user = (jobs.c.cluster == cluster, jobs.c.user == user)
+    last = select(jobs.c.id).where(*of_user, jobs.c.end.is_not(None)).order_by(jobs.c.end.desc())
+    last_runs = last.limit(max(limit, REPLAYED)).subquery()
+    columns = (profiles.c.value, profiles.c.forecast, profiles.c.bound, profiles.c.shown_only, profiles.c.lower_bound)
     query = (
-        select(jobs.c.end, jobs.c.job_id, profiles.c.value, profiles.c.forecast, profiles.c.bound)
+        select(jobs.c.end, jobs.c.job_id, *columns)
+        .join_from(last_runs, jobs, jobs.c.id == last_runs.c.id)
         .join(profiles, profiles.c.run_id == jobs.c.id)
-        .where(*of_series, profiles.c.value.is_not(None), profiles.c.shown_only.is_(False))
+        .where(profiles.c.metric == metric)
         .order_by(profiles.c.learn_seq)
     )
-    rows = connection.execute(query).all()
+    found = connection.execute(query).all()
+    rows = [row for row in found if row.value is not None and not row.shown_only]
+    counted = select(series.c.n).where(series.c.cluster == cluster, series.c.user == user, series.c.metric == metric)
     actual = np.array([row.value for row in rows], dtype=np.float64)
     first = max(0, len(rows) - limit)
     listed = rows[first:]
-    shown_only = select(func.count()).join_from(jobs, profiles).where(*of_series, profiles.c.shown_only.is_(True))
-    lower_bounds = shown_only.where(profiles.c.lower_bound.is_(True))
     return MetricHistory(
-        n=len(rows),
-        shown_only=connection.scalar(shown_only) or 0,
-        lower_bounds=connection.scalar(lower_bounds) or 0,
+        n=max(len(rows), connection.scalar(counted) or 0),
+        shown_only=sum(row.shown_only for row in found),
+        lower_bounds=sum(row.shown_only and row.lower_bound for row in found),
         time=[row.end for row in listed],
         job_id=[row.job_id for row in listed],
         actual=[row.value for row in listed],
         answered=[row.forecast for row in listed],
         bound=[row.bound for row in listed],
-        # Replayed from the very first value: a forecast depends on everything before it.
+        # Replayed from the first of these values: a forecast depends on what was before it.
         forecasts={
             name: [None if np.isnan(value) else value for value in forecaster.replay(actual)[first:].tolist()]
             for name, forecaster in make_five(parameters).items()
@@ -123,10 +133,10 @@ class GroupSeries:
             ValueError: they were learned with another window, bins or alpha.
         """
         for key in keys:
-            for metric, series, updated in read_group_series(connection, key):
-                if series.parameters != self._config.parameters(metric):
+            for metric, known, updated in read_group_series(connection, key):
+                if known.parameters != self._config.parameters(metric):
                     raise ValueError("this series was learned with another window, bins or alpha: retrain on all jobs")
-                self._known[key, metric] = _Learned(series, updated)
+                self._known[key, metric] = _Learned(known, updated)
 
     def learn(self, job: ForecastJob, metric: str, value: float) -> None:
         """Learns one value into the series of each group of the job."""

@@ -18,6 +18,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
+from jobsight_server.forecasts.at_start import AtStart, Judged, read_at_start, read_starting, write_at_start
 from jobsight_server.forecasts.events import (
     WAITS,
     LearnedUntil,
@@ -33,6 +34,7 @@ from jobsight_server.forecasts.outcomes import (
     Observation,
     Observations,
     Reported,
+    Started,
     Submitted,
     claim,
     observed,
@@ -55,6 +57,9 @@ from jobsight_server.storage.engine import lock_until_commit, write_many
 from jobsight_server.storage.schema import jobs
 
 _Key = TypeVar("_Key")
+
+AllJudged = dict[RunAndMetric, Judged]
+"""The forecasts for each run and metric."""
 
 
 def learnable(value: float) -> bool:
@@ -88,6 +93,7 @@ class Learner:
         self._loaded: set[object] = set()
         self._learned_runs: list[int] = []
         self.pending: dict[RunAndMetric, PendingForecast] = {}
+        self.at_start: dict[RunAndMetric, AtStart] = {}
 
     def load(
         self,
@@ -123,6 +129,7 @@ class Learner:
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
         self._of_groups.load(connection, self._new(groups))
         self.pending = read_pending(connection, pending) | self.pending
+        self.at_start = read_at_start(connection, pending) | self.at_start
 
     def load_for(self, connection: Connection, events: Sequence[Event]) -> None:
         """Reads what is needed to learn these events.
@@ -143,9 +150,9 @@ class Learner:
         self._loaded.update(found)
         return found
 
-    def learn(self, events: Sequence[Event]) -> dict[RunAndMetric, PendingForecast]:
-        """Learns the events; returns the forecast for each finished job."""
-        judged: dict[RunAndMetric, PendingForecast] = {}
+    def learn(self, events: Sequence[Event]) -> AllJudged:
+        """Learns the events; returns the forecasts for each finished job."""
+        judged: AllJudged = {}
         last = {key: i for i, event in enumerate(events) for key in event.series}
         for i, event in enumerate(events):
             match event:
@@ -153,6 +160,10 @@ class Learner:
                     for metric in metrics:
                         forecast = self._profile(job.cluster, metric).forecast_job(job.question)
                         self.pending[job.run_id, metric] = forecast
+                case Started(job, metrics):
+                    for metric in metrics:
+                        forecast = self._profile(job.cluster, metric).forecast_job(job.question)
+                        self.at_start[job.run_id, metric] = AtStart.of(forecast)
                 case Finished(job, observations):
                     judged |= self._finish(job, observations)
                 case Reported(cluster, metric, question, observation, at):
@@ -181,23 +192,28 @@ class Learner:
             if own.answer is not None
         ]
         self._of_groups.store(connection)
-        waiting = _still_waiting(connection, list(dict.fromkeys(run_id for run_id, _ in self.pending)))
+        waiting = _still_waiting(
+            connection, list(dict.fromkeys(run_id for run_id, _ in (*self.pending, *self.at_start)))
+        )
         pending = {key: forecast for key, forecast in self.pending.items() if key[0] in waiting}
         write_learned(connection, self._states.values(), of_users, pending, self._learned_runs)
         for (cluster, metric), profile in self._profiles.items():
             if (period := profile.too_old()) is not None:
                 drop_old_state(connection, cluster, metric, period)
+        at_start = {key: forecast for key, forecast in self.at_start.items() if key[0] in waiting}
+        write_at_start(connection, at_start, self._learned_runs)
         write_learned_until(connection, until)
         return len(of_users)
 
-    def _finish(
-        self, job: ForecastJob, observations: Mapping[str, Observation | None]
-    ) -> dict[RunAndMetric, PendingForecast]:
-        judged = {}
+    def _finish(self, job: ForecastJob, observations: Mapping[str, Observation | None]) -> AllJudged:
+        judged: AllJudged = {}
         for metric, observation in observations.items():
             profile = self._profile(job.cluster, metric)
             forecast = self.pending.get((job.run_id, metric)) or profile.forecast_job(job.question)
-            judged[job.run_id, metric] = forecast
+            again = self.at_start.get((job.run_id, metric))
+            if again is None:  # it did not wait, or it ended as it started
+                again = AtStart.of(profile.forecast_job(job.question) if job.has_waited else forecast)
+            judged[job.run_id, metric] = Judged(forecast, again)
             if observation is not None:
                 key = SeriesKey(job.cluster, job.user, metric)
                 self._observe(key, job.question, observation, job.end or 0.0, forecast, job.seconds)
@@ -205,6 +221,7 @@ class Learner:
                     self._of_groups.learn(job, metric, observation.value)
         for metric in METRICS:
             self.pending.pop((job.run_id, metric), None)
+            self.at_start.pop((job.run_id, metric), None)
         self._learned_runs.append(job.run_id)
         return judged
 
@@ -248,11 +265,10 @@ def no_collection() -> Iterator[None]:
 
 
 _SET_FORECAST_SEQ = "UPDATE jobs SET forecast_seq = ? WHERE id = ?"
+_SET_START_SEQ = "UPDATE jobs SET start_seq = ? WHERE id = ?"
 _FORECAST_FOR = ("queued", "running", "ended")
+_STARTED = ("running", "ended")
 _AT_ONCE = 500
-
-Judged = dict[RunAndMetric, PendingForecast]
-"""The forecast for each run and metric, as of its submission."""
 
 
 def lock_learning(connection: Connection) -> None:
@@ -286,8 +302,8 @@ class Learning:
             self._written = self._until = last_event(connection)
         return self._until.learn_seq
 
-    def learn_round(self, connection: Connection, measured: Mapping[int, Observations]) -> Judged:
-        """Learns runs (by id), given in order of their end, after ``begin``; returns the forecast for each of them.
+    def learn_round(self, connection: Connection, measured: Mapping[int, Observations]) -> AllJudged:
+        """Learns runs (by id), given in order of their end, after ``begin``; returns the forecasts for each of them.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
@@ -296,10 +312,11 @@ class Learning:
         assert learner is not None
         known = read_jobs(connection, list(measured))
         finished = [known[run_id] for run_id in measured]
-        waiting = read_waiting(connection, max(job.end or 0.0 for job in finished))
+        last_end = max(job.end or 0.0 for job in finished)
+        waiting, starting = read_waiting(connection, last_end), read_starting(connection, last_end)
         found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
         claim(connection, known, found)
-        events = _events_by_time(finished, waiting, found)
+        events = _events_by_time(finished, waiting, starting, found)
         learner.load_for(connection, events)
         forecast_before = {run_id for run_id, _ in learner.pending}
         judged = learner.learn(events)
@@ -307,6 +324,9 @@ class Learning:
         forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
         forecast_seq |= _forecasts_among(events, forecast_before, before)
         write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
+        start_seq = dict.fromkeys([job.run_id for job in starting], before)
+        start_seq |= _starts_among(events, before)
+        write_many(connection, _SET_START_SEQ, [(seq, run_id) for run_id, seq in start_seq.items()])
         self._until = self._until._replace(learn_seq=before + len(measured))
         self.unwritten += len(measured)
         return judged
@@ -355,15 +375,17 @@ def _still_waiting(connection: Connection, runs: Sequence[int]) -> set[int]:
 def _events_by_time(
     finished: Sequence[ForecastJob],
     waiting: Sequence[ForecastJob],
+    starting: Sequence[ForecastJob],
     found: Mapping[int, Observations],
-) -> list[Submitted | Finished]:
+) -> list[Submitted | Started | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 
-    At one instant, jobs end before others are submitted. Jobs whose forecast at
+    Also the starts of those ``starting`` that had waited. At one instant, jobs end before others are submitted, and
+    these come before starts. Jobs whose forecast at
     submission can never be judged are left out: they were removed, or ended before.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[tuple[float, int, Submitted | Finished]] = []
+    events: list[tuple[float, int, Submitted | Started | Finished]] = []
     for job in finished:
         observations = dict.fromkeys(job.metrics) | found[job.run_id]
         events.append((ends[job.run_id], 0, Finished(job, observations)))
@@ -371,6 +393,10 @@ def _events_by_time(
         submitted = job.submitted or 0.0
         if submitted < ends[job.run_id] if job.run_id in ends else job.state in _FORECAST_FOR:
             events.append((submitted, 1, Submitted(job, job.metrics)))
+    for job in starting:
+        start = job.start or 0.0
+        if job.has_waited and (start < ends[job.run_id] if job.run_id in ends else job.state in _STARTED):
+            events.append((start, 2, Started(job, job.metrics)))
     events.sort(key=lambda entry: entry[:2])
     return [event for _, _, event in events]
 
@@ -387,5 +413,16 @@ def _forecasts_among(events: Sequence[Event], forecast_before: Set[int], before:
         elif isinstance(event, Finished):
             if event.job.run_id not in forecast_before:
                 found.setdefault(event.job.run_id, before)
+            before += 1
+    return found
+
+
+def _starts_among(events: Sequence[Event], before: int) -> dict[int, int]:
+    """For each run that starts among the events: ``learn_seq`` of the last run learned before that."""
+    found: dict[int, int] = {}
+    for event in events:
+        if isinstance(event, Started):
+            found[event.job.run_id] = before
+        elif isinstance(event, Finished):
             before += 1
     return found

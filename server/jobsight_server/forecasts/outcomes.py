@@ -236,6 +236,26 @@ class Submitted(NamedTuple):
         return ()
 
 
+class Started(NamedTuple):
+    """A job that waited starts: it is forecast again, with what has been learned since."""
+
+    job: ForecastJob
+    metrics: Sequence[str]
+
+    @property
+    def cluster(self) -> str:
+        return self.job.cluster
+
+    @property
+    def question(self) -> Question:
+        return self.job.question
+
+    @property
+    def series(self) -> Sequence[SeriesKey]:
+        """The series whose stored answer the event changes."""
+        return ()
+
+
 class Finished(NamedTuple):
     """A job has ended, and this is known of each metric; None: nothing."""
 
@@ -281,7 +301,7 @@ class Reported(NamedTuple):
         return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
 
 
-Event = Submitted | Finished | Reported
+Event = Submitted | Started | Finished | Reported
 
 
 Observations = dict[str, Observation | None]

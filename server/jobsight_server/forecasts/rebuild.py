@@ -13,7 +13,7 @@ from jobsight_server.forecasts.learn import Learner, lock_learning, no_collectio
 from jobsight_server.forecasts.reader import StateKey, read_parameters, read_state
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.storage.event_counts import mark_apportioned
-from jobsight_server.storage.schema import group_series, model_state, pending_forecasts, series
+from jobsight_server.storage.schema import group_series, model_state, pending_at_start, pending_forecasts, series
 
 _LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
 # The condition of the index on ``shown_only``, so that it is a look-up.
@@ -76,7 +76,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
         with engine.begin() as connection:
             lock_learning(connection)
             learner.learn(learned_events(connection, config, LearnedUntil(top, 0), None, under_way))
-            for table in (series, group_series, model_state, pending_forecasts):
+            for table in (series, group_series, model_state, pending_forecasts, pending_at_start):
                 connection.execute(delete(table))
             mark_apportioned(connection, not config.learn_apportioned)
             connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})

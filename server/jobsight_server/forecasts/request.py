@@ -231,6 +231,11 @@ class ForecastJob(NamedTuple):
         return metrics_of(gpus=bool(self.gpus))
 
     @property
+    def has_waited(self) -> bool:
+        """Whether it started after its submission."""
+        return self.start is not None and self.submitted is not None and self.start > self.submitted
+
+    @property
     def seconds(self) -> float | None:
         """How long it ran, at least 1; None if unknown."""
         return None if self.start is None or self.end is None else max(self.end - self.start, 1.0)

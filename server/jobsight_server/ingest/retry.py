@@ -42,26 +42,35 @@ def retry_next(engine: Engine, store: SampleStore, judge: Judge, collected: Coll
         row = connection.execute(query.order_by(quarantine.c.id).limit(1)).first()
     if row is None:
         return False
-    status, reason = _take_in(store, judge, row.body)
+    here = (quarantine.c.id == row.id) & quarantine.c.retry.is_(True)
+    status, reason = _take_in(store, judge, row.body, collected)
+    if status == "elsewhere":
+        with engine.begin() as connection:  # its own writer finds it by its cluster
+            connection.execute(update(quarantine).where(here).values(cluster=reason))
+        return True
     counts: Counter[tuple[str, str]] = Counter({("quarantine_retried", status): 1})
     if status == "conflict":
         counts["quarantined_because", "conflict"] += 1  # the store counted it as received once more
     with engine.begin() as connection:
-        here = quarantine.c.id == row.id
         if status in {"stored", "duplicate"}:
-            connection.execute(delete(quarantine).where(here))
+            done = connection.execute(delete(quarantine).where(here))
         else:
-            connection.execute(update(quarantine).where(here).values(retry=False, reason=storable(reason)))
-        add_event_counts(connection, counts)
+            done = connection.execute(update(quarantine).where(here).values(retry=False, reason=storable(reason)))
+        if done.rowcount:  # else another writer judged a body without a cluster at the same time
+            add_event_counts(connection, counts)
     return True
 
 
-def _take_in(store: SampleStore, judge: Judge, body: bytes) -> tuple[str, str]:
-    """The outcome, and the reason if it was rejected."""
+def _take_in(
+    store: SampleStore, judge: Judge, body: bytes, collected: Collection[str] | None = None
+) -> tuple[str, str]:
+    """The outcome, and the reason if it was rejected, or the cluster if that is collected elsewhere."""
     try:
         submission = judge(body)
     except RefusalError as error:
         return "refused", str(error)
+    if collected is not None and submission.batch.cluster not in collected:
+        return "elsewhere", submission.batch.cluster
     try:
         outcome = store.apply([submission])[0]
     except (*CONTENT_ERRORS, SQLAlchemyError) as error:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from math import ceil
-from urllib.error import HTTPError
-from urllib.parse import urlencode
-from urllib.request import Request, urlopen
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from jobsight_server.measurements.posting import UnavailableError, post
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.storage.sample_columns import Floats
 
 _MOST_BYTES = 64 * 2**20  # of one answer
+_MOST_VALUES = 20_000_000  # of all pieces of a life: 320 MB
+_LARGEST = 1e24  # no job moved as many bytes
+_ROUNDED_S = 0.001  # of times in questions
 _PIECE_S = 6 * 3600.0  # of a life, in one answer
 _MOST_STEPS = 10_000  # Prometheus gives at most 11,000 values of a series
-
-
-class UnavailableError(Exception):
-    """It does not answer now, or not to us; it may later."""
 
 
 class QueryError(Exception):
@@ -51,8 +48,10 @@ class _Data(Struct):
 
 class _Answer(Struct):
     data: _Data
+    is_partial: bool = msgspec.field(default=False, name="isPartial")  # of VictoriaMetrics in a cluster
 
 
+_decoding = threading.Lock()
 _decode = msgspec.json.Decoder(_Answer).decode
 
 
@@ -63,14 +62,17 @@ def scraped(source: MeasurementSource, selector: str, since: float, until: float
         UnavailableError, QueryError
     """
     found: dict[tuple[tuple[str, str], ...], list[MetricSeries]] = {}
-    begin = since
+    begin, values = since, 0
     while begin < until:
         end = min(begin + _PIECE_S, until)
         query = f"{selector}[{ceil(end - begin)}s]"
-        for series in _ask(source, "query", {"query": query, "time": f"{end:.3f}"}):
+        for series in _ask(source, "query", {"query": query, "time": f"{end:.3f}"}, since, end):
             found.setdefault(tuple(sorted(series.labels.items())), []).append(series)
+            values += len(series.time)
+        if values > _MOST_VALUES:
+            raise QueryError(f"{source.url} has more than {_MOST_VALUES:,} values for a query: {selector}")
         begin = end
-    return [_one(parts, since) for parts in found.values()]
+    return [_one(parts) for parts in found.values()]
 
 
 def evaluated(source: MeasurementSource, expression: str, since: float, until: float) -> list[MetricSeries]:
@@ -81,43 +83,52 @@ def evaluated(source: MeasurementSource, expression: str, since: float, until: f
     """
     step_s = max(source.step_s, (until - since) / _MOST_STEPS)
     question = {"query": expression, "start": f"{since:.3f}", "end": f"{until:.3f}", "step": f"{step_s:.3f}"}
-    return _ask(source, "query_range", question)
+    return _ask(source, "query_range", question, since, until)
 
 
-def _one(parts: list[MetricSeries], since: float) -> MetricSeries:
+def _one(parts: list[MetricSeries]) -> MetricSeries:
     time, first = np.unique(np.concatenate([part.time for part in parts]), return_index=True)
     value = np.concatenate([part.value for part in parts])[first]
-    return MetricSeries(parts[0].labels, time[time >= since], value[time >= since])
+    return MetricSeries(parts[0].labels, time, value)
 
 
-def _ask(source: MeasurementSource, what: str, question: Mapping[str, str]) -> list[MetricSeries]:
-    place = f"{source.url.rstrip('/')}/api/v1/{what}"
+def _ask(
+    source: MeasurementSource, what: str, question: Mapping[str, str], since: float, until: float
+) -> list[MetricSeries]:
     try:
-        request = Request(place, urlencode(question).encode(), dict(source.headers))
+        headers = dict(source.headers)
         if source.token_file is not None:
-            request.add_header("Authorization", f"Bearer {source.token_file.read_text().strip()}")
-        with urlopen(request, timeout=source.timeout_s) as answer:
-            body = answer.read(_MOST_BYTES + 1)
-    except HTTPError as error:
-        said = _said(error.read(10_000))
-        if error.code in (400, 422):
-            raise QueryError(f"{source.url} refuses a query ({said}): {question['query']}") from error
-        raise UnavailableError(f"{source.url}: HTTP {error.code} ({said})") from error
-    except (OSError, HTTPException, ValueError) as error:
+            headers["Authorization"] = f"Bearer {source.token_file.read_text().strip()}"
+        place = f"{source.url.rstrip('/')}/api/v1/{what}"
+        answered = post(place, question, headers, source.timeout_s, _MOST_BYTES)
+    except (OSError, UnavailableError, ValueError) as error:
         raise UnavailableError(f"{source.url}: {error}") from error
-    if len(body) > _MOST_BYTES:
+    if answered.status in (400, 422):
+        raise QueryError(f"{source.url} refuses a query ({_said(answered.body)}): {question['query']}")
+    if answered.status != 200:
+        raise UnavailableError(f"{source.url}: HTTP {answered.status} ({_said(answered.body)})")
+    if not answered.is_whole:
         raise QueryError(f"{source.url} has more than {_MOST_BYTES >> 20} MiB for a query: {question['query']}")
     try:
-        results = _decode(body).data.result
-        return [_series(result) for result in results if result.values]
+        # As objects an answer takes ten times its bytes: one at a time.
+        with _decoding:
+            answer = _decode(answered.body)
+            found = [_series(result, since, until) for result in answer.data.result if result.values]
     except (msgspec.DecodeError, ValueError) as error:
         raise UnavailableError(f"{source.url} does not answer as Prometheus does: {error}") from error
+    if answer.is_partial:
+        raise UnavailableError(f"{source.url}: a part of its storage does not answer (isPartial)")
+    for series in found:
+        if (beyond := series.value[np.abs(series.value) > _LARGEST]).size:
+            raise QueryError(f"{source.url} has a value of {beyond[0]:g} for a query: {question['query']}")
+    return found
 
 
-def _series(result: _Result) -> MetricSeries:
-    time = np.array([time for time, _ in result.values], dtype=np.float64)
-    value = np.array([float(value) for _, value in result.values], dtype=np.float64)
-    known = np.isfinite(value)
+def _series(result: _Result, since: float, until: float) -> MetricSeries:
+    """Its values that are numbers, of the time asked for, in order of time."""
+    time, first = np.unique(np.array([time for time, _ in result.values], dtype=np.float64), return_index=True)
+    value = np.array([float(value) for _, value in result.values], dtype=np.float64)[first]
+    known = np.isfinite(value) & (time >= since - _ROUNDED_S) & (time <= until + _ROUNDED_S)
     return MetricSeries(result.metric, time[known], value[known])
 
 

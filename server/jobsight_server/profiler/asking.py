@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from jobsight_server.measurements.job_measurements import JobMeasurements, job_measurements
-from jobsight_server.measurements.prometheus import UnavailableError
+from jobsight_server.measurements.posting import UnavailableError
 from jobsight_server.profiler.profile import EventCounts
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.seldom import Seldom
@@ -64,9 +64,11 @@ class SiteMonitoring:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             answers = dict(zip((run.id for run in concerned), pool.map(of, concerned), strict=True))
         found = {run_id: answer for run_id, answer in answers.items() if answer is not None}
+        # Where it is to stop, not all of them were asked for.
+        is_over = not (stop and stop.is_set())
         given_up = {
-            run.id for run in concerned if run.id not in found and run.end + PATIENCE_S <= self._clock()
-        }  # fmt: skip
+            run.id for run in concerned if is_over and run.id not in found and run.end + PATIENCE_S <= self._clock()
+        }
         counts: EventCounts = Counter({("measurements_missed", ""): len(given_up)})
         for run in concerned:
             for quantity, reason in found[run.id].refused.items() if run.id in found else ():

@@ -105,7 +105,7 @@ def _union(parts: Sequence[MetricSeries]) -> Floats:
 
 def _from_start(part: MetricSeries, start: float) -> MetricSeries:
     """The counter of a job with its beginning: it was 0 at the start, if it was read soon after."""
-    if not 0.0 < part.time[0] - start <= _FIRST_WITHIN * float(np.median(np.diff(part.time))):
+    if len(part.time) < 2 or not 0.0 < part.time[0] - start <= _FIRST_WITHIN * float(np.median(np.diff(part.time))):
         return part
     return MetricSeries(part.labels, np.append(start, part.time), np.append(0.0, part.value))
 

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.accounting.used import used_of
+from jobsight_server.forecasts.at_start import Judged
 from jobsight_server.forecasts.learn import learnable
 from jobsight_server.forecasts.outcomes import Observation, Observations
 from jobsight_server.forecasts.request import ForecastConfig
@@ -262,17 +262,21 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
     }
 
 
-def forecast_of(forecast: PendingForecast, entry: Measurement) -> dict[str, Any]:
-    """The columns of ``profiles`` for the forecast of what the measurement found.
+def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
+    """The columns of ``profiles`` for the forecasts of what the measurement found.
 
     What to ask for after the bound was too little is kept where it was, or may turn out to be.
     """
+    forecast, again = judged
     was_enough = entry.value is not None and not entry.lower_bound and entry.value <= (forecast.bound or 0.0)
     return {
         "forecast": forecast.value,
         "bound": forecast.bound,
         "probability": None if forecast.value is None else forecast.probability,
         "attempts": None if was_enough or forecast.bound is None else msgspec.json.encode(forecast.attempts).decode(),
+        "start_forecast": again.value,
+        "start_bound": again.bound,
+        "start_probability": again.probability,
     }
 
 

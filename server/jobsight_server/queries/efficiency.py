@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
+from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.forecasts import AnswerReader
@@ -59,16 +60,22 @@ class Efficiency(Record):
 
 
 def efficiencies(
-    connection: Connection, reader: AnswerReader, run: Row[Any], profile: Sequence[Any], nodes: int
-) -> tuple[str | None, list[Efficiency]]:
-    """What a job like it should ask for, as users read it at submission, and an efficiency for each resource.
+    connection: Connection,
+    reader: AnswerReader,
+    run: Row[Any],
+    profile: Sequence[Any],
+    nodes: int,
+    scheduler: Scheduler | None = None,
+) -> tuple[str | None, list[AskLine], list[Efficiency]]:
+    """What a job like it should ask for, as users read it at submission and as lines of a script, and an efficiency
+    for each resource.
 
     GPUs are included only where they were measured; of a run that has not ended, there is nothing.
 
     ``run`` is a row of ``jobs``, ``profile`` has its metrics.
     """
     if run.end is None:
-        return None, []
+        return None, [], []
     asked, memory, walltime = asked_for(run)
     processors = asked or 1
     question = replace(question_of(run), processors=processors)
@@ -77,18 +84,23 @@ def efficiencies(
     used_s = _run_time(run)
     requested = {"processors": asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
     by_metric = {entry.metric: entry for entry in profile}
-    return sentence(found), [
-        _efficiency(
-            resource,
-            requested.get(resource),
-            by_metric[metric],
-            run.processors if resource == "processors" else asked,  # the share of each is measured
-            _ask_next(resource, found, processors),
-            used_s if metric == "runtime" else None,
-        )
-        for resource, metric in RESOURCES.items()
-        if metric in by_metric
-    ]
+    lines = ask_lines(scheduler, request, found.memory_bytes, found.runtime_s, run.requested_nodes)
+    return (
+        sentence(found),
+        lines,
+        [
+            _efficiency(
+                resource,
+                requested.get(resource),
+                by_metric[metric],
+                run.processors if resource == "processors" else asked,  # the share of each is measured
+                _ask_next(resource, found, processors),
+                used_s if metric == "runtime" else None,
+            )
+            for resource, metric in RESOURCES.items()
+            if metric in by_metric
+        ],
+    )
 
 
 def _run_time(run: Row[Any]) -> float | None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
+from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.at_start import AtStart, read_at_start
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
+from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, of_number
+from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, Share, pages_of
-from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
 
@@ -72,8 +78,19 @@ class JobList(Page):
     jobs: list[Run]
 
 
+class ForecastAtStart(Record):
+    """What was forecast as the run started, once everything that ended while it waited had been learned."""
+
+    forecast: float
+    bound: float | None
+    probability: Share | None
+
+
 class RunMetric(Record):
     """A run's use in one metric, or why that is unknown, and the forecast at its submission.
+
+    ``at_start``: asked again as it started; None before that, where nothing was known, and for runs learned by earlier
+    releases. It equals the first where the run did not wait.
 
     ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
     ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. Of bandwidth,
@@ -90,6 +107,7 @@ class RunMetric(Record):
     bound: float | None
     probability: Share | None
     forecast: float | None
+    at_start: ForecastAtStart | None
     provisional: bool
     so_far: float | None
     learned: bool
@@ -99,10 +117,15 @@ class RunMetric(Record):
 
 
 class RunNode(Record):
-    """A node of a run over its life; ``reason`` says why there is no ``series``."""
+    """A node of a run over its life; ``reason`` says why there is no ``series``, which is of all the node.
+
+    ``own``: the job's own readings, where its cgroup was read there. ``known``: whether the node ever sent samples.
+    """
 
     node: str
     processors: int
+    known: bool
+    own: OwnReadings | None
     series: Timeline | None
     reason: str | None
 
@@ -113,7 +136,8 @@ class RunDetail(Run):
     From its cgroups, where they were read: ``memory_cache``, the page cache at most, and ``memory_charged_peak``, the
     most that was charged to them in all, both in bytes per processor.
     ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
-    for now, as users read it at submission. ``facts``: what else is known of it, by name.
+    for now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, of the cluster's
+    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name.
     """
 
     exec_host: str | None
@@ -125,6 +149,7 @@ class RunDetail(Run):
     memory_cache: float | None
     memory_charged_peak: float | None
     advice: str | None
+    ask_lines: list[AskLine]
     efficiency: list[Efficiency]
     nodes: list[RunNode]
     nodes_drawn: int
@@ -148,19 +173,28 @@ def job_list(
     state: str | None = None,
     page: int = 1,
     job_id: str | None = None,
+    filters: JobFilters = NO_FILTERS,
 ) -> JobList:
     """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds.
 
-    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name.
+    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name, or an array's.
     """
-    wanted = [
+    if cluster is None and user is not None:
+        # Of one cluster, an index has the user's runs in order; most sites have one.
+        ran_on = connection.scalars(select(job_counts.c.cluster).where(job_counts.c.user == user).distinct()).all()
+        cluster = ran_on[0] if len(ran_on) == 1 else None
+    narrowed = filters.conditions()
+    wanted = narrowed + [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
     if job_id is not None:
-        wanted.append(or_(jobs.c.job_id == job_id, jobs.c.job_id.startswith(f"{job_id}.", autoescape=True)))
-    total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
+        wanted.append(of_number(job_id))
+    if narrowed or job_id is not None:
+        total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
+    else:
+        total = _kept_total(connection, cluster, user, state)
     query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
     rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
     running = [row for row in rows if row.state == "running"]
@@ -169,9 +203,18 @@ def job_list(
     return JobList(page, pages_of(total), total, listed)
 
 
-def named(job_id: str) -> ColumnElement[bool]:
-    """The job of this id, or the task of an array."""
-    return or_(jobs.c.job_id == job_id, jobs.c.array_task == job_id)
+def _kept_total(connection: Connection, cluster: str | None, user: str | None, state: str | None) -> int:
+    of = job_counts.c
+    given = [column == value for column, value in ((of.cluster, cluster), (of.user, user), (of.state, state)) if value]
+    return connection.scalar(select(NUMBER).where(*given)) or 0
+
+
+def named(job_id: str, cluster: str | None = None) -> ColumnElement[bool]:
+    """The job of this id, or the task of an array; in any cluster, or in this one."""
+    # Each by its own index, and the cluster with it: planners may read the whole table for OR, or a whole cluster.
+    here = [] if cluster is None else [jobs.c.cluster == cluster]
+    by_id, by_task = (select(jobs.c.id).where(column == job_id, *here) for column in (jobs.c.job_id, jobs.c.array_task))
+    return jobs.c.id.in_(by_id.union_all(by_task))
 
 
 def job_clusters(connection: Connection, job_id: str) -> list[str]:
@@ -181,30 +224,56 @@ def job_clusters(connection: Connection, job_id: str) -> list[str]:
 
 
 def job_detail(
-    connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float, points: int = POINTS
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    job_id: str,
+    now: float,
+    points: int = POINTS,
+    scheduler: Scheduler | None = None,
 ) -> Job | None:
     """All runs of one job; None if there is no such job.
 
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
+    ``scheduler`` is the cluster's, in whose words to say what to ask for; None if it is not known.
     """
-    runs = connection.execute(select(jobs).where(jobs.c.cluster == cluster, named(job_id)).order_by(jobs.c.start)).all()
+    runs = connection.execute(select(jobs).where(named(job_id, cluster)).order_by(jobs.c.start)).all()
     if not runs:
         return None
-    return Job(now, cluster, job_id, [_run(connection, reader, run, now, points) for run in runs])
+    starts = sorted({run.start for run in runs if run.state != QUEUED})
+    following = dict(pairwise(starts))
+    detailed = [_run(connection, reader, run, now, points, following.get(run.start), scheduler) for run in runs]
+    return Job(now, cluster, job_id, detailed)
 
 
-def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float, points: int) -> RunDetail:
+def _run(
+    connection: Connection,
+    reader: AnswerReader,
+    run: Row[Any],
+    now: float,
+    points: int,
+    next_start: float | None,
+    scheduler: Scheduler | None,
+) -> RunDetail:
     found = _profile_rows(connection, run)
     used = used_so_far(connection, [run], now)
     forecasts = {} if found else forecasts_of(connection, reader, [run])
+    again = {} if found else read_at_start(connection, [run.id])
     memory = found.get("memory", {})
-    nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
+    nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, next_start, points)
     profile = [
-        _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
+        _metric(
+            metric,
+            found.get(metric),
+            forecasts.get((run.id, metric)),
+            used.get((run.id, metric)),
+            run.state,
+            again.get((run.id, metric)),
+        )
         for metric, of in METRICS.items()
         if not of.of_gpus or metric in found or (run.id, metric) in forecasts
     ]
-    advice, efficiency = efficiencies(connection, reader, run, profile, len(nodes_of_run))
+    advice, found_lines, efficiency = efficiencies(connection, reader, run, profile, len(nodes_of_run), scheduler)
     return RunDetail.of_row(
         run,
         start=_started(run),
@@ -217,6 +286,7 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
         memory_cache=memory.get("cache"),
         memory_charged_peak=memory.get("charged_peak"),
         advice=advice,
+        ask_lines=found_lines,
         efficiency=efficiency,
         nodes=nodes_of_run,
         nodes_drawn=sum(node.series is not None for node in nodes_of_run),
@@ -245,7 +315,12 @@ def _started(run: Row[Any]) -> float | None:
 
 
 def _metric(
-    metric: str, row: dict[str, Any] | None, forecast: Forecast | None, so_far: SoFar | None, state: str
+    metric: str,
+    row: dict[str, Any] | None,
+    forecast: Forecast | None,
+    so_far: SoFar | None,
+    state: str,
+    again: AtStart | None = None,
 ) -> RunMetric:
     entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
     keys = ("value", "peak", "source", "attribution", "reason", "bound", "probability")
@@ -254,6 +329,7 @@ def _metric(
         unit=METRICS[metric].unit,
         **{key: entry.get(key) for key in keys},
         forecast=row.get("forecast") if row else forecast and forecast.value,
+        at_start=_at_start(row, again),
         provisional=forecast is not None and forecast.provisional,
         so_far=so_far and so_far.value,
         learned=entry["value"] is not None and not entry.get("shown_only"),
@@ -261,6 +337,12 @@ def _metric(
         fabric=entry.get("fabric"),
         fabrics=None if (fabrics := entry.get("fabrics")) is None else json.loads(fabrics),
     )
+
+
+def _at_start(row: dict[str, Any] | None, pending: AtStart | None) -> ForecastAtStart | None:
+    names = ("start_forecast", "start_bound", "start_probability")
+    value, bound, probability = pending or ((None, None, None) if row is None else (row[name] for name in names))
+    return None if value is None else ForecastAtStart(value, bound, probability)
 
 
 def _why_not(state: str, so_far: SoFar | None) -> str:
@@ -271,7 +353,7 @@ def _why_not(state: str, so_far: SoFar | None) -> str:
     return "not profiled yet" if state == "ended" else f"a run that is {state} is not profiled"
 
 
-def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> list[RunNode]:
+def _nodes(connection: Connection, run: Row[Any], until: float, next_start: float | None, points: int) -> list[RunNode]:
     named = connection.execute(
         select(job_nodes.c.node, job_nodes.c.processors).where(job_nodes.c.run_id == run.id).order_by(job_nodes.c.node)
     ).all()
@@ -286,7 +368,7 @@ def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> 
             .order_by(func.length(nodes.c.name).desc())
             .limit(1)
         ).one_or_none()
-        series, reason = None, None
+        series, own, reason = None, None, None
         if node is None:
             reason = "this node never sent samples"
         elif drawn == NODES_DRAWN:
@@ -294,5 +376,6 @@ def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> 
         else:
             drawn += 1
             series = timeline(connection, node.id, run.start, until, node.cpus, points)
-        listed.append(RunNode(name, processors, series, reason))
+            own = own_readings(connection, node.id, run.job_id, run.start, until, next_start, points)
+        listed.append(RunNode(name, processors, node is not None, own, series, reason))
     return listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Row, case, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, case, func, select
 
 from jobsight_server.queries.freshness import LATE_WITHIN_S, STATUSES, UP_WITHIN_S, Status
 from jobsight_server.queries.freshness import status as status_of
@@ -145,9 +145,9 @@ def node_detail(
     since = until - span_s if since is None else since
     runs = (
         select(jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.end, jobs.c.state, job_nodes.c.processors)
-        .join(job_nodes, job_nodes.c.run_id == jobs.c.id)
-        .where(jobs.c.cluster == cluster, job_nodes.c.node == name)
-        .order_by(jobs.c.id.desc())
+        .join_from(job_nodes, jobs, jobs.c.id == job_nodes.c.run_id)
+        .where(_not_by_index(jobs.c.cluster) == cluster, job_nodes.c.node == name)
+        .order_by(job_nodes.c.run_id.desc())  # as the index of the node has them
         .limit(RUNS_LISTED)
     )
     return NodeDetail.of_row(
@@ -171,6 +171,11 @@ def cluster_names(connection: Connection) -> list[str]:
     found = {row[0] for row in connection.execute(select(nodes.c.cluster).distinct())}
     found |= {row[0] for row in connection.execute(select(job_counts.c.cluster).distinct())}
     return sorted(found)
+
+
+def _not_by_index(column: Column[str]) -> ColumnElement[str]:
+    """The same value, for which no planner reads all jobs of a cluster."""
+    return func.coalesce(column, "")
 
 
 def _derived(row: Row[Any], now: float) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import accounting_files, job_counts, job_nodes, jobs, nodes, running_use
 from jobsight_server.storage.server_states import trend
+from jobsight_server.storage.size_cap import DELETED
 
 SORTS = ("bandwidth", "memory", "left", "risk", "started")
 LISTED = 20
@@ -89,6 +90,7 @@ class Server(Record):
     spooled: int
     spooling_nodes: int
     dropped: int
+    samples_deleted_for_space: int
     versions: dict[str, int]
 
 
@@ -122,6 +124,7 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
     """The figures, and the first ``limit`` running jobs by ``sort``."""
     node_rows = connection.execute(select(nodes.c.cluster, nodes.c.name, nodes.c.received_at, nodes.c.agent)).all()
     running = _running(connection, now)
+    events = read_event_counts(connection)
     counted = (
         select(job_counts.c.state, NUMBER)
         .where(job_counts.c.state.in_(("queued", "running")))
@@ -143,9 +146,9 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
         at_risk=sum(bool(job.risks) for job in running),
         jobs=sorted(running, key=_order(sort))[:limit],
         silent=silent[:SILENT_LISTED],
-        server=_server(connection, now, [row.agent for row in node_rows]),
+        server=_server(connection, now, [row.agent for row in node_rows], events),
         rate=ingest_rate(connection, now),
-        rejected_total=sum(count.value for count in rejections(read_event_counts(connection))),
+        rejected_total=sum(count.value for count in rejections(events)),
     )
 
 
@@ -235,7 +238,7 @@ def _order(sort: str) -> Callable[[RunningJob], tuple[Any, ...]]:
     return key
 
 
-def _server(connection: Connection, now: float, agents: Sequence[str]) -> Server:
+def _server(connection: Connection, now: float, agents: Sequence[str], events: Mapping[tuple[str, str], int]) -> Server:
     known = [_agent(agent) for agent in agents]
     found = trend(connection, now)
     growth, state = found.growth_bytes_s, found.now
@@ -257,5 +260,6 @@ def _server(connection: Connection, now: float, agents: Sequence[str]) -> Server
         spooled=sum(agent.batches_spooled for agent in known),
         spooling_nodes=sum(agent.batches_spooled > 0 for agent in known),
         dropped=sum(agent.batches_dropped for agent in known),
+        samples_deleted_for_space=events.get((DELETED, ""), 0),
         versions=dict(sorted(Counter(agent.version or "unknown" for agent in known).items())),
     )

@@ -45,7 +45,7 @@ def run_efficiencies(
     for run in connection.execute(query).all():
         held = select(func.count()).select_from(job_nodes).where(job_nodes.c.run_id == run.id)
         nodes = connection.scalar(held) or 0
-        advice, efficiency = efficiencies(connection, reader, run, run_profile(connection, run), nodes)
+        advice, _, efficiency = efficiencies(connection, reader, run, run_profile(connection, run), nodes)
         found.append(
             RunEfficiency(
                 cluster=run.cluster,

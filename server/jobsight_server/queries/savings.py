@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import truediv
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
@@ -31,6 +32,10 @@ DAYS_SHOWN = 30
 
 _UNITS = {"memory": ("GiB-hours", 2.0**30 * 3600.0), "runtime": ("processor-hours", 3600.0)}
 """The unit in which each metric's amounts are shown, in stored units."""
+# Of the columns of sums: amounts are shown in hours, jobs as they are.
+_DIVISORS = {
+    metric: tuple(unit if name in AMOUNTS else 1.0 for name in COLUMNS) for metric, (_, unit) in _UNITS.items()
+}
 
 _JOBS = COLUMNS.index("jobs")
 
@@ -298,8 +303,7 @@ def saving_row(row: Sequence[Any], metric: str, advised: RowAdvice | None, askin
 
 
 def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
-    unit = _UNITS[metric][1]
-    of = {name: value / unit if name in AMOUNTS else value for name, value in zip(COLUMNS, sums, strict=True)}
+    of = dict(zip(COLUMNS, map(truediv, sums, _DIVISORS[metric]), strict=True))
     freed, held = of["request_held"] - of["bound_held"], of["request_held"]
     return {
         "jobs": int(of["jobs"]),

@@ -27,6 +27,7 @@ from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.requirements import requirement_config
 from jobsight_server.requirements.relearn import expire, relearn_if_changed
 from jobsight_server.seldom import Seldom
+from jobsight_server.serve.collected import Uncollected
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.storage.engine import refresh_statistics
 from jobsight_server.storage.server_states import EVERY_S, record_state
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
 _LOOK_AT_REQUIREMENTS_S = 5.0
+_LOOK_AT_WRITERS_S = 30.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
@@ -67,6 +69,7 @@ def run_until(
     monitoring = SiteMonitoring(settings.measurements, clock)
     work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock, monitoring)
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
+    work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     work.every(EVERY_S, "state", _record_state, stop, engine, clock)

@@ -33,10 +33,11 @@ def run_writer(settings: Settings, beat: Callable[[], None], clusters: Sequence[
     """Ingest: one process, many threads that wait, one that writes; of ``clusters``, or of all if that is empty."""
     from jobsight_server.serve.writer import serve_writer
 
-    engine = open_engine(settings.database)
-    names = [f"writer of {cluster}" for cluster in clusters] or ["writer"]
+    # In one order, so that two writers with clusters in common never wait for each other.
+    names = [f"writer of {cluster}" for cluster in sorted(set(clusters))] or ["writer"]
     with ExitStack() as locks:
-        fences = [locks.enter_context(role_lock(engine, name, _LOCK_S)) for name in names]
+        # An engine each: in PostgreSQL each lock keeps a session, and a pool has only so many.
+        fences = [locks.enter_context(role_lock(open_engine(settings.database), name, _LOCK_S)) for name in names]
         serve_writer(settings, fences, beat, frozenset(clusters) or None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
@@ -58,6 +59,10 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
         """Raises ValueError, which msgspec reports with the place."""
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"expected an http:// or https:// url, got {self.url!r}")
+        place = urlsplit(self.url)  # a port that is no number raises by itself
+        if not place.hostname or place.username is not None or place.query or place.fragment or place.port == 0:
+            # It is not shown, because it may have a password.
+            raise ValueError("expected a url of host, port and path, without a user; headers can have credentials")
         if not self.presets and not self.queries:
             raise ValueError(f"expected presets ({', '.join(PRESETS)}) or queries")
         if wrong := [name for name in (*self.labels, self.node_label or "a") if not _LABEL.fullmatch(name)]:

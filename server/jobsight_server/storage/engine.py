@@ -253,6 +253,9 @@ def for_share(connection: Connection) -> str:
     return "" if _is_sqlite(connection) else " FOR SHARE"
 
 
+_ROWS_ANALYZED = 1000  # of each index
+
+
 def refresh_statistics(engine: Engine) -> None:
     """Updates the query planner's statistics, and has SQLite return the write-ahead log's space."""
     if not _is_sqlite(engine):
@@ -260,10 +263,16 @@ def refresh_statistics(engine: Engine) -> None:
             connection.exec_driver_sql("ANALYZE")
         return
     # On the driver's own connection: a checkpoint cannot run inside a transaction.
-    driver = engine.raw_connection()
+    driver = _own_connection(engine)
     try:
         cursor = driver.cursor()
+        # All rows of a large table take many seconds, in which nothing else could be stored.
+        cursor.execute(f"PRAGMA analysis_limit={_ROWS_ANALYZED}")
         cursor.execute("PRAGMA optimize")
+        # While TRUNCATE copies or waits for a reader, such as a backup, no one can write: PASSIVE copies before, and a
+        # log that is being read stays until the next time.
+        cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        cursor.execute("PRAGMA busy_timeout=0")
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         cursor.close()
     finally:

@@ -62,6 +62,15 @@ def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fe
         session.close()
 
 
+def is_held(engine: Engine, role: str) -> bool:
+    """Whether a process holds the PostgreSQL lock of ``role``; it is taken for a moment if none does."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT", reading=True) as connection:
+        free = try_session_lock(connection, f"jobsight {role}")
+        if free:
+            release_session_lock(connection, f"jobsight {role}")
+    return not free
+
+
 def _wait_for(lock: Callable[[], bool], patience_s: float, message: str) -> None:
     until = time.monotonic() + patience_s
     while not lock():

@@ -37,13 +37,10 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
     deleted = delete_readings(engine, before, "samples_expired", stop)
     with engine.begin() as connection:
         # Runs whose end was never logged. If it comes after all, the forecast is judged as of then.
-        connection.execute(
-            text(
-                "DELETE FROM pending_forecasts "
-                "WHERE run_id IN (SELECT id FROM jobs WHERE start < :before AND profiled = :no)"
-            ),
-            {"before": before, "no": False},
-        )
+        for table in ("pending_forecasts", "pending_at_start"):
+            forgotten = "SELECT id FROM jobs WHERE start < :before AND profiled = :no"
+            query = text(f"DELETE FROM {table} WHERE run_id IN ({forgotten})")
+            connection.execute(query, {"before": before, "no": False})
         connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
     return deleted
 

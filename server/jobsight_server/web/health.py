@@ -63,6 +63,8 @@ def _database_problem(here: AppContext) -> str | None:
 
 
 def _writer_problem(here: AppContext) -> str | None:
+    if not here.settings.ingest_listen:
+        return None  # writers run on other machines
     host, port = split_address(here.settings.ingest_listen)
     connection = http.client.HTTPConnection(host, port, timeout=_WRITER_TIMEOUT_S)
     try:

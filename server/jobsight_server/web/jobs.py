@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from flask import Blueprint
+import re
+
+from flask import Blueprint, request
 from msgspec.structs import replace
+from werkzeug.exceptions import BadRequest
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_server.accounting.runs import STATES
+from jobsight_server.advice.ask_lines import SCHEDULERS, Scheduler
+from jobsight_server.queries.job_filters import JobFilters
 from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
+from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
+from jobsight_server.web.job_bars import RESOURCE_OF, bars
 from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
@@ -30,10 +37,38 @@ _OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
 
 def jobs() -> JobList:
+    _refuse_unknown(JOBS)
     cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
     here, job_id, number = context(), name_argument("job_id"), integer_argument("page", 1, PAGES_AT_MOST)
     with here.read_engine.connect() as connection:
-        return job_list(connection, here.answers, here.clock(), cluster, user, state, number, job_id)
+        return job_list(connection, here.answers, here.clock(), cluster, user, state, number, job_id, _filters())
+
+
+def _filters() -> JobFilters:
+    return JobFilters(
+        queue=name_argument("queue"),
+        account=name_argument("account"),
+        application=name_argument("application"),
+        exit_status=_exit_status(),
+        node=name_argument("node"),
+    )
+
+
+def _exit_status() -> int | None:
+    value = given("exit_status")
+    if value is None:
+        return None
+    if not re.fullmatch(r"-?[0-9]{1,9}", value, re.ASCII):
+        raise BadRequest(f"exit_status={value[:60]!r} is not a whole number; give one such as 0, 1 or -11")
+    return int(value)
+
+
+def _refuse_unknown(route: Route) -> None:
+    """On the page, as the API does for every route: a misspelt filter would show all jobs as if they matched."""
+    allowed = [parameter.name for parameter in route.parameters]
+    for name in request.args:
+        if name not in allowed:
+            raise BadRequest(f"query parameter {name[:60]!r} is unknown; use one of: {', '.join(allowed)}")
 
 
 def job() -> Job:
@@ -41,7 +76,7 @@ def job() -> Job:
     with here.read_engine.connect() as connection:
         cluster, found = one_cluster(job_clusters(connection, job_id), "job"), None
         if cluster is not None:
-            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points)
+            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points, _scheduler(cluster))
     if found is None:
         raise not_found("job", job_id, cluster)
     who = viewer()
@@ -57,6 +92,25 @@ def without_others(job: Job) -> Job:
     return replace(job, runs=runs)
 
 
+def job_forecast() -> OpenJob:
+    here, job_id = context(), required_name("name")
+    with here.read_engine.connect() as connection:
+        cluster = one_cluster(job_clusters(connection, job_id), "job")
+        if cluster is None:
+            raise not_found("job", job_id, cluster)
+        return open_job(connection, here.answers, cluster, job_id, here.clock())
+
+
+def _scheduler(cluster: str) -> Scheduler | None:
+    """The scheduler whose log is followed for this cluster; None if the settings do not name its format."""
+    for source in context().settings.accounting:
+        if source.cluster == cluster:
+            return "slurm" if source.sacct else SCHEDULERS.get(source.format or "")
+    return None
+
+
+EXIT_STATUS: dict[str, object] = {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999}
+
 JOBS = Route(
     "GET",
     "/api/v1/jobs",
@@ -67,7 +121,20 @@ JOBS = Route(
         Parameter("cluster", "only this cluster's", NAME),
         Parameter("user", "only this user's", NAME),
         Parameter("state", "only runs in this state", choice_of(STATES)),
-        Parameter("job_id", "only runs of this job; without the domain of the scheduler's server, if it has one", NAME),
+        Parameter(
+            "job_id",
+            "only runs of this job, or of this array's tasks; the domain of the scheduler's server may be left out",
+            NAME,
+        ),
+        Parameter("queue", "only of this queue or partition", NAME),
+        Parameter("account", "only of this account", NAME),
+        Parameter("application", "only jobs of this name", NAME),
+        Parameter(
+            "exit_status",
+            "only with this exit status",
+            EXIT_STATUS,
+        ),
+        Parameter("node", "only on this node, as the log writes it", NAME),
         Parameter("page", "from 1", PAGE),
     ),
     errors=(400, 404),
@@ -87,14 +154,28 @@ JOB = Route(
     own="job",
 )
 JOB_BY_QUERY = by_query(JOB, "/api/v1/job")
-ROUTES = (JOBS, JOB, JOB_BY_QUERY)
+FORECAST = Route(
+    "GET",
+    "/api/v1/jobs/{name}/forecast",
+    job_forecast,
+    ("scheduler",),
+    "What a waiting or running job will use, as of now, beside its forecasts at submission and start",
+    (Parameter("cluster", "needed if several clusters have a job with this id", NAME),),
+    errors=(400, 404),
+    own="job",
+)
+FORECAST_BY_QUERY = by_query(FORECAST, "/api/v1/job/forecast")
+ROUTES = (JOBS, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
+
+
+FILTERS = tuple(parameter.name for parameter in JOBS.parameters if parameter.name != "page")
 
 
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/jobs", endpoint="jobs")
     def show() -> Response:
         found = jobs()
-        wanted = {name: given(name) for name in ("cluster", "user", "state", "job_id")}
+        wanted = {name: given(name) for name in FILTERS}
         return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters_offered())
 
     @pages.get("/jobs/<name>", endpoint="job_without_cluster")
@@ -110,4 +191,4 @@ def add_pages(pages: Blueprint) -> None:
     def show_one(**_names: str) -> Response:
         found = job()
         settled = all(run.state != "running" and run.profiled for run in found.runs)
-        return page("job.html", found, JOB_BY_QUERY, settled=settled)
+        return page("job.html", found, JOB_BY_QUERY, settled=settled, bars=bars, resources=RESOURCE_OF)

@@ -54,5 +54,6 @@ def add_pages(pages: Blueprint) -> None:
     def show() -> Response:
         figure = choice_argument("map", FIGURES) or FIGURES[0]
         loads = node_loads().nodes
-        wanted = {"sort": given("sort"), "map": given("map")}
+        table = choice_argument("table", ("yes",))
+        wanted = {"sort": given("sort"), "map": given("map"), "table": table}
         return page("now.html", now(), NOW, loads=loads, figure=figure, figures=FIGURES, wanted=wanted)

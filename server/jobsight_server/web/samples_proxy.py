@@ -17,6 +17,7 @@ from jobsight_server.addresses import split_address
 from jobsight_server.auth.tokens import AuthError
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.record import Record
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.web.kit.context import AppContext, context
 from jobsight_server.web.kit.routes import Route, error_reply
 
@@ -37,7 +38,16 @@ def relay_samples() -> Response:
     try:
         here.tokens.authenticate(request.headers.get("Authorization"), ("agent",), here.clock())
     except AuthError as error:
+        if not here.settings.ingest_listen:
+            return error_reply(str(error), error.status, error.headers)
         return _hand_on(here, b"", 0, error.headers)
+    if not here.settings.ingest_listen:
+        with here.write_engine.begin() as connection:
+            add_event_counts(
+                connection, {("batches_received", ""): 1, ("batches_rejected", "collected by another server"): 1}
+            )
+        # 403: the agent keeps the batch until its settings are corrected.
+        return error_reply("this server has no writer: send to the server that collects the cluster", 403)
     limit = here.settings.max_body_bytes
     length = request.content_length
     if length is not None and length > limit:
@@ -77,7 +87,7 @@ ROUTES = (
         "A batch of readings of one node (see docs/operate/wire-format.md), checked by the writer",
         answer=Stored,
         body=Batch,
-        errors=(413, 422, 429, 503),
+        errors=(403, 413, 422, 429, 503),
         checks_roles_itself=True,
     ),
 )

@@ -86,6 +86,12 @@ def test_protocol_and_forecaster_are_obeyed(tmp_path: Path, capsys: pytest.Captu
     paper = account_of(capsys, trace, "--metric", "memory", "--protocol", "submission", "--group", "template")
     assert paper["forecasters"]["locality"]["micro"] == 1.0
     assert paper["group"] == "template"
+    # One after the other starts when the one before has ended: asked again then, all but the first are known.
+    queued = swf(tmp_path, [swf_line(i, 0.0, run=1000.0).replace(" 0.0 5 ", f" 0.0 {1000 * i} ") for i in range(5)])
+    first = account_of(capsys, queued, "--metric", "memory")
+    again = account_of(capsys, queued, "--metric", "memory", "--protocol", "start")
+    assert [account["jobsight"]["share"] for account in (first, again)] == [0.0, 0.8]
+    assert again["forecasters"]["locality"]["jobs"] == 4
 
 
 def test_baselines_are_met_at_their_own_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

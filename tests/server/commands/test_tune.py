@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -146,3 +147,22 @@ def test_a_metric_that_no_job_has_is_left_out_in_one_plain_line(
         "Left out: bandwidth: no job has a bandwidth value: a run that is requeued is not profiled (2), "
         f"no samples of n1 ({LEAST})" in out
     )
+
+
+def test_a_dask_cluster_finds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed (group papers)")
+    arguments = ["tune", trace(tmp_path / "walks.swf", wandering(300, 6)), "--metric", "memory", "runtime", "--json"]
+    assert cli.main([*arguments, "--workers", "1"]) == 0
+    here = json.loads(capsys.readouterr().out)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        assert cli.main([*arguments, "--dask", cluster.scheduler_address]) == 0
+    assert json.loads(capsys.readouterr().out) == here
+
+
+def test_without_dask_tune_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    file = trace(tmp_path / "walks.swf", wandering(300, 6))
+    assert cli.main(["tune", file, "--metric", "memory", "--dask", "tcp://127.0.0.1:1"]) == 1
+    assert "pip install 'jobsight[dask]'" in capsys.readouterr().err

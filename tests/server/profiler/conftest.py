@@ -24,6 +24,7 @@ from jobsight_server.storage.schema import (
     marks,
     model_state,
     nodes,
+    pending_at_start,
     pending_forecasts,
     profiles,
     samples,
@@ -154,11 +155,11 @@ class Site:
 
     def model(self) -> list[Any]:
         """What was learned: everything that retraining replaces."""
-        return [self.dump(table) for table in (series, model_state, pending_forecasts)]
+        return [self.dump(table) for table in (series, model_state, pending_forecasts, pending_at_start)]
 
     def forget_model(self) -> None:
         with self.engine.begin() as connection:
-            for table in (series, model_state, pending_forecasts, learned_until):
+            for table in (series, model_state, pending_forecasts, pending_at_start, learned_until):
                 connection.execute(delete(table))
             write_learned_until(connection, LearnedUntil(0, 0))
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -160,3 +163,133 @@ def test_a_long_life_is_asked_for_in_pieces(sqlite_site: Any, monitoring: Monito
     assert sorted(ranges) == ["14400s]"] + ["21600s]"] * 6
     (own,) = [asked for asked in monitoring.asked if asked["query"] == "x"]
     assert (own["start"], own["end"], own["step"]) == ("10000.000", "154000.000", "15.000")
+
+
+def test_a_redirect_does_not_get_the_token(sqlite_site: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+    with listening() as (elsewhere, reached), listening() as (url, _):
+        answers[url] = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}/login\r\nContent-Length: 0\r\n\r\n".encode()
+        profiler = Profiler(sqlite_site, url=url, presets=("cgroup_exporter",), token_file=token)
+        profiler.now += 60.0
+        assert profiler.go() == 0
+        assert reached == []
+    assert f"it redirects to '{elsewhere}/login'; redirects are not followed" in caplog.text
+
+
+@pytest.mark.parametrize("part", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
+def test_one_that_drips_is_left_in_time(sqlite_site: Any, part: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """A byte each 20 ms for as long as somebody waits: no single wait is longer than the limit."""
+    with listening(drip_s=0.02) as (url, _):
+        answers[url] = part
+        profiler = Profiler(sqlite_site, url=url, presets=("cgroup_exporter",), timeout_s=0.5)
+        profiler.now += 60.0
+        assert profiler.go() == 0
+    assert "no whole answer within 0.5 s" in caplog.text
+
+
+def test_what_is_compressed_is_not_unpacked(sqlite_site: Any, caplog: pytest.LogCaptureFixture) -> None:
+    bomb = gzip.compress(bytes(10_000_000))
+    with listening() as (url, _):
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
+        answers[url] = head.encode() + bomb
+        profiler = Profiler(sqlite_site, url=url, presets=("cgroup_exporter",))
+        profiler.now += 60.0
+        assert profiler.go() == 0
+    assert "Content-Encoding 'gzip', which was not asked for" in caplog.text
+
+
+def matrix(*values: tuple[float, str], **more: Any) -> bytes:
+    """An answer with one series."""
+    series = {"metric": {"instance": "n1:9306"}, "values": values}
+    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [series]}, **more}).encode()
+
+
+def test_values_that_are_no_numbers_or_of_other_times_do_not_count(sqlite_site: Any, monitoring: Monitoring) -> None:
+    every = [(START + 15.0 * number, "5e9") for number in range(667)]
+    nonsense = [(START + 7.0, "NaN"), (START + 8.0, "+Inf"), (START - 500.0, "9e15"), (END + 500.0, "9e15")]
+    monitoring.body = matrix(*nonsense, *reversed(every), *every[:3])
+    profiler = Profiler(sqlite_site, url=monitoring.url, queries={"memory_bytes": "x"})
+    profiler.now += 60.0
+    assert profiler.go() == 1
+    memory = profiler.site.profile(profiler.run)["memory"]
+    assert (memory.value, memory.source) == (2.5e9, "cgroup")
+
+
+def test_a_value_beyond_all_jobs_is_refused(
+    sqlite_site: Any, monitoring: Monitoring, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitoring.body = matrix((START + 1.0, "1"), (START + 16.0, "1e308"))
+    profiler = Profiler(sqlite_site, url=monitoring.url, queries={"memory_bytes": "x"})
+    profiler.now += 60.0
+    assert profiler.go() == 1
+    assert profiler.counts()["measurements_refused", "alpha: memory_bytes"] == 1
+    assert "has a value of 1e+308 for a query: x" in caplog.text
+
+
+def test_one_scrape_of_a_counter_is_no_traffic(sqlite_site: Any, monitoring: Monitoring) -> None:
+    monitoring.body = matrix((START + 1.0, "1"))
+    profiler = Profiler(sqlite_site, url=monitoring.url, queries={"received_bytes": "x", "sent_bytes": "y"})
+    profiler.now += 60.0
+    assert profiler.go() == 1
+    assert profiler.site.profile(profiler.run)["bandwidth"].value is None
+
+
+def test_half_of_a_cluster_is_no_answer(
+    sqlite_site: Any, monitoring: Monitoring, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitoring.body = matrix((START + 1.0, "1"), isPartial=True)
+    profiler = Profiler(sqlite_site, url=monitoring.url, queries={"memory_bytes": "x"})
+    profiler.now += 60.0
+    assert profiler.go() == 0
+    assert "a part of its storage does not answer" in caplog.text
+
+
+def test_old_jobs_are_not_given_up_where_the_server_is_to_stop(sqlite_site: Any, monitoring: Monitoring) -> None:
+    profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",))
+    profiler.now = END + 2 * PATIENCE_S
+    stop = threading.Event()
+    stop.set()
+    profile_finished(profiler.site.engine, 600.0, lambda: profiler.now, stop=stop, monitoring=profiler.monitoring)
+    assert profiler.site.profile(profiler.run) == {}
+    assert profiler.go() == 1
+    assert monitoring.asked
+
+
+answers: dict[str, bytes] = {}
+"""What is sent on each connection to an address of ``listening``."""
+
+
+@contextlib.contextmanager
+def listening(drip_s: float = 0.0) -> Iterator[tuple[str, list[bytes]]]:
+    """An address that answers every connection with its bytes, and then, with ``drip_s``, drips; what it received."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url, received = f"http://127.0.0.1:{server.getsockname()[1]}", list[bytes]()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):  # until it is closed
+                while True:
+                    connection, _ = server.accept()
+                    with connection, contextlib.suppress(OSError):
+                        received.append(_request(connection))
+                        connection.sendall(answers[url])
+                        while drip_s:
+                            time.sleep(drip_s)
+                            connection.sendall(b"x")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield url, received
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def _request(connection: socket.socket) -> bytes:
+    """Head and body; a connection that is closed with something unread is reset."""
+    request = b""
+    while piece := connection.recv(100_000):
+        request += piece
+        head, _, body = request.partition(b"\r\n\r\n")
+        if len(body) >= int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 1_000_000):
+            break
+    return request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from typing import Any
 
@@ -21,44 +22,102 @@ from jobsight_server.forecasts import (
     rebuild,
     rebuild_if_outdated,
 )
-from jobsight_server.forecasts.learn import Learner
+from jobsight_server.forecasts.learn import Learner, catch_up, lock_learning
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, profiles
+from jobsight_server.storage.schema import jobs, model_state, pending_at_start, pending_forecasts, profiles
 
 
-def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tuple[float | None, float | None]]:
-    """What one profile in memory says at each submission, where at one instant ends come first."""
-    events = [(job["end"], 0, i) for i, job in enumerate(planned)] + [
-        (job["submitted"], 1, i) for i, job in enumerate(planned)
-    ]
-    profile, found = Profile("s", metric="runtime"), {}
+def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tuple[float | None, ...]]:
+    """What one profile in memory says at each submission, and at each start, where at one instant ends come first."""
+    times = ("end", "submitted", "start")
+    events = [(job[name], kind, i) for kind, name in enumerate(times) for i, job in enumerate(planned)]
+    profile, found, again = Profile("s", metric="runtime"), {}, {}
     for _, kind, i in sorted(events):
         job = planned[i]
-        if kind == 1:
-            found[i] = profile.forecast_job(site.question(job))
-        else:
+        if kind == 0:
             profile.learn(site.question(job), job["end"] - job["start"], found[i])
-    return {planned[i]["job_id"]: (forecast.value, forecast.bound) for i, forecast in found.items()}
+        else:
+            (found if kind == 1 else again)[i] = profile.forecast_job(site.question(job))
+    return {
+        planned[i]["job_id"]: (forecast.value, forecast.bound, again[i].value, again[i].bound)
+        for i, forecast in found.items()
+    }
 
 
 @pytest.mark.parametrize("limit", [1, 7, 200])
-def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted(site: Any, plan: Any, limit: int) -> None:
+def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted_and_when_it_started(
+    site: Any, plan: Any, limit: int
+) -> None:
     """However many runs a round takes: an imported log is learned as if the server had been there."""
     planned = plan(3, 150)
     for job in planned:
         site.run(**job)
     assert profile_finished(site.engine, 0.0, lambda: 1e9, limit) == 150
     query = (
-        select(jobs.c.job_id, profiles.c.forecast, profiles.c.bound)
+        select(
+            jobs.c.job_id,
+            profiles.c.forecast,
+            profiles.c.bound,
+            profiles.c.start_forecast,
+            profiles.c.start_bound,
+        )
         .join(profiles, profiles.c.run_id == jobs.c.id)
         .where(profiles.c.metric == "runtime")
     )
     with site.engine.connect() as connection:
-        found = {job_id: (forecast, bound) for job_id, forecast, bound in connection.execute(query)}
+        found = {job_id: tuple(forecasts) for job_id, *forecasts in connection.execute(query)}
     assert found == expected_forecasts(site, planned)
-    assert site.dump(pending_forecasts) == []
+    assert any(first != again for first, _, again, _ in found.values())
+    assert site.dump(pending_forecasts) == site.dump(pending_at_start) == []
+
+
+def test_what_ended_while_a_job_waited_counts_at_its_start_and_not_before(site: Any) -> None:
+    """Seen live, each start before the next end, or read from a log afterwards: the rows are the same."""
+    known = [(f"{i}.s", 10.0 * i, 10.0 * i + 5.0) for i in range(1, 7)]
+    longer = [(f"{i}.s", 100.0 * i, 100.0 * i + 80.0) for i in range(11, 31)]
+    names = ("forecast", "start_forecast", "start_bound", "start_probability")
+    for job_id, start, end in known:
+        site.run(job_id, start, end, submitted=start, name="solver")
+    waits = site.run("9.s", math.inf, None, submitted=100.0, name="solver", state="queued")
+    for job_id, start, end in longer:
+        site.run(job_id, start, end, submitted=start, name="solver")
+        profile_finished(site.engine, 0.0, lambda: 1e9)
+        assert site.dump(pending_at_start) == []
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == waits).values(state="running", start=3500.0))
+    site.run("31.s", 3600.0, 3680.0, submitted=3600.0, name="solver")
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    assert {row[:2] for row in site.dump(pending_at_start)} >= {(waits, "runtime")}
+    rows = site.model()
+    rebuild(site.engine)
+    assert site.model() == rows
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == waits).values(state="ended", end=3700.0))
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    live = {name: getattr(site.profile(waits)["runtime"], name) for name in names}
+    assert (live["forecast"], live["start_forecast"]) == pytest.approx((5.0, 80.0), rel=0.2)
+    assert site.dump(pending_at_start) == []
+
+    for job_id, start, end in [*known, *longer, ("31.s", 3600.0, 3680.0)]:
+        site.run(job_id, start, end, submitted=start, name="solver", cluster="beta")
+    imported = site.run("9.s", 3500.0, 3700.0, submitted=100.0, name="solver", cluster="beta")
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    assert {name: getattr(site.profile(imported)["runtime"], name) for name in names} == live
+
+
+def test_forecasts_at_start_survive_a_process_that_ends_before_the_model_is_written(site: Any, plan: Any) -> None:
+    for job in plan(8, 150):
+        site.run(**{**job, "end": job["end"] if job["end"] < 1200 else None})
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    rows = site.model()
+    assert site.dump(pending_at_start)
+    site.forget_model()
+    with site.engine.begin() as connection:
+        lock_learning(connection)
+        catch_up(connection, ForecastConfig())
+    assert site.model() == rows
 
 
 def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any) -> None:
@@ -80,6 +139,7 @@ def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any
         profile_finished(site.engine, 0.0, lambda: 1e9, limit=rng.choice([3, 200]))
         if now == 1500:
             assert len(site.dump(pending_forecasts)) > 20  # of running jobs
+            assert site.dump(pending_at_start)
             rows = site.model()
             rebuild(site.engine)
             assert site.model() == rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_server.auth import create_token
+from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import SETTINGS, Settings, load_settings
@@ -107,6 +109,22 @@ def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Any]:
         return lambda path, **body: client.post(path, json=body)
 
     return start
+
+
+@pytest.fixture
+def app(sqlite_engine: Engine) -> Flask:
+    url = sqlite_engine.url.render_as_string(hide_password=False)
+    return create_app(load_settings(flags={"database": url}), sqlite_engine, sqlite_engine, time.time)
+
+
+@pytest.fixture
+def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
+    """Logged in."""
+    client = app.test_client()
+    with sqlite_engine.begin() as connection:
+        secret = create_login(connection, time.time())
+    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    return client
 
 
 def fill(connection: Connection) -> None:

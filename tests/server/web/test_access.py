@@ -15,7 +15,7 @@ OPEN = {f"{prefix}/{name}" for prefix in ("", "/api/v1") for name in ("health", 
 AGENT_MAY = {"/api/v1/samples", "/api/v1/openapi.json"}
 SUBMITTER_MAY = {"/api/v1/advice", "/api/v1/openapi.json"}
 SIMULATIONS = {f"/api/v1/simulations{rest}" for rest in ("", "/{id}", "/compare")}
-ADMIN_ONLY = {"/api/v1/overview", "/api/v1/rejected", "/api/v1/now", *SIMULATIONS}
+ADMIN_ONLY = {"/api/v1/now", "/api/v1/overview", "/api/v1/rejected", *SIMULATIONS}
 RELAYED = "/api/v1/samples"
 
 

@@ -122,7 +122,7 @@ def test_pages_show_them_where_they_were_used(site: Any) -> None:
     assert "GPU" not in client.get("/users/gamma/joe").text
     assert "GPU memory" in client.get("/users?cluster=gamma").text
     assert "GPU" not in client.get("/users?cluster=beta").text
-    assert "GPU memory" in client.get("/").text, "the accuracy of its forecasts"
+    assert "GPU memory" in client.get("/trust").text, "the accuracy of its forecasts"
 
 
 def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:

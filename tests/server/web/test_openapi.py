@@ -71,6 +71,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/jobs/77.server", None, 200
     yield "get", f"{api}/jobs/{quote('<img src=x>/../1[2]', safe='')}", None, 200
     yield "get", f"{api}/jobs/none", None, 404
+    yield "get", f"{api}/jobs/77.server/forecast", None, 200
+    yield "get", f"{api}/job/forecast?name=77.server", None, 200
+    yield "get", f"{api}/jobs/none/forecast", None, 404
     yield "get", f"{api}/nodes", None, 200
     yield "get", f"{api}/nodes?cluster=nowhere", None, 200
     yield "get", f"{api}/nodes?cluster=none", None, 404
@@ -227,7 +230,7 @@ def _path_of(spec: Any, method: str, url: str) -> str:
     path = url.partition("?")[0]
     if path in spec["paths"]:
         return path
-    for declared in spec["paths"]:
+    for declared in sorted(spec["paths"], key=len, reverse=True):  # the most specific first, as the server does
         if re.fullmatch(re.escape(declared).replace(r"\{name\}", ".+").replace(r"\{id\}", "[0-9]+"), path):
             return str(declared)
     raise AssertionError(f"{method} {path} is not declared")

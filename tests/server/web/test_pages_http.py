@@ -18,11 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, insert
 
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
-from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
@@ -35,22 +32,6 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 awkward = st.sampled_from(
     [".", "..", "/", "//", "a//b", "a/../b", "/a", "a/", "%2F", "a?b=c", "a#b", "a b", "\\", "\n"]
 )
-
-
-@pytest.fixture
-def app(sqlite_engine: Engine) -> Flask:
-    url = sqlite_engine.url.render_as_string(hide_password=False)
-    return create_app(load_settings(flags={"database": url}), sqlite_engine, sqlite_engine, time.time)
-
-
-@pytest.fixture
-def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
-    """Logged in."""
-    client = app.test_client()
-    with sqlite_engine.begin() as connection:
-        secret = create_login(connection, time.time())
-    assert client.get("/login", query_string={"once": secret}).status_code == 303
-    return client
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/users/c/u", "/user?cluster=c&name=u", "/jobs/c/1", "/nodes/c/n"])
@@ -387,10 +368,11 @@ def test_jobs_are_found_by_their_id_with_or_without_its_server(client: FlaskClie
         assert answer["total"] == len(answer["jobs"])
         return {job["job_id"] for job in answer["jobs"]}
 
-    assert found("12") == {"12", "12.head.example.org"}
+    assert found("12") == {"12", "12.head.example.org", "12[3].head"}
     assert found("12[3]") == {"12[3].head"}
     assert found("123.head") == {"123.head"}
-    assert found("%") == found("1_") == found("1") == set()
+    assert found("_") == found("1_") == found("1") == set()
+    assert found("%") == {"%_<b>.x"}, "as a task of an array; and no other job, so the sign is no wildcard"
     assert found("%_<b>") == {"%_<b>.x"}
     page = client.get("/jobs", query_string={"job_id": '"><b>'}).text
     assert 'value="&#34;&gt;&lt;b&gt;"' in page

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
 from jobsight_server.storage.schema.metadata import metadata
+
+_IS_TASK = text("array_task IS NOT NULL")
 
 # One row per run of a job: a requeued job has several, distinguished by their start.
 # asked_*: what the user asked for, where the log says so and it is not what the job was given: ``processors`` (of a
@@ -52,15 +66,19 @@ jobs = Table(
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
+    Column("start_seq", BigInteger),  # the same, when it was asked again as the run started
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
     Index(None, "cluster", "end"),
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),
+    Index(None, "start_seq", "start"),
     Index(None, "end"),
     Index(None, "recorded_at"),
     Index(None, "state"),
-    Index(None, "array_task"),
+    Index(None, "array_task", sqlite_where=_IS_TASK, postgresql_where=_IS_TASK),
+    Index(None, "job_id"),
+    Index(None, "cluster", "user", "id"),
 )
 
 # How many runs of whom are in which state, kept with every change of ``jobs`` (storage.job_counts). ``first_start`` and

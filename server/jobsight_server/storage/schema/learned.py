@@ -25,7 +25,8 @@ from jobsight_server.storage.schema.metadata import metadata
 # attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is the order in which values were learned; a
 # value whose samples arrived late has a later one than the rest of its run.
 # ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the bound and what to
-# reserve after it; NULL where the bound was enough, and in rows of release 0.2.
+# reserve after it; NULL where the bound was enough, and in rows of release 0.2. ``start_*``: the same, asked again as
+# the run started; NULL in rows of release 0.2.
 # Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
 # level of its nodes was read; ``cache`` is the page cache of its cgroups at most and ``charged_peak`` the most that was
 # charged to them. ``shown_only``: the value is shown and was not learned. ``lower_bound``: the job used more, or would
@@ -47,6 +48,9 @@ profiles = Table(
     Column("bound", Double),
     Column("probability", Double),
     Column("attempts", Text),
+    Column("start_forecast", Double),
+    Column("start_bound", Double),
+    Column("start_probability", Double),
     Column("mean", Double),
     Column("idle_age_s", Double),
     Column("shown_only", Boolean, nullable=False, server_default=false()),
@@ -138,6 +142,18 @@ pending_forecasts = Table(
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("metric", Text, primary_key=True),
     Column("state", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What was forecast for a run as it started, where it had waited, until the run has ended and been learned.
+pending_at_start = Table(
+    "pending_at_start",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("value", Double),
+    Column("bound", Double),
+    Column("probability", Double),
     sqlite_with_rowid=False,
 )
 

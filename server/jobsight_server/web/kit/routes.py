@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
@@ -21,6 +22,7 @@ from jobsight_server.record import Record
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.access import Own, require_role
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, PAGES_AT_MOST
+from jobsight_server.web.kit.kept_answers import KeptAnswers
 
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
@@ -110,8 +112,9 @@ class IdConverter(IntegerConverter):
 def register(app: Flask, routes: Iterable[Route]) -> None:
     """Serves ``routes``, each after the check of its roles and parameters."""
     app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
+    kept = KeptAnswers()
     for route in routes:
-        app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
+        app.add_url_rule(route.rule, route.endpoint, _guarded(route, kept), methods=[route.method], merge_slashes=False)
 
 
 def by_query(route: Route, path: str) -> Route:
@@ -150,7 +153,7 @@ def _require_utf8() -> None:
             raise BadRequest(f"the {place} is not UTF-8 text, at {where!r}; percent-encode names as UTF-8") from error
 
 
-def _guarded(route: Route) -> Callable[..., Response]:
+def _guarded(route: Route, answers: KeptAnswers) -> Callable[..., Response]:
     known = {parameter.name: parameter.schema.get("type") == "array" for parameter in route.parameters}
 
     def view(**_names: str) -> Response:
@@ -163,13 +166,24 @@ def _guarded(route: Route) -> Callable[..., Response]:
                 raise BadRequest(f"query parameter {name[:100]!r} is unknown; {route.path} takes: {takes}")
             if len(values) > 1 and not known[name]:
                 raise BadRequest(f"query parameter {name!r} was given {len(values)} times; give it once")
+        if route.has_tag and (kept := answers.get(request)) is not None:
+            return _tagged(kept.body, kept.tag)
+        begin_s = time.thread_time()
         found = route.handler()
         if not isinstance(found, Record):
             return found
-        response = record_reply(found)
-        if route.has_tag:
-            response.set_etag(hashlib.sha256(response.data).hexdigest()[:32])
-            response.make_conditional(request)
-        return response
+        if not route.has_tag:
+            return record_reply(found)
+        body = _encode(found)
+        tag = hashlib.sha256(body).hexdigest()[:32]
+        answers.put(request, body, tag, time.thread_time() - begin_s)
+        return _tagged(body, tag)
 
     return view
+
+
+def _tagged(body: bytes, tag: str) -> Response:
+    response = json_text(body)
+    response.set_etag(tag)
+    response.make_conditional(request)
+    return response

@@ -26,7 +26,8 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 // `lines`: [{name, colour: a custom property, dash, points, width}]; `data`: [xs, ys, ...]; `unit`: a name of format.js.
 export class Chart {
-  constructor(plot, unit) {
+  constructor(plot, unit, marks = []) {
+    this.marks = marks;
     this.box = plot.querySelector(".chart");
     this.readout = plot.querySelector(".readout");
     this.unit = unit;
@@ -69,7 +70,7 @@ export class Chart {
       cursor: { points: { size: 6 }, focus: { prox: 24 }, drag: { x: true, y: false } },
       focus: { alpha: 0.35 },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-      scales: { x: { time: this.time }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.06 : 1] } },
+      scales: { x: { time: this.time, ...(this.marks.length > 0 ? { range: (_, low, high) => this.around(low, high) } : {}) }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.06 : 1] } },
       axes: [
         { ...axis, space: coarse.matches ? 60 : 70, size: this.time ? 38 : 26, values: this.time ? (_, ticks, at, space, step) => clockMarks(ticks, step) : (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? format("count", tick) : "")) },
         { ...axis, size: 78, ...(this.unit in STEPS ? { incrs: STEPS[this.unit] } : {}), values: (_, ticks) => ticks.map((tick) => tickText(this.unit, tick)) },
@@ -83,9 +84,38 @@ export class Chart {
         points: line.points ? { show: true, size: 4, width: 1, fill: colour(line.colour) } : { show: false },
         spanGaps: false,
       }))],
-      hooks: { setCursor: [(chart) => this.read(chart)] },
+      hooks: { setCursor: [(chart) => this.read(chart)], draw: [(chart) => this.mark(chart)] },
     };
     this.chart = new uPlot(options, this.data, this.box);
+  }
+
+  // All of a line and the marks, unless a part was chosen with the pointer.
+  around(low, high) {
+    const xs = this.data[0];
+    if (low !== xs[0] || high !== xs[xs.length - 1]) return [low, high];
+    const ends = [low, high, ...this.marks.map(({ at }) => at)], first = Math.min(...ends), last = Math.max(...ends);
+    const margin = Math.max((last - first) * 0.02, 1);
+    return [first - margin, last + margin];
+  }
+
+  // A dashed line with its name at each time to mark.
+  mark(chart) {
+    const { ctx, bbox: { left, top, width, height } } = chart, ratio = devicePixelRatio;
+    ctx.save();
+    Object.assign(ctx, { strokeStyle: colour("--ink-soft"), fillStyle: colour("--ink-soft"), lineWidth: ratio, font: `${11 * ratio}px system-ui, sans-serif`, textBaseline: "top" });
+    ctx.setLineDash([4 * ratio, 3 * ratio]);
+    for (const { name, at } of this.marks) {
+      const x = chart.valToPos(at, "x", true);
+      if (x < left || x > left + width) continue;
+      ctx.beginPath();
+      ctx.moveTo(x, top);
+      ctx.lineTo(x, top + height);
+      ctx.stroke();
+      const isLeft = x - left < width / 2;
+      ctx.textAlign = isLeft ? "left" : "right";
+      ctx.fillText(name, x + (isLeft ? 4 : -4) * ratio, top);
+    }
+    ctx.restore();
   }
 
   // The values under the pointer, as text below the chart.

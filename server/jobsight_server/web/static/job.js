@@ -1,9 +1,20 @@
 // One job: its nodes over the life of each of its runs, a line per node.
+import "./copy.js";
 import { NodePlots, larger, look } from "./nodeplots.js";
 import { fill } from "./bind.js";
 import { once, poll } from "./poll.js";
 
 const runs = new Map();
+const OWN = { own_memory: "memory_bytes", own_cpu: "busy_processors" };
+
+// The job's own readings on each node that has them.
+const own = (kind, nodes, lines) => nodes.flatMap((node, i) => (node.own === null ? [] : [{ line: lines[i], times: node.own.time, values: node.own[OWN[kind]] }]));
+
+function marks(box) {
+  if (box === null) return [];
+  const { start, end, endName } = box.dataset;
+  return [["start", start], [endName, end]].filter(([, at]) => at !== undefined).map(([name, at]) => ({ name, at: Number(at) }));
+}
 
 function draw(data) {
   data.runs.forEach((run, number) => {
@@ -12,14 +23,14 @@ function draw(data) {
     if (section === null || nodes.length === 0 || section.querySelector(".chart") === null) return;
     const lines = nodes.map((node, i) => ({ name: node.node, ...look(i) }));
     if (!runs.has(number)) {
-      runs.set(number, new NodePlots(section));
+      runs.set(number, new NodePlots(section, marks(section.querySelector(".own"))));
       runs.get(number).addKeys(section.querySelector(".keys"), lines);
     }
-    runs.get(number).show((kind) => nodes.map(({ series }, i) => ({
+    runs.get(number).show((kind) => (kind in OWN ? own(kind, nodes, lines) : nodes.map(({ series }, i) => ({
       line: lines[i],
       times: series.time,
       values: kind === "bandwidth" ? larger(series.in_bps, series.out_bps) : series[kind],
-    })));
+    }))));
   });
 }
 

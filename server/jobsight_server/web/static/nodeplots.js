@@ -9,8 +9,9 @@ export const look = (i) => ({ colour: `--line-${i % PALETTE}`, dash: Math.floor(
 export const larger = (a, b) => a.map((value, i) => (value == null || b[i] == null ? null : Math.max(value, b[i])));
 
 export class NodePlots {
-  constructor(root) {
-    this.charts = [...root.querySelectorAll(".plot[data-kind]")].map((plot) => [plot.dataset.kind, new Chart(plot, plot.dataset.format)]);
+  // `marks`: [{name, at}], times to mark in every chart.
+  constructor(root, marks = []) {
+    this.charts = [...root.querySelectorAll(".plot[data-kind]")].map((plot) => [plot.dataset.kind, new Chart(plot, plot.dataset.format, marks)]);
   }
 
   // `curves(kind)`: [{line: {name, colour, dash}, times, values}] of the chart of that kind.

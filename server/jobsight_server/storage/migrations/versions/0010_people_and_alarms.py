@@ -6,8 +6,8 @@ Sessions of a token of role admin, and those without a user, are an administrato
 import sqlalchemy as sa
 from alembic import op
 
-revision = "roles"
-down_revision = "0037"
+revision = "0040"
+down_revision = "0039"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,81 @@
+"""A recommendation as lines of a job script: what a user copies into the next one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jobsight_server.advice.scheduler_words import JobRequest, PbsRequest, RequestError, pbs_advice, slurm_advice
+from jobsight_server.record import Record
+
+Scheduler = Literal["slurm", "pbs", "gridengine"]
+
+SCHEDULERS: dict[str, Scheduler] = {
+    "slurm": "slurm",
+    "pbspro": "pbs",
+    "torque": "pbs",
+    "gridengine": "gridengine",
+}
+"""The scheduler of a format of accounting logs; of the other formats it is not known."""
+
+
+class AskLine(Record):
+    """Lines of a job script, for one scheduler."""
+
+    scheduler: Scheduler
+    text: str
+
+
+def ask_lines(
+    scheduler: Scheduler | None,
+    request: JobRequest,
+    memory_bytes: float | None,
+    runtime_s: float | None,
+    requested_nodes: str | None = None,
+) -> list[AskLine]:
+    """The amounts, of the whole job, for ``scheduler``; for Slurm and PBS if it is None. Empty without an amount.
+
+    ``requested_nodes``: the job's ``select`` or ``nodes``, if it had one.
+    """
+    wanted: tuple[Scheduler, ...] = ("slurm", "pbs") if scheduler is None else (scheduler,)
+    if memory_bytes is None and runtime_s is None:
+        return []
+    write = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine}
+    return [AskLine(name, write[name](request, memory_bytes, runtime_s, requested_nodes)) for name in wanted]
+
+
+def _slurm(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None) -> str:
+    """``#SBATCH --mem-per-cpu=683M`` and the time limit."""
+    found = slurm_advice(request, memory_bytes, runtime_s)
+    lines = [] if found.mem_per_cpu is None else [f"#SBATCH --mem-per-cpu={found.mem_per_cpu}M"]
+    if found.time_limit is not None:
+        days, minutes = divmod(found.time_limit, 24 * 60)
+        clock = f"{minutes // 60:02}:{minutes % 60:02}:00"
+        lines.append(f"#SBATCH --time={f'{days}-' if days else ''}{clock}")
+    return "\n".join(lines)
+
+
+def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, nodes: str | None) -> str:
+    """Memory goes into the chunks of a ``select``, with which PBS takes no ``mem`` of the whole job."""
+    # ``nodes=2:ppn=8`` is TORQUE's; a select names resources with a value, such as ncpus.
+    select = nodes if nodes is not None and "ncpus=" in nodes else None
+    try:
+        found = pbs_advice(PbsRequest(select=select), request, memory_bytes, runtime_s)
+    except RequestError:  # not one that can be read: the user knows how to split the amount
+        select, found = None, pbs_advice(PbsRequest(), request, memory_bytes, runtime_s)
+    lines = []
+    if found.select is not None:
+        lines.append(f"#PBS -l select={found.select}")
+    elif found.mem is not None:
+        lines.append(f"#PBS -l mem={found.mem}")
+    if found.walltime is not None:
+        lines.append(f"#PBS -l walltime={found.walltime}")
+    return "\n".join(lines)
+
+
+def _gridengine(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None) -> str:
+    """Grid Engine's limits are per slot."""
+    found = slurm_advice(request, memory_bytes, runtime_s)
+    lines = [] if found.mem_per_cpu is None else [f"#$ -l h_vmem={found.mem_per_cpu}M"]
+    if found.time_limit is not None:
+        lines.append(f"#$ -l h_rt={found.time_limit // 60:02}:{found.time_limit % 60:02}:00")
+    return "\n".join(lines)

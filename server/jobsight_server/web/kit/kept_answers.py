@@ -1,0 +1,65 @@
+"""Answers that cost much are kept for a while, so that pages which ask again and again take little of a processor."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from flask import Request
+
+COSTLY_S = 0.02
+"""CPU time from which on an answer is kept."""
+
+_TIMES = 150  # its cost: a page that asks every 3 s takes 20 ms each time in the mean, however much an answer costs
+_LONGEST_S = 60.0
+_BYTES_AT_MOST = 2**24  # of all
+
+
+class Kept(NamedTuple):
+    """An answer's JSON and its ETag; ``until``: by the clock."""
+
+    body: bytes
+    tag: str
+    until: float
+
+
+class KeptAnswers:
+    """The last costly answers of a process, each for the one who asked."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[bytes, Kept] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, request: Request) -> Kept | None:
+        """What is kept for a request that already has an answer (If-None-Match); any other gets a new one."""
+        if not request.if_none_match:
+            return None
+        with self._lock:
+            found = self._kept.get(_key(request))
+        return found if found is not None and self._clock() < found.until else None
+
+    def put(self, request: Request, body: bytes, tag: str, cost_s: float) -> None:
+        """Keeps an answer that took ``cost_s`` of CPU time, if that is much."""
+        if cost_s < COSTLY_S or len(body) > _BYTES_AT_MOST:
+            return
+        until = self._clock() + min(_TIMES * cost_s, _LONGEST_S)
+        key = _key(request)
+        with self._lock:
+            if (older := self._kept.pop(key, None)) is not None:
+                self._bytes -= len(older.body)
+            self._kept[key] = Kept(body, tag, until)
+            self._bytes += len(body)
+            while self._bytes > _BYTES_AT_MOST:
+                self._bytes -= len(self._kept.popitem(last=False)[1].body)
+
+
+def _key(request: Request) -> bytes:
+    # With who asks: what one may see is not for another.
+    parts = (request.full_path, request.headers.get("Authorization", ""), request.headers.get("Cookie", ""))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,126 @@
+"""`jobsight serve --only`: what it refuses, and what a writer of some clusters refuses and stores."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import Engine, insert, text
+
+from jobsight_server.auth.tokens import create_token
+from jobsight_server.ingest.app import create_writer
+from jobsight_server.serve.app import create_app
+from jobsight_server.settings import load_settings
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.lock import is_held, role_lock
+from jobsight_server.storage.schema import quarantine
+from site_run import JOBSIGHT, wait_until
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_text())
+NOW = 1_700_000_100.0
+SETTINGS = load_settings(flags={"database": "unused", "clusters": "alpha beta"})
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        (["quer"], "choose query, background, or writer:CLUSTER"),
+        (["writer"], "choose query, background, or writer:CLUSTER"),
+        (["writer:alpha,"], "choose query, background, or writer:CLUSTER"),
+        (["query:alpha"], "choose query, background, or writer:CLUSTER"),
+        (["writer:alhpa"], "cluster 'alhpa' is not declared; declared: alpha, beta"),
+        (["writer:alpha", "writer:beta"], "name all of its clusters at once"),
+        (["query"], "several servers need PostgreSQL"),
+    ],
+)
+def test_what_cannot_be_started_is_refused_in_a_line(tmp_path: Path, only: list[str], message: str) -> None:
+    flags = [part for role in only for part in ("--only", role)]
+    flags += ["--clusters", "alpha beta", "--listen", "127.0.0.1:0", "--ingest-listen", "127.0.0.1:00"]
+    command = [*JOBSIGHT, "serve", "--database", f"sqlite:///{tmp_path / 'x.db'}", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
+    assert message in done.stderr
+
+
+@pytest.mark.storage
+def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
+    with engine.begin() as connection:
+        token = create_token(connection, "agent", "", 0.0, None, None)[1]
+        # Kept by a release that could not read it, so without a cluster.
+        body = json.dumps({**GOLDEN, "cluster": "beta"}).encode()
+        kept = {"received_at": NOW, "reason": "x", "bytes": len(body), "body": body, "retry": True}
+        connection.execute(insert(quarantine).values(kept))
+    writers = {
+        name: create_writer(SETTINGS, engine, lambda: NOW, [_fence(engine, name)], frozenset({name}))
+        for name in ("alpha",)
+    }
+    post: Callable[[str], Any] = lambda cluster: (  # noqa: E731
+        writers["alpha"]
+        .test_client()
+        .post("/api/v1/samples", json={**GOLDEN, "cluster": cluster}, headers={"Authorization": f"Bearer {token}"})
+    )
+    try:
+        assert post("alpha").status_code == 200
+        refused = post("beta")
+        assert refused.status_code == 403
+        assert "cluster 'beta' is collected by another server, this one collects alpha" in refused.json["error"]
+
+        def handed_on() -> bool:
+            with engine.connect() as connection:
+                query = text("SELECT cluster FROM quarantine WHERE retry")
+                return connection.execute(query).scalars().all() == ["beta"]
+
+        wait_until(handed_on, 30, lambda: "the batch of beta was not left to the writer of beta")
+        writers["beta"] = create_writer(SETTINGS, engine, lambda: NOW, [_fence(engine, "beta")], frozenset({"beta"}))
+
+        def stored() -> bool:
+            with engine.connect() as connection:
+                names = connection.execute(text("SELECT cluster FROM nodes ORDER BY cluster")).scalars().all()
+                return names == ["alpha", "beta"]
+
+        wait_until(stored, 30, lambda: "the writer of beta did not store its batch")
+        # A second writer of other clusters does not fence off the first.
+        assert post("alpha").json["status"] == "duplicate"
+    finally:
+        for app in writers.values():
+            app.extensions["committer"].close()
+    with engine.connect() as connection:
+        assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
+
+
+def _fence(engine: Engine, cluster: str) -> Any:
+    from jobsight_server.storage.fence import take_over
+
+    return take_over(engine, f"writer of {cluster}", lambda: None)
+
+
+def test_a_query_server_without_a_writer_is_ready_and_refuses_samples(sqlite_engine: Engine) -> None:
+    with sqlite_engine.begin() as connection:
+        token = create_token(connection, "agent", "", 0.0, None, None)[1]
+    client: Any = create_app(replace(SETTINGS, ingest_listen=""), sqlite_engine, sqlite_engine).test_client()
+    assert client.get("/ready").json == {"status": "ok", "reason": None}
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = client.post("/api/v1/samples", json=GOLDEN, headers=headers)
+    assert (answer.status_code, "no writer" in answer.json["error"]) == (403, True)
+    assert client.post("/api/v1/samples", json=GOLDEN, headers={"Authorization": "Bearer x"}).status_code == 401
+    with sqlite_engine.connect() as connection:
+        assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
+
+
+@pytest.mark.storage
+def test_whether_a_writer_runs_is_seen_by_its_lock(database_url: str, engine: Engine) -> None:
+    if database_url.startswith("sqlite"):
+        pytest.skip("several servers need PostgreSQL")
+    other = open_engine(database_url)
+    assert not is_held(other, "writer of alpha")
+    with role_lock(engine, "writer of alpha"):
+        assert is_held(other, "writer of alpha")
+        assert not is_held(other, "writer of beta")
+    assert not is_held(other, "writer of alpha")
+    other.dispose()

@@ -1,0 +1,147 @@
+"""A job's page: its own readings, amounts beside each other, and what the next one should ask for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, insert, text
+
+from jobsight_server.advice.ask_lines import ask_lines
+from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.storage import schema
+from jobsight_server.storage.job_columns import JobColumns, dump_columns
+
+MIB = 2**20
+GIB = 2**30
+NODE = {"cluster": "c", "name": "n1", "boot_id": "b", "cpus": 16, "interfaces": "[]", "counters": "{}", "agent": "{}"}
+COUNTS = dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
+
+
+def plant(engine: Engine, state: str = "ended") -> None:
+    """Job 1 on a node that holds 20 GiB, with 4 processors, of which it kept 2 busy and then 1; and on an unknown one.
+
+    Its cgroup held 1.5 GiB at most; a later reading belongs to no run.
+    """
+    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1000.0, "state": state, "recorded_at": 1040.0}
+    requests = {"processors": 4, "requested_memory_bytes": 4 * GIB, "requested_walltime_s": 60.0}
+    end = {"end": 1040.0, "failure": "memory"} if state == "ended" else {"end": None}
+    own = JobColumns(
+        [1000.0, 1010.0, 1020.0, 1030.0, 2000.0],
+        [0.0, 20.0, 40.0, 50.0, 99.0],
+        [100 * MIB, 1536 * MIB, None, 200 * MIB, 9 * GIB],
+        [0, 0, 0, 0, 0],
+    )
+    with engine.begin() as connection:
+        run_id = connection.scalar(
+            insert(schema.jobs).values(**run, **requests, **end, profiled=state == "ended").returning(schema.jobs.c.id)
+        )
+        times = {"first_time": 990.0, "last_time": 1050.0, "received_at": 1050.0}
+        node_id = connection.scalar(insert(schema.nodes).values(**NODE, **COUNTS, **times).returning(schema.nodes.c.id))
+        for node in ("n1", "n2"):
+            connection.execute(insert(schema.job_nodes).values(run_id=run_id, node=node, processors=2))
+        names = [column.name for column in schema.samples.c][1:7]
+        for time in range(990, 1060, 10):
+            values = dict(zip(names, (float(time), 0, 0, 0.0, 20 * GIB, 0.0), strict=True))
+            connection.execute(insert(schema.samples).values(node_id=node_id, **values))
+        connection.execute(
+            insert(schema.job_samples).values(
+                node_id=node_id, job_id="1", first_time=1000.0, last_time=2000.0, samples=5, readings=dump_columns(own)
+            )
+        )
+        profile = {"metric": "memory", "value": 384.0 * MIB, "forecast": 256.0 * MIB, "bound": 320.0 * MIB}
+        if state == "ended":
+            connection.execute(
+                insert(schema.profiles).values(run_id=run_id, **profile, attribution="cgroup", learn_seq=1)
+            )
+
+
+def test_a_job_has_its_own_readings_and_not_those_of_its_node(client: FlaskClient, sqlite_engine: Engine) -> None:
+    plant(sqlite_engine)
+    (run,) = client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"]
+    known, unknown = run["nodes"]
+    assert known["own"] == {
+        "time": [1000.0, 1010.0, 1020.0, 1030.0],
+        "memory_bytes": [100 * MIB, 1536 * MIB, None, 200 * MIB],
+        "busy_processors": [None, 2.0, 2.0, 1.0],
+    }
+    assert max(known["series"]["memory_used_bytes"]) == 20 * GIB
+    assert (unknown["own"], unknown["known"], unknown["series"]) == (None, False, None)
+
+
+def test_thinned_readings_keep_the_peak(client: FlaskClient, sqlite_engine: Engine) -> None:
+    plant(sqlite_engine)
+    (run,) = client.get("/api/v1/jobs/1?cluster=c&points=2").get_json()["runs"]
+    # [1000, 1020) and [1020, 1040]: the most of each, and the processors busy between their last readings.
+    assert run["nodes"][0]["own"] == {
+        "time": [1010.0, 1030.0],
+        "memory_bytes": [1536 * MIB, 200 * MIB],
+        "busy_processors": [None, 1.5],
+    }
+
+
+def test_readings_of_the_run_that_follows_are_not_the_first_ones(client: FlaskClient, sqlite_engine: Engine) -> None:
+    plant(sqlite_engine)
+    again = {"cluster": "c", "job_id": "1", "user": "u", "start": 1025.0, "state": "running", "recorded_at": 1040.0}
+    with sqlite_engine.begin() as connection:
+        connection.execute(text("UPDATE jobs SET state = 'requeued', \"end\" = 1024, profiled = false"))
+        connection.execute(insert(schema.jobs).values(**again, profiled=False))
+    first, _second = client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"]
+    assert first["nodes"][0]["own"]["time"] == [1000.0, 1010.0, 1020.0]
+
+
+def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskClient, sqlite_engine: Engine) -> None:
+    plant(sqlite_engine)
+    page = client.get("/jobs/c/1").text
+    bars = page[page.index('<table class="bars">') :]
+    memory = re.search(r'<tr><th scope="row">Memory</th>.*?</tr>', bars, re.DOTALL)
+    assert memory is not None
+    # 4 processors: 1.5 GiB used, 1 forecast, 1.25 reserved, 4 requested.
+    cells = [
+        re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r'<td class="num.*?</td>', memory[0], re.DOTALL)
+    ]
+    assert cells == ["1536M", "1G", "1280M", "4G"]
+    assert re.findall(r'class="(\w+)"[^>]* (?:width|x1)="([0-9.]+)"', memory[0])[1:] == [
+        ("over", "37.5"),
+        ("forecast", "25.0"),
+        ("reserved", "31.25"),
+        ("requested", "100.0"),
+    ]
+    assert 'data-start="1000.0" data-end="1040.0" data-end-name="killed: ran out of memory"' in page
+    assert 'href="/nodes/c/n1"' in page
+    assert 'href="/nodes/c/n2"' not in page, "no page has it: it never sent samples"
+
+
+def test_a_running_job_has_readings_and_no_end(client: FlaskClient, sqlite_engine: Engine) -> None:
+    plant(sqlite_engine, "running")
+    page = client.get("/jobs/c/1").text
+    assert 'data-start="1000.0">' in page
+    assert client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"][0]["nodes"][0]["own"] is not None
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "nodes", "expected"),
+    [
+        ("slurm", "2", ["#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00"]),
+        ("pbs", "2:ppn=2", ["#PBS -l mem=2731mb\n#PBS -l walltime=25:30:00"]),
+        ("pbs", "2:ncpus=2:mem=9gb", ["#PBS -l select=2:ncpus=2:mem=1366mb\n#PBS -l walltime=25:30:00"]),
+        ("pbs", "1:ncpus=3+1:ncpus=1", ["#PBS -l mem=2731mb\n#PBS -l walltime=25:30:00"]),
+        ("gridengine", None, ["#$ -l h_vmem=683M\n#$ -l h_rt=25:30:00"]),
+        (
+            None,
+            None,
+            ["#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00", "#PBS -l mem=2731mb\n#PBS -l walltime=25:30:00"],
+        ),
+    ],
+)
+def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, nodes: str | None, expected: list[str]) -> None:
+    request = JobRequest(4, 2, 8.0 * GIB, 86400.0)
+    found = ask_lines(scheduler, request, 2731.0 * MIB, 25.5 * 3600, nodes)
+    assert [line.text for line in found] == expected
+
+
+def test_without_an_amount_there_is_no_line() -> None:
+    assert ask_lines(None, JobRequest(), None, None) == []
+    assert [line.text for line in ask_lines("slurm", JobRequest(), None, 60.0)] == ["#SBATCH --time=00:01:00"]
