@@ -33,6 +33,8 @@ USERS_MAY = {
     "/api/v1/jobs",
     "/api/v1/jobs/<name:name>",
     "/api/v1/job",
+    "/api/v1/jobs/<name:name>/forecast",
+    "/api/v1/job/forecast",
     "/api/v1/efficiency",
     "/api/v1/predictions",
     "/api/v1/savings",
@@ -125,7 +127,7 @@ def test_own_data_is_shown_and_no_others_within_it(shared: Any) -> None:
             asked = {"cluster": "alpha"} if "<cluster>" not in rule and "openapi" not in rule else {}
             if rule in {"/api/v1/user", "/user"}:
                 asked["name"] = "ada"
-            if rule in {"/api/v1/job", "/job", "/api/v1/efficiency"}:
+            if rule in {"/api/v1/job", "/api/v1/job/forecast", "/job", "/api/v1/efficiency"}:
                 asked["name"] = "77.server" if rule != "/api/v1/efficiency" else "0.ada"
             if rule in {"/api/v1/jobs", "/api/v1/predictions", "/api/v1/savings", "/jobs"}:
                 asked["user"] = "ada"
