@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+from itertools import chain
 from math import inf
 from typing import Literal
 
-from sqlalchemy import Connection, bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, text
 
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.samples import read_samples
-from jobsight_server.storage.schema import nodes
-from jobsight_server.storage.schema import sample_summaries as table
 from jobsight_server.storage.summarise import QUANTITIES, Spread, Summary, merged, summarise
 
 Period = Literal["hour", "day"]
@@ -21,10 +20,24 @@ HOURS_KEPT_S = 365 * 86400.0
 """For how long hours stay after their readings are deleted."""
 
 _EVER = 1e18
-_PARTS = ("min", "mean", "max", "weight")
-_COLUMNS = [table.c[f"{quantity}_{part}"] for quantity in QUANTITIES for part in _PARTS]
-_DELETE_HOURS = delete(table).where(
-    table.c.node_id.in_(select(nodes.c.id)), table.c.period == "hour", table.c.first_time < bindparam("before")
+_COLUMNS = [f"{quantity}_{part}" for quantity in QUANTITIES for part in ("min", "mean", "max", "weight")]
+_READ = (
+    f"SELECT first_time, {', '.join(_COLUMNS)} FROM sample_summaries "
+    "WHERE node_id = ? AND period = ? AND first_time >= ? AND first_time <= ? ORDER BY first_time"
+)
+_WRITE = (
+    f"INSERT INTO sample_summaries (node_id, period, first_time, {', '.join(_COLUMNS)}) "
+    f"VALUES (?, ?, ?{', ?' * len(_COLUMNS)}) ON CONFLICT (node_id, period, first_time) "
+    f"DO UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in _COLUMNS)}"
+)
+_OLDEST = (
+    "SELECT (SELECT min(time) FROM samples WHERE node_id = asked.node_id), "
+    "(SELECT min(first_time) FROM sample_chunks WHERE node_id = asked.node_id) "
+    "FROM (SELECT CAST(? AS INTEGER) AS node_id) AS asked"
+)
+# By node, as the primary key has them.
+_DELETE_HOURS = text(
+    "DELETE FROM sample_summaries WHERE node_id IN (SELECT id FROM nodes) AND period = 'hour' AND first_time < :before"
 )
 
 
@@ -49,14 +62,9 @@ def read_summaries(
     connection: Connection, node_id: int, period: Period, since: float = -inf, until: float = inf
 ) -> list[Summary]:
     """Of the node's hours or days that begin from ``since`` to ``until``, in order of time."""
-    query = (
-        select(table.c.first_time, *_COLUMNS)
-        .where(table.c.node_id == node_id, table.c.period == period)
-        .where(table.c.first_time >= max(since, -_EVER), table.c.first_time <= min(until, _EVER))
-        .order_by(table.c.first_time)
-    )
     found = []
-    for first_time, *numbers in connection.execute(query):
+    place = (node_id, period, max(since, -_EVER), min(until, _EVER))
+    for first_time, *numbers in fetch(connection, _READ, place):
         fours = (numbers[begin : begin + 4] for begin in range(0, len(numbers), 4))
         found.append(Summary(first_time, *(None if four[0] is None else Spread(*four) for four in fours)))
     return found
@@ -64,12 +72,7 @@ def read_summaries(
 
 def oldest_reading(connection: Connection, node_id: int) -> float | None:
     """When the first of the node's readings was that is still stored."""
-    query = (
-        "SELECT (SELECT min(time) FROM samples WHERE node_id = asked.node_id), "
-        "(SELECT min(first_time) FROM sample_chunks WHERE node_id = asked.node_id) "
-        "FROM (SELECT CAST(? AS INTEGER) AS node_id) AS asked"
-    )
-    (found,) = fetch(connection, query, (node_id,))
+    (found,) = fetch(connection, _OLDEST, (node_id,))
     return min((time for time in found if time is not None), default=None)
 
 
@@ -79,20 +82,9 @@ def delete_hours(connection: Connection, before: float) -> None:
 
 
 def _write(connection: Connection, node_id: int, period: Period, summaries: list[Summary]) -> None:
-    if not summaries:
-        return
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    added = insert(table)
-    replaced = {column.name: added.excluded[column.name] for column in _COLUMNS}
-    statement = added.on_conflict_do_update(
-        index_elements=[table.c.node_id, table.c.period, table.c.first_time], set_=replaced
-    )
     rows = []
     for summary in summaries:
-        row: dict[str, object] = {"node_id": node_id, "period": period, "first_time": summary.first_time}
-        for quantity in QUANTITIES:
-            spread: Spread | None = getattr(summary, quantity)
-            values = (None,) * 4 if spread is None else (spread.least, spread.mean, spread.most, spread.weight)
-            row |= {f"{quantity}_{part}": value for part, value in zip(_PARTS, values, strict=True)}
-        rows.append(row)
-    connection.execute(statement, rows)
+        spreads = (getattr(summary, quantity) for quantity in QUANTITIES)
+        numbers = [astuple(spread) if spread else (None,) * 4 for spread in spreads]
+        rows.append((node_id, period, summary.first_time, *chain.from_iterable(numbers)))
+    write_many(connection, _WRITE, rows)
