@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jobsight_server.storage.engine import fetch, write_many
+from jobsight_server.storage.engine import fetch, lock_until_commit, write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.sample_columns import MASK, SampleColumns, joined
-from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.samples import CHUNK_S, lock_name
 
 KEPT_S = 3600.0
 """Before the newest reading: these stay rows, as do all of the part of the time in which it is."""
@@ -44,7 +44,11 @@ def pack_samples(connection: Connection, node_id: int) -> bool:
     begin = oldest // CHUNK_S * CHUNK_S
     if begin + CHUNK_S + KEPT_S > newest:
         return False
+    # Retention may have deleted what is to be packed while this waits; then there are no rows any more.
+    lock_until_commit(connection, lock_name(node_id))
     rows = SampleColumns.of_rows(fetch(connection, _ROWS, (node_id, begin + CHUNK_S)))
+    if not len(rows):
+        return True
     first, last = float(rows.time[0]), float(rows.time[-1])
     before = fetch(connection, _CHUNKS, (node_id, begin, last, first))
     chunks = [SampleColumns.unpack(packed) for _, packed in before]

@@ -1,8 +1,11 @@
-"""One node over time, thinned to a bounded number of points without losing traffic."""
+"""One node over time, thinned to a bounded number of points without losing traffic.
+
+Where readings are deleted, their summaries by hour or by day take their place.
+"""
 
 from __future__ import annotations
 
-from math import isnan
+from math import ceil, isnan
 from typing import Any
 
 import numpy as np
@@ -11,16 +14,21 @@ from sqlalchemy import Connection
 
 from jobsight_server.record import Record
 from jobsight_server.storage.sample_columns import MODULUS, UNKNOWN, Floats
+from jobsight_server.storage.sample_summaries import LENGTH_S, Period, oldest_reading, read_summaries
 from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.summarise import Spread, merged
 
 POINTS = 500
+
+_HOURS_PER_POINT = 4  # at most; 2,000 hours take some 20 ms
 
 
 class Timeline(Record):
     """One node over [since, until] as columns of equal length; null means unknown.
 
     ``time``: end of each interval; ``in_bps``, ``out_bps``: bits per second on average over it;
-    ``memory_used_bytes``: mean; ``cpu_utilisation``: busy share of all processors, 0..1.
+    ``memory_used_bytes``: mean; ``cpu_utilisation``: busy share of all processors, 0..1. Of the time of which readings
+    are deleted, whole hours or days, in UTC.
     """
 
     since: float
@@ -32,10 +40,56 @@ class Timeline(Record):
     cpu_utilisation: list[float | None]
 
 
+_COLUMNS = ("time", "in_bps", "out_bps", "memory_used_bytes", "cpu_utilisation")
+
+
 def timeline(
     connection: Connection, node_id: int, since: float, until: float, cpus: int, points: int = POINTS
 ) -> Timeline:
-    """At most ``points`` values over [since, until]."""
+    """At most ``points`` values over [since, until], and one more where summaries and readings meet."""
+    oldest = oldest_reading(connection, node_id)
+    end = until if oldest is None else min(oldest, until)
+    if end <= since:
+        return _of_readings(connection, node_id, since, until, cpus, points)
+    share = ceil(points * (end - since) / (until - since))
+    old = _of_summaries(connection, node_id, since, end, cpus, share, has_readings=end == oldest)
+    if end == until:
+        return old
+    new = _of_readings(connection, node_id, end, until, cpus, max(1, points - share))
+    return Timeline(since, until, *(getattr(old, name) + getattr(new, name) for name in _COLUMNS))
+
+
+def _of_summaries(
+    connection: Connection, node_id: int, since: float, until: float, cpus: int, points: int, *, has_readings: bool
+) -> Timeline:
+    """Hours or days within [since, until]. One of which readings are left (``has_readings``) ends at ``until``."""
+    # Single hours unless they are many or, after a year, gone; a short span may have no whole day.
+    few = (until - since) / LENGTH_S["hour"] <= _HOURS_PER_POINT * points
+    choices: tuple[Period, ...] = ("hour", "day") if few else ("day", "hour")
+    for period in choices:
+        length_s = LENGTH_S[period]
+        last = until if has_readings else until - length_s
+        found = read_summaries(connection, node_id, period, since, last)
+        if found:
+            break
+    length_s *= max(1, ceil((until - since) / length_s / points))
+    found = merged(found, length_s)
+    return Timeline(
+        since,
+        until,
+        [min(summary.first_time + length_s, until) for summary in found],
+        [_mean(summary.in_bps) for summary in found],
+        [_mean(summary.out_bps) for summary in found],
+        [_mean(summary.memory_used_bytes) for summary in found],
+        [_mean(summary.cpus_busy, 1.0 / max(cpus, 1)) for summary in found],
+    )
+
+
+def _mean(spread: Spread | None, factor: float = 1.0) -> float | None:
+    return None if spread is None else spread.mean * factor
+
+
+def _of_readings(connection: Connection, node_id: int, since: float, until: float, cpus: int, points: int) -> Timeline:
     readings = read_samples(connection, node_id, since, until, around=1)
     readings = readings[readings.time <= until]
     readings = readings[max(0, int(np.searchsorted(readings.time, since)) - 1) :]

@@ -140,7 +140,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         setting("socket of munged, by which users prove who they are to ask for their own jobs; empty: they cannot"),
     ] = ""
-    retention_days: Annotated[float, setting("raw samples older than this are deleted; profiles stay", ge=0.01)] = 90.0
+    retention_days: Annotated[
+        float,
+        setting("raw samples older than this are deleted; profiles, and summaries by hour and day, stay", ge=0.01),
+    ] = 90.0
     database_bytes_at_most: Annotated[
         int, setting("size of the database from which on the oldest samples are deleted early; 0 is no limit", ge=0)
     ] = 0

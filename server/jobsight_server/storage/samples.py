@@ -108,6 +108,11 @@ def _shifted(packed: bytes, shifts: Sequence[Any]) -> SampleColumns:
     return columns
 
 
+def lock_name(node_id: int) -> str:
+    """Of the lock that is held while readings of the node are packed, or summarised and deleted."""
+    return f"jobsight samples {node_id}"
+
+
 def modulo(total: int) -> int:
     """``total`` as stored, 0 to 2**62 - 1."""
     return total % MODULUS

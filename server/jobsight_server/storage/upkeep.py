@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
+from jobsight_server.storage.engine import lock_until_commit
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.sample_summaries import delete_hours, summarise_before
+from jobsight_server.storage.samples import lock_name
 
 _PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so that ingest never waits long
 
@@ -15,20 +18,20 @@ _OLDEST = text(
     "SELECT node_id, min(first_time) FROM sample_chunks GROUP BY node_id) AS oldest "
     "WHERE time < :before GROUP BY node_id"
 )
+_PARTLY_OLDER = text(
+    "SELECT min(first_time) FROM sample_chunks WHERE node_id = :node_id AND first_time < :until AND last_time >= :until"
+)
 _IN_CHUNKS = text(
-    "SELECT coalesce(sum(samples), 0) FROM sample_chunks "
-    "WHERE node_id = :node_id AND first_time < :until AND last_time < :until"
+    "SELECT coalesce(sum(samples), 0) FROM sample_chunks WHERE node_id = :node_id AND first_time < :until"
 )
-_DELETE_CHUNKS = text(
-    "DELETE FROM sample_chunks WHERE node_id = :node_id AND first_time < :until AND last_time < :until"
-)
+_DELETE_CHUNKS = text("DELETE FROM sample_chunks WHERE node_id = :node_id AND first_time < :until")
 _DELETE_ROWS = text("DELETE FROM samples WHERE node_id = :node_id AND time < :until")
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
     """Deletes what ``delete_readings`` does, and pending forecasts and sessions, older than ``before``.
 
-    Profiles and jobs stay.
+    Profiles, jobs and summaries of readings by day stay; summaries by hour stay for a year more.
 
     Returns the number of samples deleted, counted as ``samples_expired``. Interrupted by ``stop`` between transactions.
     """
@@ -42,13 +45,15 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
             query = text(f"DELETE FROM {table} WHERE run_id IN ({forgotten})")
             connection.execute(query, {"before": before, "no": False})
         connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
+        delete_hours(connection, before)
     return deleted
 
 
 def delete_readings(engine: Engine, before: float, counted_as: str, stop: threading.Event | None = None) -> int:
     """Deletes samples of nodes and jobs, marks and acknowledged batches older than ``before``.
 
-    A chunk goes as a whole, once all of it is older.
+    Samples of nodes leave their summaries, in the same transaction. A chunk goes as a whole, once all of it is older,
+    and nothing that is newer than its first reading goes before it.
 
     Returns the number of samples deleted, which is also counted. Interrupted by ``stop`` between transactions.
     """
@@ -62,10 +67,7 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
         while until < before and not (stop and stop.is_set()):
             until = min(until + _PIECE_S, before)
             with engine.begin() as connection:
-                place = {"node_id": node_id, "until": until}
-                count = connection.execute(_IN_CHUNKS, place).scalar_one()
-                connection.execute(_DELETE_CHUNKS, place)
-                count += connection.execute(_DELETE_ROWS, place).rowcount
+                count = _delete_samples(connection, node_id, first, until)
                 add_event_counts(connection, {(counted_as, ""): count})
             deleted += count
     for node_id in silent:
@@ -75,3 +77,16 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
             connection.execute(text("DELETE FROM job_samples WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
     return deleted
+
+
+def _delete_samples(connection: Connection, node_id: int, first: float, until: float) -> int:
+    """Summarises and deletes the node's samples from ``first``, the oldest, to before ``until``; returns how many."""
+    lock_until_commit(connection, lock_name(node_id))
+    first_kept = connection.execute(_PARTLY_OLDER, {"node_id": node_id, "until": until}).scalar()
+    if first_kept is not None and first_kept <= first:
+        return 0
+    place = {"node_id": node_id, "until": until if first_kept is None else first_kept}
+    summarise_before(connection, node_id, until if first_kept is None else first_kept)
+    count: int = connection.execute(_IN_CHUNKS, place).scalar_one()
+    connection.execute(_DELETE_CHUNKS, place)
+    return count + connection.execute(_DELETE_ROWS, place).rowcount

@@ -32,6 +32,7 @@ from jobsight_server.storage.schema.nodes import (
     nodes,
     quarantine,
     sample_chunks,
+    sample_summaries,
     samples,
     shifts,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "role_epochs",
     "running_use",
     "sample_chunks",
+    "sample_summaries",
     "samples",
     "savings",
     "savings_groups",

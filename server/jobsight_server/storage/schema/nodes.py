@@ -75,6 +75,23 @@ sample_chunks = Table(
     Column("packed", LargeBinary, nullable=False),
 )
 
+# What deleted readings showed, for each hour and each day in UTC (storage.sample_summaries): the least, the mean
+# and the most, and by how much the mean weighs: known seconds, of the memory in use readings. NULL where nothing is
+# known. ``period``: "hour" or "day".
+sample_summaries = Table(
+    "sample_summaries",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("period", Text, primary_key=True),
+    Column("first_time", Double, primary_key=True),
+    *(
+        Column(f"{quantity}_{part}", Double)
+        for quantity in ("in_bps", "out_bps", "memory_used_bytes", "cpus_busy")
+        for part in ("min", "mean", "max", "weight")
+    ),
+    sqlite_with_rowid=False,
+)
+
 # Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, from
 # which a batch that arrives late and out of order is continued. Old ones that follow one another share a row, of which
 # ``last_sequence`` is the last (ingest.merged_batches).
