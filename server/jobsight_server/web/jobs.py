@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace as replace_route
 
-from flask import Blueprint, request
+from flask import Blueprint, Response, request
 from msgspec.structs import replace
 from werkzeug.exceptions import BadRequest
 from werkzeug.utils import redirect
-from werkzeug.wrappers import Response
+from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import SCHEDULERS, Scheduler
@@ -17,6 +18,7 @@ from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail,
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.job_bars import RESOURCE_OF, bars
+from jobsight_server.web.jobs_csv import csv_of
 from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
@@ -42,6 +44,11 @@ def jobs() -> JobList:
     here, job_id, number = context(), name_argument("job_id"), integer_argument("page", 1, PAGES_AT_MOST)
     with here.read_engine.connect() as connection:
         return job_list(connection, here.answers, here.clock(), cluster, user, state, number, job_id, _filters())
+
+
+def jobs_csv() -> Response:
+    headers = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
+    return Response(csv_of(jobs().jobs), headers=headers, content_type="text/csv; charset=utf-8")
 
 
 def _filters() -> JobFilters:
@@ -95,8 +102,9 @@ def without_others(job: Job) -> Job:
 def job_forecast() -> OpenJob:
     here, job_id = context(), required_name("name")
     with here.read_engine.connect() as connection:
-        cluster = one_cluster(job_clusters(connection, job_id), "job")
-        if cluster is None:
+        clusters = job_clusters(connection, job_id)
+        cluster = one_cluster(clusters, "job")
+        if cluster is None or cluster not in clusters:
             raise not_found("job", job_id, cluster)
         return open_job(connection, here.answers, cluster, job_id, here.clock())
 
@@ -140,6 +148,14 @@ JOBS = Route(
     errors=(400, 404),
     own="user",
 )
+JOBS_CSV = replace_route(
+    JOBS,
+    path="/api/v1/jobs.csv",
+    handler=jobs_csv,
+    summary="The same page of runs as CSV",
+    answer=str,
+    media_type="text/csv",
+)
 JOB = Route(
     "GET",
     "/api/v1/jobs/{name}",
@@ -165,7 +181,7 @@ FORECAST = Route(
     own="job",
 )
 FORECAST_BY_QUERY = by_query(FORECAST, "/api/v1/job/forecast")
-ROUTES = (JOBS, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
+ROUTES = (JOBS, JOBS_CSV, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
 
 
 FILTERS = tuple(parameter.name for parameter in JOBS.parameters if parameter.name != "page")
@@ -173,13 +189,17 @@ FILTERS = tuple(parameter.name for parameter in JOBS.parameters if parameter.nam
 
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/jobs", endpoint="jobs")
-    def show() -> Response:
+    def show() -> AnyResponse:
         found = jobs()
         wanted = {name: given(name) for name in FILTERS}
         return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters_offered())
 
+    @pages.get("/jobs.csv", endpoint="jobs_csv")
+    def table() -> Response:
+        return jobs_csv()
+
     @pages.get("/jobs/<name>", endpoint="job_without_cluster")
-    def find(name: str) -> Response:
+    def find(name: str) -> AnyResponse:
         with context().read_engine.connect() as connection:
             cluster = one_cluster(job_clusters(connection, name), "job")
         if cluster is None:
@@ -188,7 +208,7 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.get("/job", endpoint="job_by_query")
     @pages.get("/jobs/<cluster>/<path:name>", endpoint="job", merge_slashes=False)
-    def show_one(**_names: str) -> Response:
+    def show_one(**_names: str) -> AnyResponse:
         found = job()
         settled = all(run.state != "running" and run.profiled for run in found.runs)
         return page("job.html", found, JOB_BY_QUERY, settled=settled, bars=bars, resources=RESOURCE_OF)

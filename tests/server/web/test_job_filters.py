@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert
@@ -55,3 +58,30 @@ def test_unknown_and_malformed_filters_are_refused(client: FlaskClient, path: st
     malformed = client.get(f"{path}?exit_status=one")
     assert malformed.status_code == 400
     assert "is not a whole number; give one such as 0, 1 or -11" in malformed.text
+
+
+@pytest.mark.parametrize("path", ["/jobs.csv", "/api/v1/jobs.csv"])
+def test_the_list_as_csv_has_the_same_runs(client: FlaskClient, sqlite_engine: Engine, path: str) -> None:
+    names = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", 'a,"b"\nc', "plain=1"]
+    with sqlite_engine.begin() as connection:
+        for number, name in enumerate(names):
+            row = RUN | {"job_id": f"{number}.head", "name": name, "queue": "long", "exit_status": -number}
+            connection.execute(insert(schema.jobs).values(row))
+        connection.execute(insert(schema.jobs).values(RUN | {"job_id": "other", "queue": "short"}))
+    answer = client.get(path, query_string={"queue": "long"})
+    assert (answer.status_code, answer.mimetype) == (200, "text/csv")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="jobs.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert [row["job_id"] for row in rows] == [f"{number}.head" for number in reversed(range(len(names)))]
+    safe = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", "'\rx", 'a,"b"\nc', "plain=1"]
+    assert [row["name"] for row in reversed(rows)] == safe
+    assert [row["exit_status"] for row in reversed(rows)] == [str(-number) for number in range(len(names))]
+    first = {"start": "1970-01-01T00:00:01Z", "profiled": "false", "account": "", "over_bound": ""}
+    assert first.items() <= rows[0].items()
+    listed = client.get("/api/v1/jobs", query_string={"queue": "long"}).get_json()["jobs"]
+    assert set(rows[0]) == set(listed[0])
+    assert client.get(f"{path}?que=long").status_code == 400
+
+
+def test_the_page_links_to_the_csv_of_what_it_shows(client: FlaskClient) -> None:
+    assert 'href="/jobs.csv?page=1&amp;queue=long"' in client.get("/jobs?queue=long&user=").text
