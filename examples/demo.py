@@ -160,8 +160,15 @@ def progress_of(description: str, console: Console) -> Iterator[Callable[[float,
 
 
 def settled_truth(site: Site, summary: dict[str, Any]) -> list[dict[str, str]]:
-    """The true runs whose readings are all in."""
-    return [row for row in site.truth() if float(row["end"]) <= summary["reached"] - JUST_ENDED_S]
+    """The true runs whose readings are all in: not those on a node that had fallen silent."""
+
+    def is_read(row: dict[str, str]) -> bool:
+        end, silent = float(row["end"]), summary["silent"]
+        return end <= summary["reached"] - JUST_ENDED_S and all(
+            end < silent[node] for node in row["nodes"].split("+") if node in silent
+        )
+
+    return [row for row in site.truth() if is_read(row)]
 
 
 def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
@@ -218,7 +225,7 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
     nodes = site.api("overview")["nodes"]
     console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
     console.print(
-        "To find in the dashboard: a node that fell silent some hours ago, and what became of the forecasts for "
+        "To find in the dashboard: a node whose readings ended five hours ago, and what became of the forecasts for "
         f"{CHANGED}."
     )
     console.print("Dashboard, by a one-time login, valid for an hour:")

@@ -217,6 +217,12 @@ def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, 
         "end": plan.end,
         "reached": progress.reached,
         "clusters": {cluster.name: len(cluster.nodes) for cluster in emulation.clusters},
+        "silent": {
+            node.name: node.silent_from
+            for cluster in emulation.clusters
+            for node in cluster.nodes
+            if node.silent_from < plan.end
+        },
         "readings_made": progress.readings_made,
         "readings_acknowledged": counts.readings_acknowledged,
         "readings_lost_on_purpose": progress.readings_lost_on_purpose,

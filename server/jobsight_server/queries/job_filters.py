@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, and_, or_, select
 
 from jobsight_server.storage.schema import job_nodes, jobs
 
@@ -41,6 +41,23 @@ def of_number(job_id: str) -> ColumnElement[bool]:
 
     Tasks are ``4711_3`` (Slurm) or ``4711[3].head`` (PBS, TORQUE); ``14711`` and ``47110`` are other jobs.
     """
-    begins = [jobs.c.job_id.startswith(f"{job_id}{mark}", autoescape=True) for mark in "._["]
+    return or_(exactly(job_id), task_of(job_id))
+
+
+def exactly(job_id: str) -> ColumnElement[bool]:
+    """The job or the task of this id, with or without its server's domain."""
+    domain = jobs.c.job_id.startswith(f"{job_id}.", autoescape=True)
+    # NULL, as most jobs are of no array, would make the whole neither true nor false.
+    return or_(jobs.c.job_id == job_id, and_(jobs.c.array_task.is_not(None), jobs.c.array_task == job_id), domain)
+
+
+def task_of(job_id: str) -> ColumnElement[bool]:
+    """The tasks of the array of this id."""
+    begins = [jobs.c.job_id.startswith(f"{job_id}{mark}", autoescape=True) for mark in "_["]
     task = jobs.c.array_task.startswith(f"{job_id}_", autoescape=True)
-    return or_(jobs.c.job_id == job_id, jobs.c.array_task == job_id, task, *begins)
+    return or_(and_(jobs.c.array_task.is_not(None), task), *begins)
+
+
+def is_task(job_id: str, array_task: str | None, of: str) -> bool:
+    """Whether a run is of a task of the array ``of``, as ``task_of`` finds them."""
+    return (array_task or "").startswith(f"{of}_") or job_id.startswith((f"{of}_", f"{of}["))

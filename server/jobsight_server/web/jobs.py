@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace as replace_route
+from itertools import groupby
 
 from flask import Blueprint, Response, request
 from msgspec.structs import replace
@@ -13,8 +14,9 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import SCHEDULERS, Scheduler
-from jobsight_server.queries.job_filters import JobFilters
-from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
+from jobsight_server.queries.arrays import JobArray
+from jobsight_server.queries.job_filters import JobFilters, is_task
+from jobsight_server.queries.jobs import Job, JobList, Run, job_clusters, job_detail, job_list
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.job_bars import RESOURCE_OF, bars
@@ -44,6 +46,19 @@ def jobs() -> JobList:
     here, job_id, number = context(), name_argument("job_id"), integer_argument("page", 1, PAGES_AT_MOST)
     with here.read_engine.connect() as connection:
         return job_list(connection, here.answers, here.clock(), cluster, user, state, number, job_id, _filters())
+
+
+def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
+    """The rows of the page, in the order of its runs: None with runs that stand alone, or an array with its runs."""
+    arrays = {(array.cluster, array.user): array for array in found.arrays}
+
+    def array_of(run: Run) -> JobArray | None:
+        array = arrays.get((run.cluster, run.user))
+        return array if array is not None and is_task(run.job_id, run.array_task, array.job_id) else None
+
+    rows = [(array, list(runs)) for array, runs in groupby(found.jobs, array_of)]
+    shown = {(array.cluster, array.user) for array, _ in rows if array is not None}
+    return [*rows, *((array, []) for key, array in arrays.items() if key not in shown)]
 
 
 def jobs_csv() -> Response:
@@ -192,7 +207,8 @@ def add_pages(pages: Blueprint) -> None:
     def show() -> AnyResponse:
         found = jobs()
         wanted = {name: given(name) for name in FILTERS}
-        return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters_offered())
+        clusters, rows = clusters_offered(), grouped(found)
+        return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters, grouped=rows)
 
     @pages.get("/jobs.csv", endpoint="jobs_csv")
     def table() -> Response:

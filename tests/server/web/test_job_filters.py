@@ -85,3 +85,63 @@ def test_the_list_as_csv_has_the_same_runs(client: FlaskClient, sqlite_engine: E
 
 def test_the_page_links_to_the_csv_of_what_it_shows(client: FlaskClient) -> None:
     assert 'href="/jobs.csv?page=1&amp;queue=long"' in client.get("/jobs?queue=long&user=").text
+
+
+def _plant_array(engine: Engine) -> None:
+    """Array 4711 of 60 tasks, the first of which ran twice, among jobs that only look like it."""
+    rows = [{"job_id": f"4711_{task}", "user": "ada", "exit_status": 0} for task in range(1, 61)]
+    rows[0] |= {"state": "requeued", "exit_status": None}
+    rows[6] |= {"exit_status": 137, "used_memory_bytes": 7_000, "used_cpu_s": 70.0}
+    rows[7] |= {"start": 2.0, "end": 103.0, "suspended_s": 1.0, "used_memory_bytes": 8_000}
+    rows[8] |= {"state": "running", "end": None, "exit_status": None}
+    rows += [{"job_id": "4711_1", "user": "ada", "start": 5.0, "exit_status": 0}]
+    rows += [{"job_id": "9001", "array_task": "4711_61", "user": "ada", "processors": 4, "exit_status": 0}]
+    rows += [{"job_id": name, "user": "ada"} for name in ("14711", "47110", "4711")]
+    rows += [{"job_id": "4711_1", "user": "bob", "start": 3.0}, {"job_id": "4711_2", "cluster": "d"}]
+    names = {"used_memory_bytes", "used_cpu_s", "suspended_s", "processors"}
+    with engine.begin() as connection:
+        for planted in rows:
+            row = RUN | NONE | dict.fromkeys(names) | planted
+            run_id = connection.scalar(insert(schema.jobs).values(row).returning(schema.jobs.c.id))
+            if planted["job_id"] == "9001":
+                measured = {"run_id": run_id, "metric": "memory", "value": 2500.0, "source": "node", "learn_seq": 1}
+                connection.execute(insert(schema.profiles).values(measured))
+
+
+def test_an_array_is_one_row_after_exact_ids(client: FlaskClient, sqlite_engine: Engine) -> None:
+    _plant_array(sqlite_engine)
+    found = client.get("/api/v1/jobs?job_id=4711").get_json()
+    assert [run["job_id"] for run in found["jobs"][:2]] == ["4711", "9001"]
+    assert (found["total"], found["pages"]) == (65, 2)
+    expected = {
+        "cluster": "c",
+        "job_id": "4711",
+        "user": "ada",
+        "tasks": 61,
+        "runs": 62,
+        "states": [
+            {"state": "running", "runs": 1},
+            {"state": "ended", "runs": 60},
+            {"state": "requeued", "runs": 1},
+        ],
+        "failed": 1,
+        "largest_memory_bytes": 10_000.0,
+        "largest_cpu_s": 70.0,
+        "longest_s": 100.0,
+    }
+    assert found["arrays"] == [expected]
+    page = client.get("/jobs?job_id=4711").text
+    assert (page.count("<details data-open="), page.count("data-row=")) == (1, 50)
+    assert "61 tasks in 62 runs" in " ".join(page.split())
+    assert page.index(">4711</a>") < page.index("<details data-open=")
+    second = client.get("/jobs?job_id=4711&page=2").text
+    assert (second.count("<details data-open="), second.count("data-row=")) == (0, 15)
+    assert client.get("/api/v1/jobs?page=1").get_json()["arrays"] == []
+
+
+def test_an_array_counts_only_what_the_other_filters_leave(client: FlaskClient, sqlite_engine: Engine) -> None:
+    _plant_array(sqlite_engine)
+    found = client.get("/api/v1/jobs?job_id=4711&exit_status=0").get_json()
+    assert [(array["user"], array["tasks"], array["runs"]) for array in found["arrays"]] == [("ada", 59, 59)]
+    assert client.get("/api/v1/jobs?job_id=4711&exit_status=137").get_json()["arrays"] == []
+    assert client.get("/api/v1/jobs?job_id=4711&user=bob").get_json()["arrays"] == []

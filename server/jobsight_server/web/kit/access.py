@@ -137,7 +137,7 @@ def require_own(who: Viewer, own: Own) -> None:
         for name in given:
             with context().read_engine.connect() as connection:
                 whose = owners(connection, name, cluster)
-            if whose - {who.name}:
+            if whose != {who.name}:
                 raise not_found("job", name, cluster)
     elif given != {who.name}:
         raise AuthError(403, f"you see your own data only: ask with {'user' if own == 'user' else 'name'}={who.name}")

@@ -9,7 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
-from flask import Request
+from flask import Request, has_app_context
+
+from jobsight_server.web.kit.access import known_viewer
 
 COSTLY_S = 0.02
 """CPU time from which on an answer is kept."""
@@ -61,5 +63,6 @@ class KeptAnswers:
 
 def _key(request: Request) -> bytes:
     # With who asks: what one may see is not for another.
-    parts = (request.full_path, request.headers.get("Authorization", ""), request.headers.get("Cookie", ""))
+    who = repr(known_viewer()) if has_app_context() else ""  # a proxy names its users in a header of its own
+    parts = (request.full_path, who, request.headers.get("Authorization", ""), request.headers.get("Cookie", ""))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
