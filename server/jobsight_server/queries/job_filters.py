@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from jobsight_server.storage.schema import job_nodes, jobs
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilters:
-    """None does not narrow. ``node`` is as the log writes it; ``application`` is the job's name."""
+    """None does not narrow. ``node`` is as the log writes it; ``application`` is the job's name.
+
+    Runs that ended from ``since`` on and before ``until``, UTC epoch seconds, and that ran for more than
+    ``longer_than_s``, suspensions not counted: a run that has not ended is in no span and of no duration.
+    """
 
     queue: str | None = None
     account: str | None = None
     application: str | None = None
     exit_status: int | None = None
     node: str | None = None
+    since: float | None = None
+    until: float | None = None
+    longer_than_s: float | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """All of them must hold."""
@@ -28,6 +35,12 @@ class JobFilters:
             (jobs.c.exit_status, self.exit_status),
         )
         found = [column == value for column, value in compared if value is not None]
+        if self.since is not None:
+            found.append(jobs.c.end >= self.since)
+        if self.until is not None:
+            found.append(jobs.c.end < self.until)
+        if self.longer_than_s is not None:
+            found.append(jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0) > self.longer_than_s)
         if self.node is not None:
             found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == self.node)))
         return found

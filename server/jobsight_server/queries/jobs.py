@@ -26,6 +26,8 @@ from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
+SORTS = ("recorded", "end")
+"""By what the list of jobs can be sorted: what an index has in order, so that no sort reads all jobs."""
 
 _NO_AGENTS = "not in the accounting log, and no agent reports from this cluster"
 
@@ -75,7 +77,7 @@ class Run(Record):
 
 
 class JobList(Page):
-    """One page of runs, last recorded first; of a search by number, exact ids before the tasks of arrays.
+    """One page of runs, last recorded first or as asked; of a search by number, exact ids before the tasks of arrays.
 
     ``arrays``: on the first page of a search by number, those of two tasks or more.
     """
@@ -180,11 +182,14 @@ def job_list(
     page: int = 1,
     job_id: str | None = None,
     filters: JobFilters = NO_FILTERS,
+    sort: str = "recorded",
+    descending: bool = True,
 ) -> JobList:
-    """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds.
+    """One page of runs, last recorded first or by ``sort``, with the bounds that running ones already exceed.
 
-    Of a search by number, exact ids come first, then the tasks of arrays, each array's together. ``job_id`` may be the
-    part of the log's id before a dot, such as the number before the server's name, or an array's.
+    By end, runs that have not ended are the last to end. Of a search by number, exact ids come first, then the tasks
+    of arrays, each array's together. ``job_id`` may be the part of the log's id before a dot, such as the number before
+    the server's name, or an array's.
     """
     if cluster is None and user is not None:
         # Of one cluster, an index has the user's runs in order; most sites have one.
@@ -196,7 +201,7 @@ def job_list(
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
-    order: list[ColumnElement[Any]] = [jobs.c.id.desc()]
+    order = _order(sort, descending)
     arrays: list[JobArray] = []
     if job_id is not None:
         if page == 1:
@@ -213,6 +218,14 @@ def job_list(
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
     listed = [Run.of_row(row, start=_started(row), over_bound=over_bound(row.id, forecasts, used)) for row in rows]
     return JobList(page, pages_of(total), total, listed, arrays)
+
+
+def _order(sort: str, descending: bool) -> list[ColumnElement[Any]]:
+    by_id = jobs.c.id.desc() if descending else jobs.c.id.asc()
+    if sort == "recorded":
+        return [by_id]
+    # Where PostgreSQL has them in its index; SQLite reads its own in two passes.
+    return [jobs.c.end.desc().nulls_first() if descending else jobs.c.end.asc().nulls_last(), by_id]
 
 
 def _kept_total(connection: Connection, cluster: str | None, user: str | None, state: str | None) -> int:

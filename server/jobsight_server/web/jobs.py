@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace as replace_route
 from itertools import groupby
@@ -16,7 +17,7 @@ from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import SCHEDULERS, Scheduler
 from jobsight_server.queries.arrays import JobArray
 from jobsight_server.queries.job_filters import JobFilters, is_task
-from jobsight_server.queries.jobs import Job, JobList, Run, job_clusters, job_detail, job_list
+from jobsight_server.queries.jobs import SORTS, Job, JobList, Run, job_clusters, job_detail, job_list
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.job_bars import RESOURCE_OF, bars
@@ -24,6 +25,8 @@ from jobsight_server.web.jobs_csv import csv_of
 from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
+    LATEST_TIME_S,
+    ORDERS,
     PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
@@ -35,7 +38,8 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.pages import clusters_offered, job_url, page
-from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.time_range import SPAN, span_argument
 
 _OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
@@ -44,8 +48,10 @@ def jobs() -> JobList:
     _refuse_unknown(JOBS)
     cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
     here, job_id, number = context(), name_argument("job_id"), integer_argument("page", 1, PAGES_AT_MOST)
+    sort, descending = choice_argument("sort", SORTS) or "recorded", choice_argument("order", ORDERS) != "asc"
     with here.read_engine.connect() as connection:
-        return job_list(connection, here.answers, here.clock(), cluster, user, state, number, job_id, _filters())
+        narrowed = (cluster, user, state, number, job_id, _filters())
+        return job_list(connection, here.answers, here.clock(), *narrowed, sort=sort, descending=descending)
 
 
 def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
@@ -67,13 +73,30 @@ def jobs_csv() -> Response:
 
 
 def _filters() -> JobFilters:
+    since, until = span_argument()
     return JobFilters(
         queue=name_argument("queue"),
         account=name_argument("account"),
         application=name_argument("application"),
         exit_status=_exit_status(),
         node=name_argument("node"),
+        since=since,
+        until=until,
+        longer_than_s=_longer_than(),
     )
+
+
+def _longer_than() -> float | None:
+    value = given("longer_than_s")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= LATEST_TIME_S:
+        raise BadRequest(f"longer_than_s={value[:60]!r} is not a duration; give seconds, such as 3600")
+    return seconds
 
 
 def _exit_status() -> int | None:
@@ -139,7 +162,7 @@ JOBS = Route(
     "/api/v1/jobs",
     jobs,
     ("scheduler",),
-    "Runs of jobs, last recorded first; 50 a page",
+    "Runs of jobs, last recorded first or as asked, of a span those that ended in it; 50 a page",
     (
         Parameter("cluster", "only this cluster's", NAME),
         Parameter("user", "only this user's", NAME),
@@ -158,6 +181,10 @@ JOBS = Route(
             EXIT_STATUS,
         ),
         Parameter("node", "only on this node, as the log writes it", NAME),
+        *SPAN,
+        Parameter("longer_than_s", "only runs that ended after more than so many seconds", TIME),
+        Parameter("sort", "by when it was recorded (the default) or by its end", choice_of(SORTS)),
+        Parameter("order", "the last first (`desc`, the default) or the first", choice_of(ORDERS)),
         Parameter("page", "from 1", PAGE),
     ),
     errors=(400, 404),
@@ -208,7 +235,9 @@ def add_pages(pages: Blueprint) -> None:
         found = jobs()
         wanted = {name: given(name) for name in FILTERS}
         clusters, rows = clusters_offered(), grouped(found)
-        return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters, grouped=rows)
+        return page(
+            "jobs.html", found, JOBS, wanted=wanted, states=STATES, sorts=SORTS, clusters=clusters, grouped=rows
+        )
 
     @pages.get("/jobs.csv", endpoint="jobs_csv")
     def table() -> Response:

@@ -145,3 +145,74 @@ def test_an_array_counts_only_what_the_other_filters_leave(client: FlaskClient, 
     assert [(array["user"], array["tasks"], array["runs"]) for array in found["arrays"]] == [("ada", 59, 59)]
     assert client.get("/api/v1/jobs?job_id=4711&exit_status=137").get_json()["arrays"] == []
     assert client.get("/api/v1/jobs?job_id=4711&user=bob").get_json()["arrays"] == []
+
+
+DAY_S = 86400.0
+SPANS = [
+    {"job_id": "early", "start": 0.5 * DAY_S, "end": 1.0 * DAY_S},
+    {"job_id": "late", "start": 1.0 * DAY_S, "end": 2.5 * DAY_S, "suspended_s": DAY_S},
+    {"job_id": "middle", "start": 0.1 * DAY_S, "end": 2.0 * DAY_S - 1},
+    {"job_id": "runs", "start": 1.0, "end": None, "state": "running"},
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ("since=1970-01-02", '"end" >= 86400'),
+        ("until=1970-01-02", '"end" < 172800'),
+        ("since=1970-01-02&until=1970-01-02", '"end" >= 86400 AND "end" < 172800'),
+        ("since=86400.5&until=216000", '"end" >= 86400.5 AND "end" < 216000'),
+        ("longer_than_s=43200", '"end" - start - coalesce(suspended_s, 0) > 43200'),
+        ("longer_than_s=0&until=1970-01-02", '"end" < 172800'),
+        ("user=u&cluster=c&since=1970-01-03", '"end" >= 172800'),
+    ],
+)
+def test_spans_and_durations_find_what_sql_finds(
+    client: FlaskClient, sqlite_engine: Engine, query: str, where: str
+) -> None:
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])
+        ids = connection.exec_driver_sql(f"SELECT job_id FROM jobs WHERE {where} ORDER BY id DESC").scalars().all()
+    found = client.get(f"/api/v1/jobs?{query}").get_json()
+    assert ([run["job_id"] for run in found["jobs"]], found["total"]) == (ids, len(ids))
+    assert 0 < len(ids) < len(SPANS)
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs.csv", "/api/v1/jobs", "/api/v1/jobs.csv"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=x",
+        "since=nan",
+        "since=1970-01-03&until=1970-01-01",
+        "until=-1",
+        "longer_than_s=1h",
+        "longer_than_s=nan",
+        "longer_than_s=-1",
+        "sort=user",
+        "order=up",
+        "used_below=0.5",
+    ],
+)
+def test_bad_spans_durations_and_orders_are_refused(client: FlaskClient, path: str, query: str) -> None:
+    assert client.get(f"{path}?{query}").status_code == 400
+
+
+def test_runs_are_sorted_by_their_end_with_an_index(client: FlaskClient, sqlite_engine: Engine) -> None:
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])
+    for order, expected in (
+        ("asc", ["early", "middle", "late", "runs"]),
+        ("desc", ["runs", "late", "middle", "early"]),
+    ):
+        for also in ("", "&cluster=c", "&user=u"):
+            found = client.get(f"/api/v1/jobs?sort=end&order={order}{also}").get_json()["jobs"]
+            assert [run["job_id"] for run in found] == expected
+    ascending = client.get("/api/v1/jobs?order=asc").get_json()["jobs"]
+    assert [run["job_id"] for run in ascending] == [planted["job_id"] for planted in SPANS]
+    for keys in ('"end" DESC NULLS FIRST, id DESC', '"end" ASC NULLS LAST, id ASC'):
+        with sqlite_engine.connect() as connection:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN SELECT * FROM jobs ORDER BY {keys} LIMIT 50").all()
+        assert "USING INDEX ix_jobs_end" in str(plan), plan
+        assert "TEMP B-TREE" not in str(plan), plan
