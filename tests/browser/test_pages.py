@@ -210,6 +210,48 @@ def test_the_legend_of_the_plan_shows_what_a_gap_looks_like(watched: Watched) ->
     assert page.locator(".legend .gap").evaluate(stroke) == page.locator(".legend .early").evaluate(stroke)
 
 
+def test_the_key_slash_goes_to_the_search(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/nodes")
+    field = page.get_by_label("Name contains")
+    expect(page.locator("#live")).to_have_text("live")
+    page.keyboard.press("/")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("")
+    page.keyboard.type("n0/")
+    expect(field).to_have_value("n0/")  # while typing it is a character
+    page.goto("/waste")  # has no search of its own
+    expect(page.locator("#rows tbody tr").first).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Job")).to_be_focused()
+    assert urlsplit(page.url).path == "/jobs"
+
+
+def test_an_array_is_a_row_that_opens_and_stays_open(watched: Watched, address: Any) -> None:
+    tasks = [{"id": 90_000 + task, "job_id": f"4711_{task}", "recorded_at": 1.0} for task in range(1, 4)]
+    with address.engine.begin() as connection:
+        first = connection.execute(select(schema.jobs).where(schema.jobs.c.id == 5)).one()._asdict()
+        connection.execute(insert(schema.jobs), [first | task | {"array_task": None} for task in tasks])
+    page = watched.page
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto("/jobs?job_id=4711")
+    expect(page.locator("#live")).to_have_text("live")
+    summary = page.locator("summary", has_text="Array 4711")
+    expect(summary).to_contain_text("3 tasks, 3 ended")
+    task = page.get_by_role("link", name="4711_2", exact=True)
+    expect(task).to_be_hidden()
+    summary.focus()
+    page.keyboard.press("Enter")
+    expect(task).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with address.engine.begin() as connection:
+        connection.execute(update(schema.jobs).where(schema.jobs.c.id == 90_001).values(state="running", end=None))
+    expect(summary).to_contain_text("1 running, 2 ended")
+    expect(task).to_be_visible()
+    with address.engine.begin() as connection:
+        connection.execute(delete(schema.jobs).where(schema.jobs.c.id > 90_000))
+
+
 def test_jobs_are_found_by_their_number(watched: Watched) -> None:
     page = watched.page
     show(page, "jobs")

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
@@ -15,8 +15,9 @@ from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.at_start import AtStart, read_at_start
+from jobsight_server.queries.arrays import JobArray, job_arrays
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
-from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, of_number
+from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, exactly, of_number
 from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
@@ -25,6 +26,8 @@ from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
+SORTS = ("recorded", "end")
+"""By what the list of jobs can be sorted: what an index has in order, so that no sort reads all jobs."""
 
 _NO_AGENTS = "not in the accounting log, and no agent reports from this cluster"
 
@@ -33,7 +36,7 @@ RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 class Run(Record):
     """A run of a job, from the accounting log. ``start`` is None while it waits; between start and end it was suspended
-    for ``suspended_s``.
+    for ``suspended_s``. ``array_task`` is the task's place in its array, ``4711_2``, where the log also has another id.
 
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
     known and is not what the job was given; 0 is nothing. Values per processor are per processor asked for.
@@ -43,6 +46,7 @@ class Run(Record):
 
     cluster: str
     job_id: str
+    array_task: str | None
     start: float | None
     end: float | None
     state: RunState
@@ -73,9 +77,13 @@ class Run(Record):
 
 
 class JobList(Page):
-    """One page of runs, last recorded first."""
+    """One page of runs, last recorded first or as asked; of a search by number, exact ids before the tasks of arrays.
+
+    ``arrays``: on the first page of a search by number, those of two tasks or more.
+    """
 
     jobs: list[Run]
+    arrays: list[JobArray]
 
 
 class ForecastAtStart(Record):
@@ -174,10 +182,14 @@ def job_list(
     page: int = 1,
     job_id: str | None = None,
     filters: JobFilters = NO_FILTERS,
+    sort: str = "recorded",
+    descending: bool = True,
 ) -> JobList:
-    """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds.
+    """One page of runs, last recorded first or by ``sort``, with the bounds that running ones already exceed.
 
-    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name, or an array's.
+    By end, runs that have not ended are the last to end. Of a search by number, exact ids come first, then the tasks
+    of arrays, each array's together. ``job_id`` may be the part of the log's id before a dot, such as the number before
+    the server's name, or an array's.
     """
     if cluster is None and user is not None:
         # Of one cluster, an index has the user's runs in order; most sites have one.
@@ -189,18 +201,31 @@ def job_list(
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
+    order = _order(sort, descending)
+    arrays: list[JobArray] = []
     if job_id is not None:
+        if page == 1:
+            arrays = job_arrays(connection, job_id, wanted)
         wanted.append(of_number(job_id))
+        order = [case((exactly(job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
     if narrowed or job_id is not None:
         total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     else:
         total = _kept_total(connection, cluster, user, state)
-    query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
+    query = select(jobs).where(*wanted).order_by(*order)
     rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
     running = [row for row in rows if row.state == "running"]
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
     listed = [Run.of_row(row, start=_started(row), over_bound=over_bound(row.id, forecasts, used)) for row in rows]
-    return JobList(page, pages_of(total), total, listed)
+    return JobList(page, pages_of(total), total, listed, arrays)
+
+
+def _order(sort: str, descending: bool) -> list[ColumnElement[Any]]:
+    by_id = jobs.c.id.desc() if descending else jobs.c.id.asc()
+    if sort == "recorded":
+        return [by_id]
+    # Where PostgreSQL has them in its index; SQLite reads its own in two passes.
+    return [jobs.c.end.desc().nulls_first() if descending else jobs.c.end.asc().nulls_last(), by_id]
 
 
 def _kept_total(connection: Connection, cluster: str | None, user: str | None, state: str | None) -> int:

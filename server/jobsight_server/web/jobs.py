@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace as replace_route
+from itertools import groupby
 
-from flask import Blueprint, request
+from flask import Blueprint, Response, request
 from msgspec.structs import replace
 from werkzeug.exceptions import BadRequest
 from werkzeug.utils import redirect
-from werkzeug.wrappers import Response
+from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import SCHEDULERS, Scheduler
-from jobsight_server.queries.job_filters import JobFilters
-from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
+from jobsight_server.queries.arrays import JobArray
+from jobsight_server.queries.job_filters import JobFilters, is_task
+from jobsight_server.queries.jobs import SORTS, Job, JobList, Run, job_clusters, job_detail, job_list
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.job_bars import RESOURCE_OF, bars
+from jobsight_server.web.jobs_csv import csv_of
 from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
+    LATEST_TIME_S,
+    ORDERS,
     PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
@@ -31,7 +38,8 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.pages import clusters_offered, job_url, page
-from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.time_range import SPAN, span_argument
 
 _OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
@@ -40,18 +48,55 @@ def jobs() -> JobList:
     _refuse_unknown(JOBS)
     cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
     here, job_id, number = context(), name_argument("job_id"), integer_argument("page", 1, PAGES_AT_MOST)
+    sort, descending = choice_argument("sort", SORTS) or "recorded", choice_argument("order", ORDERS) != "asc"
     with here.read_engine.connect() as connection:
-        return job_list(connection, here.answers, here.clock(), cluster, user, state, number, job_id, _filters())
+        narrowed = (cluster, user, state, number, job_id, _filters())
+        return job_list(connection, here.answers, here.clock(), *narrowed, sort=sort, descending=descending)
+
+
+def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
+    """The rows of the page, in the order of its runs: None with runs that stand alone, or an array with its runs."""
+    arrays = {(array.cluster, array.user): array for array in found.arrays}
+
+    def array_of(run: Run) -> JobArray | None:
+        array = arrays.get((run.cluster, run.user))
+        return array if array is not None and is_task(run.job_id, run.array_task, array.job_id) else None
+
+    rows = [(array, list(runs)) for array, runs in groupby(found.jobs, array_of)]
+    shown = {(array.cluster, array.user) for array, _ in rows if array is not None}
+    return [*rows, *((array, []) for key, array in arrays.items() if key not in shown)]
+
+
+def jobs_csv() -> Response:
+    headers = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
+    return Response(csv_of(jobs().jobs), headers=headers, content_type="text/csv; charset=utf-8")
 
 
 def _filters() -> JobFilters:
+    since, until = span_argument()
     return JobFilters(
         queue=name_argument("queue"),
         account=name_argument("account"),
         application=name_argument("application"),
         exit_status=_exit_status(),
         node=name_argument("node"),
+        since=since,
+        until=until,
+        longer_than_s=_longer_than(),
     )
+
+
+def _longer_than() -> float | None:
+    value = given("longer_than_s")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= LATEST_TIME_S:
+        raise BadRequest(f"longer_than_s={value[:60]!r} is not a duration; give seconds, such as 3600")
+    return seconds
 
 
 def _exit_status() -> int | None:
@@ -95,8 +140,9 @@ def without_others(job: Job) -> Job:
 def job_forecast() -> OpenJob:
     here, job_id = context(), required_name("name")
     with here.read_engine.connect() as connection:
-        cluster = one_cluster(job_clusters(connection, job_id), "job")
-        if cluster is None:
+        clusters = job_clusters(connection, job_id)
+        cluster = one_cluster(clusters, "job")
+        if cluster is None or cluster not in clusters:
             raise not_found("job", job_id, cluster)
         return open_job(connection, here.answers, cluster, job_id, here.clock())
 
@@ -116,7 +162,7 @@ JOBS = Route(
     "/api/v1/jobs",
     jobs,
     ("scheduler",),
-    "Runs of jobs, last recorded first; 50 a page",
+    "Runs of jobs, last recorded first or as asked, of a span those that ended in it; 50 a page",
     (
         Parameter("cluster", "only this cluster's", NAME),
         Parameter("user", "only this user's", NAME),
@@ -135,10 +181,22 @@ JOBS = Route(
             EXIT_STATUS,
         ),
         Parameter("node", "only on this node, as the log writes it", NAME),
+        *SPAN,
+        Parameter("longer_than_s", "only runs that ended after more than so many seconds", TIME),
+        Parameter("sort", "by when it was recorded (the default) or by its end", choice_of(SORTS)),
+        Parameter("order", "the last first (`desc`, the default) or the first", choice_of(ORDERS)),
         Parameter("page", "from 1", PAGE),
     ),
     errors=(400, 404),
     own="user",
+)
+JOBS_CSV = replace_route(
+    JOBS,
+    path="/api/v1/jobs.csv",
+    handler=jobs_csv,
+    summary="The same page of runs as CSV",
+    answer=str,
+    media_type="text/csv",
 )
 JOB = Route(
     "GET",
@@ -165,7 +223,7 @@ FORECAST = Route(
     own="job",
 )
 FORECAST_BY_QUERY = by_query(FORECAST, "/api/v1/job/forecast")
-ROUTES = (JOBS, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
+ROUTES = (JOBS, JOBS_CSV, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
 
 
 FILTERS = tuple(parameter.name for parameter in JOBS.parameters if parameter.name != "page")
@@ -173,13 +231,20 @@ FILTERS = tuple(parameter.name for parameter in JOBS.parameters if parameter.nam
 
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/jobs", endpoint="jobs")
-    def show() -> Response:
+    def show() -> AnyResponse:
         found = jobs()
         wanted = {name: given(name) for name in FILTERS}
-        return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters_offered())
+        clusters, rows = clusters_offered(), grouped(found)
+        return page(
+            "jobs.html", found, JOBS, wanted=wanted, states=STATES, sorts=SORTS, clusters=clusters, grouped=rows
+        )
+
+    @pages.get("/jobs.csv", endpoint="jobs_csv")
+    def table() -> Response:
+        return jobs_csv()
 
     @pages.get("/jobs/<name>", endpoint="job_without_cluster")
-    def find(name: str) -> Response:
+    def find(name: str) -> AnyResponse:
         with context().read_engine.connect() as connection:
             cluster = one_cluster(job_clusters(connection, name), "job")
         if cluster is None:
@@ -188,7 +253,7 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.get("/job", endpoint="job_by_query")
     @pages.get("/jobs/<cluster>/<path:name>", endpoint="job", merge_slashes=False)
-    def show_one(**_names: str) -> Response:
+    def show_one(**_names: str) -> AnyResponse:
         found = job()
         settled = all(run.state != "running" and run.profiled for run in found.runs)
         return page("job.html", found, JOB_BY_QUERY, settled=settled, bars=bars, resources=RESOURCE_OF)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert
@@ -55,3 +58,161 @@ def test_unknown_and_malformed_filters_are_refused(client: FlaskClient, path: st
     malformed = client.get(f"{path}?exit_status=one")
     assert malformed.status_code == 400
     assert "is not a whole number; give one such as 0, 1 or -11" in malformed.text
+
+
+@pytest.mark.parametrize("path", ["/jobs.csv", "/api/v1/jobs.csv"])
+def test_the_list_as_csv_has_the_same_runs(client: FlaskClient, sqlite_engine: Engine, path: str) -> None:
+    names = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", 'a,"b"\nc', "plain=1"]
+    with sqlite_engine.begin() as connection:
+        for number, name in enumerate(names):
+            row = RUN | {"job_id": f"{number}.head", "name": name, "queue": "long", "exit_status": -number}
+            connection.execute(insert(schema.jobs).values(row))
+        connection.execute(insert(schema.jobs).values(RUN | {"job_id": "other", "queue": "short"}))
+    answer = client.get(path, query_string={"queue": "long"})
+    assert (answer.status_code, answer.mimetype) == (200, "text/csv")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="jobs.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert [row["job_id"] for row in rows] == [f"{number}.head" for number in reversed(range(len(names)))]
+    safe = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", "'\rx", 'a,"b"\nc', "plain=1"]
+    assert [row["name"] for row in reversed(rows)] == safe
+    assert [row["exit_status"] for row in reversed(rows)] == [str(-number) for number in range(len(names))]
+    first = {"start": "1970-01-01T00:00:01Z", "profiled": "false", "account": "", "over_bound": ""}
+    assert first.items() <= rows[0].items()
+    listed = client.get("/api/v1/jobs", query_string={"queue": "long"}).get_json()["jobs"]
+    assert set(rows[0]) == set(listed[0])
+    assert client.get(f"{path}?que=long").status_code == 400
+
+
+def test_the_page_links_to_the_csv_of_what_it_shows(client: FlaskClient) -> None:
+    assert 'href="/jobs.csv?page=1&amp;queue=long"' in client.get("/jobs?queue=long&user=").text
+
+
+def _plant_array(engine: Engine) -> None:
+    """Array 4711 of 60 tasks, the first of which ran twice, among jobs that only look like it."""
+    rows = [{"job_id": f"4711_{task}", "user": "ada", "exit_status": 0} for task in range(1, 61)]
+    rows[0] |= {"state": "requeued", "exit_status": None}
+    rows[6] |= {"exit_status": 137, "used_memory_bytes": 7_000, "used_cpu_s": 70.0}
+    rows[7] |= {"start": 2.0, "end": 103.0, "suspended_s": 1.0, "used_memory_bytes": 8_000}
+    rows[8] |= {"state": "running", "end": None, "exit_status": None}
+    rows += [{"job_id": "4711_1", "user": "ada", "start": 5.0, "exit_status": 0}]
+    rows += [{"job_id": "9001", "array_task": "4711_61", "user": "ada", "processors": 4, "exit_status": 0}]
+    rows += [{"job_id": name, "user": "ada"} for name in ("14711", "47110", "4711")]
+    rows += [{"job_id": "4711_1", "user": "bob", "start": 3.0}, {"job_id": "4711_2", "cluster": "d"}]
+    names = {"used_memory_bytes", "used_cpu_s", "suspended_s", "processors"}
+    with engine.begin() as connection:
+        for planted in rows:
+            row = RUN | NONE | dict.fromkeys(names) | planted
+            run_id = connection.scalar(insert(schema.jobs).values(row).returning(schema.jobs.c.id))
+            if planted["job_id"] == "9001":
+                measured = {"run_id": run_id, "metric": "memory", "value": 2500.0, "source": "node", "learn_seq": 1}
+                connection.execute(insert(schema.profiles).values(measured))
+
+
+def test_an_array_is_one_row_after_exact_ids(client: FlaskClient, sqlite_engine: Engine) -> None:
+    _plant_array(sqlite_engine)
+    found = client.get("/api/v1/jobs?job_id=4711").get_json()
+    assert [run["job_id"] for run in found["jobs"][:2]] == ["4711", "9001"]
+    assert (found["total"], found["pages"]) == (65, 2)
+    expected = {
+        "cluster": "c",
+        "job_id": "4711",
+        "user": "ada",
+        "tasks": 61,
+        "runs": 62,
+        "states": [
+            {"state": "running", "runs": 1},
+            {"state": "ended", "runs": 60},
+            {"state": "requeued", "runs": 1},
+        ],
+        "failed": 1,
+        "largest_memory_bytes": 10_000.0,
+        "largest_cpu_s": 70.0,
+        "longest_s": 100.0,
+    }
+    assert found["arrays"] == [expected]
+    page = client.get("/jobs?job_id=4711").text
+    assert (page.count("<details data-open="), page.count("data-row=")) == (1, 50)
+    assert "61 tasks in 62 runs" in " ".join(page.split())
+    assert page.index(">4711</a>") < page.index("<details data-open=")
+    second = client.get("/jobs?job_id=4711&page=2").text
+    assert (second.count("<details data-open="), second.count("data-row=")) == (0, 15)
+    assert client.get("/api/v1/jobs?page=1").get_json()["arrays"] == []
+
+
+def test_an_array_counts_only_what_the_other_filters_leave(client: FlaskClient, sqlite_engine: Engine) -> None:
+    _plant_array(sqlite_engine)
+    found = client.get("/api/v1/jobs?job_id=4711&exit_status=0").get_json()
+    assert [(array["user"], array["tasks"], array["runs"]) for array in found["arrays"]] == [("ada", 59, 59)]
+    assert client.get("/api/v1/jobs?job_id=4711&exit_status=137").get_json()["arrays"] == []
+    assert client.get("/api/v1/jobs?job_id=4711&user=bob").get_json()["arrays"] == []
+
+
+DAY_S = 86400.0
+SPANS = [
+    {"job_id": "early", "start": 0.5 * DAY_S, "end": 1.0 * DAY_S},
+    {"job_id": "late", "start": 1.0 * DAY_S, "end": 2.5 * DAY_S, "suspended_s": DAY_S},
+    {"job_id": "middle", "start": 0.1 * DAY_S, "end": 2.0 * DAY_S - 1},
+    {"job_id": "runs", "start": 1.0, "end": None, "state": "running"},
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ("since=1970-01-02", '"end" >= 86400'),
+        ("until=1970-01-02", '"end" < 172800'),
+        ("since=1970-01-02&until=1970-01-02", '"end" >= 86400 AND "end" < 172800'),
+        ("since=86400.5&until=216000", '"end" >= 86400.5 AND "end" < 216000'),
+        ("longer_than_s=43200", '"end" - start - coalesce(suspended_s, 0) > 43200'),
+        ("longer_than_s=0&until=1970-01-02", '"end" < 172800'),
+        ("user=u&cluster=c&since=1970-01-03", '"end" >= 172800'),
+    ],
+)
+def test_spans_and_durations_find_what_sql_finds(
+    client: FlaskClient, sqlite_engine: Engine, query: str, where: str
+) -> None:
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])
+        ids = connection.exec_driver_sql(f"SELECT job_id FROM jobs WHERE {where} ORDER BY id DESC").scalars().all()
+    found = client.get(f"/api/v1/jobs?{query}").get_json()
+    assert ([run["job_id"] for run in found["jobs"]], found["total"]) == (ids, len(ids))
+    assert 0 < len(ids) < len(SPANS)
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs.csv", "/api/v1/jobs", "/api/v1/jobs.csv"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=x",
+        "since=nan",
+        "since=1970-01-03&until=1970-01-01",
+        "until=-1",
+        "longer_than_s=1h",
+        "longer_than_s=nan",
+        "longer_than_s=-1",
+        "sort=user",
+        "order=up",
+        "used_below=0.5",
+    ],
+)
+def test_bad_spans_durations_and_orders_are_refused(client: FlaskClient, path: str, query: str) -> None:
+    assert client.get(f"{path}?{query}").status_code == 400
+
+
+def test_runs_are_sorted_by_their_end_with_an_index(client: FlaskClient, sqlite_engine: Engine) -> None:
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])
+    for order, expected in (
+        ("asc", ["early", "middle", "late", "runs"]),
+        ("desc", ["runs", "late", "middle", "early"]),
+    ):
+        for also in ("", "&cluster=c", "&user=u"):
+            found = client.get(f"/api/v1/jobs?sort=end&order={order}{also}").get_json()["jobs"]
+            assert [run["job_id"] for run in found] == expected
+    ascending = client.get("/api/v1/jobs?order=asc").get_json()["jobs"]
+    assert [run["job_id"] for run in ascending] == [planted["job_id"] for planted in SPANS]
+    for keys in ('"end" DESC NULLS FIRST, id DESC', '"end" ASC NULLS LAST, id ASC'):
+        with sqlite_engine.connect() as connection:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN SELECT * FROM jobs ORDER BY {keys} LIMIT 50").all()
+        assert "USING INDEX ix_jobs_end" in str(plan), plan
+        assert "TEMP B-TREE" not in str(plan), plan

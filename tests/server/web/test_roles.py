@@ -31,14 +31,16 @@ USERS_MAY = {
     "/api/v1/users/<name:name>/profile",
     "/api/v1/user",
     "/api/v1/jobs",
+    "/api/v1/jobs.csv",
     "/api/v1/jobs/<name:name>",
-    "/api/v1/job",
     "/api/v1/jobs/<name:name>/forecast",
+    "/api/v1/job",
     "/api/v1/job/forecast",
     "/api/v1/efficiency",
     "/api/v1/predictions",
     "/api/v1/savings",
     "/jobs",
+    "/jobs.csv",
     "/jobs/<name>",
     "/jobs/<cluster>/<path:name>",
     "/job",
@@ -129,7 +131,7 @@ def test_own_data_is_shown_and_no_others_within_it(shared: Any) -> None:
                 asked["name"] = "ada"
             if rule in {"/api/v1/job", "/api/v1/job/forecast", "/job", "/api/v1/efficiency"}:
                 asked["name"] = "77.server" if rule != "/api/v1/efficiency" else "0.ada"
-            if rule in {"/api/v1/jobs", "/api/v1/predictions", "/api/v1/savings", "/jobs"}:
+            if rule.endswith(("/jobs", "/jobs.csv")) or rule in {"/api/v1/predictions", "/api/v1/savings"}:
                 asked["user"] = "ada"
             answer = client.open(address(rule, "ada", "77.server", asked), method=method, follow_redirects=True)
             assert answer.status_code == 200, (rule, answer.text[:300])
@@ -153,7 +155,7 @@ def test_another_users_data_is_at_no_address(shared: Any, other: str) -> None:
             ):
                 answer = client.open(address(rule, other, "4242.server", query), method=method)
                 if answer.status_code == 200:
-                    assert (rule, other) == ("/jobs", ""), query
+                    assert (rule, other) in {("/jobs", ""), ("/jobs.csv", "")}, query
             both = urlencode([("user", "ada"), ("user", other), ("name", "ada")])
             path = f"{address(rule, other, '4242.server')}?{both}"
             assert client.open(path).status_code != 200, path

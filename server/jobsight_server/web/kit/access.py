@@ -32,6 +32,7 @@ Own = Literal["anyone", "user", "name", "job"]
 OWN_PAGES: Mapping[str, Own] = MappingProxyType(
     {
         "pages.jobs": "user",
+        "pages.jobs_csv": "user",
         "pages.job": "job",
         "pages.job_by_query": "job",
         "pages.job_without_cluster": "job",

@@ -24,6 +24,9 @@ async function replaceTables(main) {
 function replace(old, fresh) {
   if (fresh !== undefined) {
     const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    for (const open of old.querySelectorAll("details[open][data-open]")) {
+      fresh.querySelector(`[data-open="${CSS.escape(open.dataset.open)}"]`)?.setAttribute("open", "");
+    }
     old.replaceWith(document.adoptNode(fresh));
     if (focused !== null) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }

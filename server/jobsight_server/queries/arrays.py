@@ -1,0 +1,82 @@
+"""Arrays of jobs: all tasks of one, in one row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, func, select
+
+from jobsight_server.accounting.runs import STATES
+from jobsight_server.forecasts.request import ASKED_PROCESSORS
+from jobsight_server.queries.job_filters import task_of
+from jobsight_server.record import Record
+from jobsight_server.storage.schema import jobs, profiles
+
+
+class ArrayState(Record):
+    """How many runs of an array's tasks are in this state."""
+
+    state: str
+    runs: int
+
+
+class JobArray(Record):
+    """The tasks of an array, as far as they match; a task that was requeued has several runs.
+
+    ``largest_memory_bytes``, ``largest_cpu_s`` and ``longest_s`` are those of the one run that used most of it, None
+    where no value is known: memory as measured or else as logged, processor time as logged, and the time run.
+    ``failed`` counts runs with an exit status other than 0.
+    """
+
+    cluster: str
+    job_id: str
+    user: str
+    tasks: int
+    runs: int
+    states: list[ArrayState]
+    failed: int
+    largest_memory_bytes: float | None
+    largest_cpu_s: float | None
+    longest_s: float | None
+
+
+def job_arrays(connection: Connection, job_id: str, wanted: list[ColumnElement[bool]]) -> list[JobArray]:
+    """The arrays of this id, of each cluster and user, among the jobs that are ``wanted``; of two tasks or more."""
+    measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory")
+    in_state = [func.sum(case((jobs.c.state == state, 1), else_=0)).label(f"in_{state}") for state in STATES]
+    tasks = func.count(distinct(jobs.c.job_id))
+    query = (
+        select(
+            jobs.c.cluster,
+            jobs.c.user,
+            tasks.label("tasks"),
+            func.count().label("runs"),
+            func.sum(case((jobs.c.exit_status != 0, 1), else_=0)).label("failed"),
+            func.max(func.coalesce(profiles.c.value * ASKED_PROCESSORS, jobs.c.used_memory_bytes)).label("memory"),
+            func.max(jobs.c.used_cpu_s).label("cpu_s"),
+            func.max(jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)).label("longest_s"),
+            *in_state,
+        )
+        .select_from(jobs.outerjoin(profiles, measured))
+        .where(task_of(job_id), *wanted)
+        .group_by(jobs.c.cluster, jobs.c.user)
+        .having(tasks > 1)
+        .order_by(jobs.c.cluster, jobs.c.user)
+    )
+    return [_array(job_id, row) for row in connection.execute(query)]
+
+
+def _array(job_id: str, row: Row[Any]) -> JobArray:
+    counted = [ArrayState(state, row._mapping[f"in_{state}"]) for state in STATES]
+    return JobArray(
+        row.cluster,
+        job_id,
+        row.user,
+        row.tasks,
+        row.runs,
+        [found for found in counted if found.runs],
+        row.failed,
+        row.memory,
+        row.cpu_s,
+        row.longest_s,
+    )
