@@ -378,10 +378,13 @@ def test_scheduling_opens_by_keyboard(watched: Watched) -> None:
     expect(page.locator(".menu summary.current")).to_be_visible()
 
 
-def test_the_link_in_the_footer_can_be_distinguished_from_its_text(watched: Watched) -> None:
+def test_links_in_the_footer_can_be_distinguished_from_its_text(watched: Watched) -> None:
     page = watched.page
     show(page, "now")
-    expect(page.locator("footer a")).to_have_css("text-decoration-line", "underline")
+    links = page.locator("footer a")
+    expect(links).to_have_count(2)
+    for link in links.all():
+        expect(link).to_have_css("text-decoration-line", "underline")
 
 
 def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
