@@ -288,7 +288,7 @@ class Profile:
     def too_old(self) -> int | None:
         """The current period, if it began since this was called last; else None.
 
-        Whoever stores ``changed_state`` deletes the parts that count until an earlier one.
+        The caller, which stores ``changed_state``, deletes the parts that count until an earlier one.
         """
         clock = self._model.clock
         has_moved, clock.has_moved = clock.has_moved, False

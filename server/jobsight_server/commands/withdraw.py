@@ -171,7 +171,7 @@ def _let_retrain(connection: Connection) -> None:
     connection.execute(update(jobs).where(jobs.c.start_seq > last).values(start_seq=last))
     connection.execute(update(outcomes).where(outcomes.c.learn_seq > last).values(learn_seq=last))
     connection.execute(delete(series))
-    connection.execute(delete(learned_until))  # whoever is learning at the moment must not write what it has learned
+    connection.execute(delete(learned_until))  # what is learning at the moment must not write the model
     if not last:  # there is nothing to retrain on
         connection.execute(delete(model_state))
 

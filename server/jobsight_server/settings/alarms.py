@@ -25,7 +25,7 @@ def check_url(url: str) -> None:
 
 
 class AlarmRule(Struct, frozen=True, forbid_unknown_fields=True):
-    """One rule. ``name`` tells rules of one kind apart; ``limit`` has the meaning and default of its kind.
+    """One rule. ``name`` distinguishes rules of one kind; ``limit`` has the meaning and default of its kind.
 
     Beginning and end are sent to ``webhook`` or by ``mail``; without either, alarms are only shown.
     """

@@ -91,7 +91,7 @@ def require_page() -> AnyResponse | None:
     """For ``blueprint.before_request`` of the pages: redirects to the login, or a user to their own data.
 
     Raises:
-        AuthError: nobody is logged in, or they may not do this.
+        AuthError: the request has no login, or one that may not do this.
         NotFound: it is another user's job.
     """
     if request.endpoint == "pages.static":
