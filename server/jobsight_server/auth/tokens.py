@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,10 +165,20 @@ class TokenCache:
         """
         return _checked(bearer(header), lambda secret: self._find(secret, now), roles)
 
-    def _find(self, secret: str, now: float) -> Token | None:
+    def cached(self, header: str, roles: Collection[str], now: float) -> Token | None:
+        """What ``authenticate`` would return without asking the database; None if it would ask or refuse."""
+        with suppress(AuthError):
+            return _checked(bearer(header), lambda secret: self._recall(secret, now), roles)
+        return None
+
+    def _recall(self, secret: str, now: float) -> Token | None:
         known = self._known.get(secret)
-        if known is not None and 0 <= now - known[0] < self._keep_s:
-            return known[1]
+        return known[1] if known is not None and 0 <= now - known[0] < self._keep_s else None
+
+    def _find(self, secret: str, now: float) -> Token | None:
+        known = self._recall(secret, now)
+        if known is not None:
+            return known
         token = find_token(self._engine, secret)
         if token is None:
             self._known.pop(secret, None)

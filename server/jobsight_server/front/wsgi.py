@@ -75,7 +75,7 @@ class WsgiBridge:
                 except OSError as error:
                     log.error("cannot keep a body of %d bytes: %s", length, error)
                     message = "the server has no room for a body of this length now; try again later"
-                    await _send(send, error_answer("503", message, ("retry-after", "5")), close=True)
+                    await send_answer(send, error_answer("503", message, ("retry-after", "5")), close=True)
                     return
                 if received is None:
                     return
@@ -90,7 +90,7 @@ class WsgiBridge:
                 lane = self.lane_of(method, path, length)
                 run = partial(run_app, self.app, environ)
                 answer = run() if lane is None else await lane.call(run)
-            await _send(send, answer, close=cut)
+            await send_answer(send, answer, close=cut)
 
 
 def environ_of(scope: Scope) -> WSGIEnvironment:
@@ -148,7 +148,8 @@ async def _receive_body(receive: Receive, body: IO[bytes], limit: int) -> int | 
     return received
 
 
-async def _send(send: Send, answer: WsgiAnswer, *, close: bool) -> None:
+async def send_answer(send: Send, answer: WsgiAnswer, *, close: bool) -> None:
+    """Sends all of it; ``close`` ends the connection afterwards."""
     headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers]
     bodiless = answer.status[:1] == "1" or answer.status[:3] in {"204", "304"}
     if not bodiless and not any(name.lower() == b"content-length" for name, _ in headers):

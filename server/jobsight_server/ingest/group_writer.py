@@ -38,6 +38,7 @@ _ACKNOWLEDGED = (
     "SELECT sequence, last_sequence, checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence <= ? "
     "ORDER BY sequence DESC LIMIT 1"
 )
+_NEWEST = "SELECT sequence, last_sequence FROM batches WHERE node_id = ? AND boot_id = ? ORDER BY sequence DESC LIMIT 1"
 # A node's shifts are read and written with each late batch; beyond this many, one is applied first.
 _MOST_SHIFTS = 100
 
@@ -52,13 +53,14 @@ class Statements:
     batch: str
     mark: str
     acknowledged: str
+    newest: str
     late: str
     jobs: str
 
     @classmethod
     def of(cls, engine: Engine) -> Statements:
         """As the engine's driver takes them."""
-        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, late_batches.INSERT, _JOB)
+        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, _NEWEST, late_batches.INSERT, _JOB)
         return cls(*(driver_sql(engine, statement) for statement in own))
 
 
@@ -79,6 +81,7 @@ class GroupWriter:
         self._assumed_speed_bps = assumed_speed_bps
         self._counts = counts
         self._samples: list[tuple[Any, ...]] = []
+        self._batches: list[tuple[Any, ...]] = []
         self._marks: list[tuple[int, str, str, float]] = []
         self._jobs: list[_JobRow] = []
         self._spans: list[tuple[int, float, float]] = []
@@ -91,7 +94,8 @@ class GroupWriter:
         is_new = node is None
         if node is None:
             node = self._cache.create_node(self._connection, batch, submission.received_at)
-        else:
+        elif batch.sequence <= self._newest(node, batch.boot_id):
+            self.write_rows()
             row = self._connection.exec_driver_sql(
                 self._sql.acknowledged, (node.id, batch.boot_id, batch.sequence)
             ).first()
@@ -104,12 +108,20 @@ class GroupWriter:
         self._counts["batches_stored", ""] += 1
         return BatchOutcome("stored", len(batch.time))
 
+    def _newest(self, node: CachedNode, boot_id: str) -> int:
+        """The largest sequence of this boot that is stored; -1 if none is."""
+        if node.newest[0] != boot_id:
+            row = self._connection.exec_driver_sql(self._sql.newest, (node.id, boot_id)).first()
+            sequence, last = row or (-1, None)
+            node.newest = boot_id, sequence if last is None else last
+        return node.newest[1]
+
     def _store_batch(self, submission: Submission, node: CachedNode, is_new: bool) -> None:
         batch, speed = submission.batch, self._assumed_speed_bps
         late = not is_new and batch.time[0] <= node.values["last_time"]
         shifts = self._cache.shifts(self._connection).get(node.id, [])
         if late:
-            self.write_samples()  # the batches that this one is joined to must be in the tables
+            self.write_rows()  # the batches that this one is joined to must be in the tables
             before = counters_before(self._connection, node.id, batch.time[0], shifts)
         else:
             before = None if is_new else node.state
@@ -117,8 +129,7 @@ class GroupWriter:
         self._samples += [(node.id, *row) for row in as_stored(corrected.rows, shifts)]
         less = -amounts_at(shifts, batch.time[0])
         ends = BatchEnds(less.to_state(corrected.first), less.to_state(corrected.last), batch.interfaces)
-        self._connection.exec_driver_sql(
-            self._sql.batch,
+        self._batches.append(
             (
                 node.id,
                 batch.boot_id,
@@ -131,14 +142,16 @@ class GroupWriter:
                 dump_ends(ends),
                 batch.machine and batch.machine.uptime_s,
                 batch.machine and batch.machine.owner_present,
-            ),
+            )
         )
+        if batch.boot_id == node.newest[0]:
+            node.newest = batch.boot_id, max(batch.sequence, node.newest[1])
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
         self._marks += [(node.id, job_key(mark.job), mark.event, batch.time[mark.index]) for mark in batch.marks]
         self._jobs += _job_rows(node.id, batch)
         if late:
             self._counts["batches_late", ""] += 1
-            self.write_samples()
+            self.write_rows()
             off = relink(self._connection, node.id, batch, corrected.last, shifts, speed)
             if off is not None:
                 self._shift(node, shifts, *off)
@@ -176,8 +189,11 @@ class GroupWriter:
             values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
         self._touched[node.id] = node
 
-    def write_samples(self) -> None:
-        """Writes the rows collected so far; counts those whose node and time existed already."""
+    def write_rows(self) -> None:
+        """Writes the batches and samples collected so far; counts the samples whose node and time existed already."""
+        if self._batches:
+            self._connection.exec_driver_sql(self._sql.batch, self._batches)
+            self._batches = []
         if self._samples:
             result = self._connection.exec_driver_sql(self._sql.samples, self._samples)
             self._counts["samples_stored", ""] += result.rowcount
@@ -186,7 +202,7 @@ class GroupWriter:
 
     def write(self, now: float, late_s: float) -> None:
         """Writes the rest of the group, and records the batches that are late by ``late_s`` at ``now``."""
-        self.write_samples()
+        self.write_rows()
         late = [(*span, now) for span in self._spans if now - span[1] >= late_s]
         if late:
             self._connection.exec_driver_sql(self._sql.late, late)

@@ -57,14 +57,29 @@ class UnpackingBudget:
         Raises:
             BudgetError: it did not become free in time.
         """
-        wanted = min(_DECODED_FACTOR * unpacked_bytes, self._total)
-        self._take(wanted)
+        self._take(self._wanted(unpacked_bytes))
         try:
             yield
         finally:
-            with self._changed:
-                self._free += wanted
-                self._changed.notify_all()
+            self.give_back(unpacked_bytes)
+
+    def take_at_once(self, unpacked_bytes: int) -> bool:
+        """Reserves the memory for a batch of this length until ``give_back``, if nothing waits and it is free."""
+        wanted = self._wanted(unpacked_bytes)
+        with self._changed:
+            if self._line or self._free < wanted:
+                return False
+            self._free -= wanted
+            return True
+
+    def give_back(self, unpacked_bytes: int) -> None:
+        """Ends the reservation of ``take_at_once``."""
+        with self._changed:
+            self._free += self._wanted(unpacked_bytes)
+            self._changed.notify_all()
+
+    def _wanted(self, unpacked_bytes: int) -> int:
+        return min(_DECODED_FACTOR * unpacked_bytes, self._total)
 
     def _take(self, wanted: int) -> None:
         me, until = object(), time.monotonic() + self._patience_s

@@ -13,26 +13,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, insert, select
 
 from jobsight_server.ingest.counter_state import CounterState, dump_state, load_state
 from jobsight_server.ingest.shifts import Shift, read_shifts
 from jobsight_server.ingest.wire import Batch
+from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.schema import nodes
 
-# Built once: building an UPDATE for each node cost more than writing its samples.
-_UPDATE_NODE = text(
-    f"UPDATE nodes SET {', '.join(f'{c.name} = :{c.name}' for c in nodes.c if not c.primary_key)} WHERE id = :id"
-)
+_CHANGED = tuple(column.name for column in nodes.c if not column.primary_key)
+# By the driver: SQLAlchemy's named parameters cost more than the rest of the statement.
+_UPDATE_NODE = f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in _CHANGED)} WHERE id = ?"
 
 
 @dataclass(slots=True)
 class CachedNode:
-    """A cached node; ``values`` are the columns of its row that change."""
+    """A cached node; ``values`` are the columns of its row that change.
+
+    ``newest`` is a boot and the largest sequence of it that is stored.
+    """
 
     id: int
     state: CounterState
     values: dict[str, Any]
+    newest: tuple[str | None, int] = None, -1
 
 
 class WriterCache:
@@ -75,7 +79,9 @@ class WriterCache:
             **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
         }
         node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
-        node = self._nodes[batch.cluster, batch.node] = CachedNode(node_id, state, {"id": node_id, **values})
+        node = self._nodes[batch.cluster, batch.node] = CachedNode(
+            node_id, state, {"id": node_id, **values}, (batch.boot_id, -1)
+        )
         return node
 
     def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
@@ -100,13 +106,12 @@ class WriterCache:
 
 def write_nodes(connection: Connection, changed: Collection[CachedNode]) -> None:
     """Writes these nodes from the cache."""
-    if changed:
-        connection.execute(_UPDATE_NODE, [_row(node) for node in changed])
+    write_many(connection, _UPDATE_NODE, [_row(node) for node in changed])
 
 
-def _row(node: CachedNode) -> dict[str, Any]:
+def _row(node: CachedNode) -> tuple[Any, ...]:
     row = node.values | {"counters": dump_state(node.state)}
     for name in ("interfaces", "agent", "machine"):
         if row[name] is not None and not isinstance(row[name], str):
             row[name] = msgspec.json.encode(row[name]).decode()
-    return row
+    return *(row[name] for name in _CHANGED), node.id

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 
+from flask import Flask
+
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.record import recorder
 from jobsight_server.front.server import Front, listen, run
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.ingest.app import create_writer
+from jobsight_server.ingest.fast_path import SmallBatches
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.fence import Fence
@@ -26,24 +29,30 @@ def serve_writer(
     listener = listen(settings.ingest_listen)
     engine = open_engine(settings.database)
     app = create_writer(settings, engine, fences=fences, collected=clusters)
-    lane = Lane("ingest", settings.ingest_threads)
-    bridge = WsgiBridge(
-        app,
-        lambda method, path, length: None if path == "/health" else lane,
-        lambda method, path: settings.max_body_bytes,
-    )
-    front = Front(
-        bridge,
-        Limits(
-            held_bytes=max(_HELD_BYTES, 2 * settings.max_body_bytes),
-            connections=min(CONNECTIONS, raise_descriptor_limit()),
-        ),
-        _GRACE_S,
-        recorder(engine, "writer"),
-        beat,
-    )
+    front = writer_front(app, settings, Lane("ingest", settings.ingest_threads), recorder(engine, "writer"), beat)
     gc.freeze()
     try:
         run(front, listener)
     finally:
         app.extensions["committer"].close()
+
+
+def writer_front(
+    app: Flask,
+    settings: Settings,
+    lane: Lane,
+    record: Callable[[dict[str, int]], None] = lambda dropped: None,
+    beat: Callable[[], None] = lambda: None,
+) -> Front:
+    """The front end of ``create_writer``'s application: small batches need neither it nor its threads, ``lane``."""
+    bridge = WsgiBridge(
+        app,
+        lambda method, path, length: None if path == "/health" else lane,
+        lambda method, path: settings.max_body_bytes,
+    )
+    limits = Limits(
+        held_bytes=max(_HELD_BYTES, 2 * settings.max_body_bytes),
+        connections=min(CONNECTIONS, raise_descriptor_limit()),
+    )
+    batches = SmallBatches(app.extensions["reception"], settings.max_body_bytes, bridge, lane)
+    return Front(batches, limits, _GRACE_S, record, beat)

@@ -42,6 +42,10 @@ class KnownClusters:
     def __contains__(self, cluster: str) -> bool:
         return cluster in self._known or cluster in self.all()
 
+    def recalls(self, cluster: str) -> bool:
+        """Whether it is known without asking the database."""
+        return cluster in self._known
+
     def all(self) -> frozenset[str]:
         """Every known cluster; asks the database again after a second."""
         with self._lock:

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
-from werkzeug.serving import make_server
 
 from jobsight_server.auth.tokens import create_token
+from jobsight_server.front.lanes import Lane
+from jobsight_server.front.server import listen
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMark
+from jobsight_server.serve.writer import writer_front
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import read_event_counts
 
@@ -69,6 +71,7 @@ class Writer:
     agent_token: str
     scheduler_token: str
     committer: GroupCommitter
+    lane: Lane
 
     def post(self, body: bytes, token: str | None = None, **headers: str) -> tuple[int, dict[str, Any]]:
         status, answer, _ = self.send(body, token, **headers)
@@ -122,16 +125,18 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
     with engine.begin() as connection:
         tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
     fixed: dict[str, Any] = {"database": "unused", "clusters": ("alpha",), "max_body_bytes": 100_000}
-    app = create_writer(Settings(**fixed | {"max_unpacked_bytes": 1_000_000} | flags), engine, clock=clock)
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    settings = Settings(**fixed | {"max_unpacked_bytes": 1_000_000} | flags)
+    app = create_writer(settings, engine, clock=clock)
+    lane, listener = Lane("ingest", 8), listen("127.0.0.1:0")
+    front = writer_front(app, settings, lane)
+    thread = threading.Thread(target=front.run, args=([listener],))
     thread.start()
     try:
-        yield Writer(server.server_port, engine, tokens[0], tokens[1], app.extensions["committer"])
+        yield Writer(listener.getsockname()[1], engine, tokens[0], tokens[1], app.extensions["committer"], lane)
     finally:
-        server.shutdown()
+        front.should_exit = True
         thread.join()
-        server.server_close()
+        lane.close(5.0)
         app.extensions["committer"].close()
 
 

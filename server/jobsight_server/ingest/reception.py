@@ -1,0 +1,186 @@
+"""Takes the body of ``POST /api/v1/samples``: authenticates, judges, stores, and answers once it is durable."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from typing import Any
+
+from flask import Response
+from sqlalchemy import Engine
+
+from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, UnavailableError, UnstorableError
+from jobsight_server.ingest.judge import RefusedBatchError, check_sender, judge
+from jobsight_server.ingest.refusals import Refusal
+from jobsight_server.ingest.submission import BatchOutcome, Submission
+from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length
+from jobsight_server.ingest.wire import Batch
+from jobsight_server.seldom import Seldom
+from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import KnownClusters
+
+log = logging.getLogger(__name__)
+
+_COMMIT_TIMEOUT_S = 30.0
+_BUDGET_BYTES = 40 * 2**20  # for all batches together that are being unpacked, decoded and committed
+_LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
+_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
+_SENDERS = ("agent",)
+
+Committing = Future[BatchOutcome]
+
+
+class Reception:
+    """``take`` blocks until the answer is known. ``begin`` and ``conclude`` are its two halves for a caller that must
+    not wait; ``budget`` is the memory that both ways share."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        committer: GroupCommitter,
+        clusters: KnownClusters,
+        clock: Callable[[], float] = time.time,
+        collected: frozenset[str] | None = None,
+    ) -> None:
+        self.budget = UnpackingBudget(_BUDGET_BYTES)
+        self.clock = clock
+        self._settings, self._committer = settings, committer
+        self._clusters, self._collected = clusters, collected
+        self._tokens = TokenCache(engine)
+        self._logged, self._listed_before = Seldom(_LOGGED_S, _MOST_LOGGED), Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
+
+    def take(self, authorization: str | None, encoding: str, read: Callable[[int], bytes]) -> Response:
+        """The answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns it, given the longest that
+        is accepted."""
+        now = self.clock()
+        try:
+            token = self._tokens.authenticate(authorization, _SENDERS, now)
+        except AuthError as error:
+            self._committer.refuse(Refusal(str(error), "not authorised", now, 0, None))
+            return as_response(error.status, {"error": str(error)}, error.headers)
+        body = b""
+        try:
+            body = read(self._settings.max_body_bytes)
+            permitted = partial(check_sender, token, self._clusters, self._collected)
+            with self.budget.batch(stated_length(body, encoding, self._settings.max_unpacked_bytes)):
+                submission = judge(self._settings, body, encoding, now, permitted)
+                return self.conclude(submission, self._submit(submission), body)
+        except BudgetError as error:
+            return self._refuse(RefusedBatchError(503, str(error), "overloaded", keep=False), body, now)
+        except RefusedBatchError as refused:
+            return self._refuse(refused, body, now)
+
+    def begin(self, authorization: str, encoding: str, body: bytes) -> tuple[Submission, Committing] | None:
+        """Submits the batch in ``body`` if nothing is wrong with it and neither its sender nor its cluster has to be
+        looked up; otherwise None, and nothing has happened."""
+        now = self.clock()
+        token = self._tokens.cached(authorization, _SENDERS, now)
+        if token is None:
+            return None
+
+        def permitted(batch: Batch) -> None:
+            if not self._clusters.recalls(batch.cluster):
+                raise UnavailableError("its cluster must be looked up")
+            check_sender(token, self._clusters, self._collected, batch)
+
+        try:
+            submission = judge(self._settings, body, encoding, now, permitted)
+            return submission, self._committer.submit(submission)
+        except (RefusedBatchError, UnavailableError):
+            return None
+
+    def conclude(self, submission: Submission, committing: Committing, body: bytes) -> Response:
+        """The answer to a submitted batch, once it is durable or has failed."""
+        batch, now = submission.batch, submission.received_at
+        try:
+            outcome = _done(committing)
+            if outcome.status == "conflict":
+                raise RefusedBatchError(
+                    422,
+                    f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
+                    "give each batch a number of its own",
+                    "conflict",
+                    batch,
+                )
+        except UnavailableError as error:
+            return self._refuse(RefusedBatchError(503, str(error), "database", keep=False), body, now)
+        except UnstorableError as error:
+            return self._refuse(RefusedBatchError(422, str(error), "cannot be stored", batch), body, now)
+        except RefusedBatchError as refused:
+            return self._refuse(refused, body, now)
+        return as_response(200, outcome_content(outcome))
+
+    def reject(self, reason: str, label: str, now: float) -> Response:
+        """A batch to be sent again later: counted, not kept."""
+        self._committer.refuse(Refusal(reason, label, now, 0, None))
+        return as_response(503, {"error": reason}, {"Retry-After": "5"})
+
+    def _submit(self, submission: Submission) -> Committing:
+        try:
+            return self._committer.submit(submission)
+        except OverloadedError as error:
+            raise RefusedBatchError(503, str(error), "overloaded", keep=False) from error
+        except UnavailableError as error:
+            raise RefusedBatchError(503, str(error), "database", keep=False) from error
+
+    def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Response:
+        """Answers only once the body is in quarantine: the agent will not send it again."""
+        batch = refused.batch
+        refusal = Refusal(
+            refused.reason,
+            refused.label,
+            now,
+            len(body),
+            body if refused.keep else None,
+            batch.cluster if batch else None,
+            batch.node if batch else None,
+            self._is_example(refused, now),
+        )
+        try:
+            _done(self._committer.refuse(refusal))
+        except OverloadedError as error:
+            return self.reject(str(error), "overloaded", now)
+        except UnavailableError as error:
+            return self.reject(str(error), "database", now)
+        except UnstorableError:
+            self._committer.refuse(Refusal(refused.reason, refused.label, now, len(body), None))
+        headers = {"Retry-After": "5"} if refused.status == 503 else {}
+        return as_response(refused.status, {"error": refused.reason}, headers)
+
+    def _is_example(self, refused: RefusedBatchError, now: float) -> bool:
+        """Whether a refusal without a body is listed; logs it, both seldom for each sender."""
+        batch = refused.batch
+        if batch is None or refused.keep:
+            return False
+        sender = (refused.label, batch.cluster, batch.node)
+        if self._logged.lets(sender, now):
+            whose = batch.cluster[:100], batch.node[:100]
+            log.warning(
+                "a batch of cluster %r, node %r was refused with %d: %s", *whose, refused.status, refused.reason
+            )
+        return self._listed_before.lets(sender, now)
+
+
+def outcome_content(outcome: BatchOutcome) -> dict[str, Any]:
+    """The answer to a batch that is stored, now or before."""
+    return {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})}
+
+
+def as_response(status: int, content: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    """``content`` as JSON."""
+    return Response(json.dumps(content), status, headers, mimetype="application/json")
+
+
+def _done(committing: Committing) -> BatchOutcome:
+    """The outcome, once it is durable."""
+    try:
+        return committing.result(timeout=_COMMIT_TIMEOUT_S)
+    except FutureTimeout as error:
+        raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s") from error
