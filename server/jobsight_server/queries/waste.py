@@ -133,8 +133,8 @@ def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -
     before_days = _within(Days(begin, begin + length - 1), stored)
     now = {name: _sums(connection, request, metric, days, stored) for name, metric in RESOURCES.items()}
     then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in RESOURCES.items()}
-    names = list(dict.fromkeys(name for sums in now.values() for name in sums))
-    rows = [
+    names = sorted(dict.fromkeys(name for sums in now.values() for name in sums), key=_order(request, now, then))
+    shown = [
         WasteRow(
             cluster=name[0],
             name=name[1],
@@ -143,10 +143,8 @@ def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -
             memory_advice=None,
             runtime_advice=None,
         )
-        for name in names
+        for name in names[: request.limit]
     ]
-    rows.sort(key=_order(request))
-    shown = rows[: request.limit]
     asking = Asking(connection, reader)
     if days is not None and stored is not None:
         for row in shown:
@@ -170,7 +168,7 @@ def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -
             each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
             for each, sums in totals.items()
         },
-        groups=len(rows),
+        groups=len(names),
         rows=shown,
     )
 
@@ -249,20 +247,23 @@ def _advice(
     return saving_row(whole, metric, advised_for(connection, asked, metric, days, whole), asking)
 
 
-def _order(request: WasteRequest) -> Callable[[WasteRow], tuple[Any, ...]]:
+def _order(
+    request: WasteRequest, now: Mapping[str, _Sums], then: Mapping[str, _Sums]
+) -> Callable[[_Name], tuple[Any, ...]]:
+    """The key by which names are sorted; of thousands of them, only those shown become rows."""
     sign = -1.0 if request.descending else 1.0
     if request.sort == "name":
         # Text cannot be negated: its letters are.
-        return lambda row: ((*(sign * ord(letter) for letter in row.name), -sign), row.cluster)
+        return lambda name: ((*(sign * ord(letter) for letter in name[1]), -sign), name[0])
     if request.sort == "jobs":
-        return lambda row: (sign * row.jobs, row.name, row.cluster)
+        return lambda name: (sign * _jobs(now["processors"].get(name, _NONE)), name[1], name[0])
     resource, _, figure = request.sort.partition("_")
     field = {"": "unused_hours", "share": "unused_share", "improved": "improved_hours"}[figure]
 
-    def key(row: WasteRow) -> tuple[Any, ...]:
-        of: Waste = getattr(row, resource)
+    def key(name: _Name) -> tuple[Any, ...]:
+        of = _waste(resource, now[resource].get(name), then[resource].get(name))
         value = getattr(of, field) if of.jobs else None
-        return (value is None, sign * (value or 0.0), row.name, row.cluster)
+        return (value is None, sign * (value or 0.0), name[1], name[0])
 
     return key
 
