@@ -58,7 +58,7 @@ def job_arrays(connection: Connection, job_id: str, wanted: list[ColumnElement[b
             *in_state,
         )
         .select_from(jobs.outerjoin(profiles, measured))
-        .where(task_of(job_id), *wanted)
+        .where(task_of(connection, job_id), *wanted)
         .group_by(jobs.c.cluster, jobs.c.user)
         .having(tasks > 1)
         .order_by(jobs.c.cluster, jobs.c.user)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select, union_all
 
+from jobsight_server.storage.engine import begins
 from jobsight_server.storage.schema import job_nodes, jobs
 
 
@@ -49,26 +50,37 @@ class JobFilters:
 NO_FILTERS = JobFilters()
 
 
-def of_number(job_id: str) -> ColumnElement[bool]:
+def of_number(connection: Connection, job_id: str) -> ColumnElement[bool]:
     """The job of this id, with or without its server's domain, or the tasks of the array of this id.
 
     Tasks are ``4711_3`` (Slurm) or ``4711[3].head`` (PBS, TORQUE); ``14711`` and ``47110`` are other jobs.
     """
-    return or_(exactly(job_id), task_of(job_id))
+    return _any_of(*_exact(connection, job_id), *_tasks(connection, job_id))
 
 
-def exactly(job_id: str) -> ColumnElement[bool]:
+def exactly(connection: Connection, job_id: str) -> ColumnElement[bool]:
     """The job or the task of this id, with or without its server's domain."""
-    domain = jobs.c.job_id.startswith(f"{job_id}.", autoescape=True)
-    # NULL, as most jobs are of no array, would make the whole neither true nor false.
-    return or_(jobs.c.job_id == job_id, and_(jobs.c.array_task.is_not(None), jobs.c.array_task == job_id), domain)
+    return _any_of(*_exact(connection, job_id))
 
 
-def task_of(job_id: str) -> ColumnElement[bool]:
+def task_of(connection: Connection, job_id: str) -> ColumnElement[bool]:
     """The tasks of the array of this id."""
-    begins = [jobs.c.job_id.startswith(f"{job_id}{mark}", autoescape=True) for mark in "_["]
-    task = jobs.c.array_task.startswith(f"{job_id}_", autoescape=True)
-    return or_(and_(jobs.c.array_task.is_not(None), task), *begins)
+    return _any_of(*_tasks(connection, job_id))
+
+
+def _any_of(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    # Each by its own index: planners may read the whole table for OR.
+    return jobs.c.id.in_(union_all(*(select(jobs.c.id).where(condition) for condition in conditions)))
+
+
+def _exact(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
+    task = and_(jobs.c.array_task.is_not(None), jobs.c.array_task == job_id)
+    return [jobs.c.job_id == job_id, task, begins(connection, jobs.c.job_id, f"{job_id}.")]
+
+
+def _tasks(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
+    task = and_(jobs.c.array_task.is_not(None), begins(connection, jobs.c.array_task, f"{job_id}_"))
+    return [task, *(begins(connection, jobs.c.job_id, f"{job_id}{mark}") for mark in "_[")]
 
 
 def is_task(job_id: str, array_task: str | None, of: str) -> bool:

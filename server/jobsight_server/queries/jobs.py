@@ -206,8 +206,8 @@ def job_list(
     if job_id is not None:
         if page == 1:
             arrays = job_arrays(connection, job_id, wanted)
-        wanted.append(of_number(job_id))
-        order = [case((exactly(job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
+        wanted.append(of_number(connection, job_id))
+        order = [case((exactly(connection, job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
     if narrowed or job_id is not None:
         total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -179,6 +179,13 @@ class LookUps:
         connection = _own_connection(self._engine)
         self._kept.connection, self._kept.process = connection, os.getpid()
         return connection
+
+
+def begins(connection: Connection, column: ColumnElement[Any], prefix: str) -> ColumnElement[bool]:
+    """Whether the text column begins with ``prefix``; in SQLite by its index, which LIKE would not use."""
+    if _is_sqlite(connection):
+        return and_(column >= prefix, column < prefix[:-1] + chr(ord(prefix[-1]) + 1))
+    return column.startswith(prefix, autoescape=True)
 
 
 def look_ups_wait(engine: Engine) -> bool:
