@@ -15,8 +15,9 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage.engine import DatabaseError, open_engine
-from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade
+from jobsight_server.storage.migrate import alembic_config, upgrade
 from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema_version import NEWEST, present_version
 
 RELEASED = Path(__file__).parent / "released"
 ADD_FAILURE = (
@@ -81,7 +82,7 @@ def test_it_migrates_and_keeps_what_was_measured(released: Engine) -> None:
     before = {table: _sorted(released, query) for table, query in queries.items()}
     assert {table: len(rows) for table, rows in before.items()} == {"jobs": 16, "nodes": 1, "samples": 9, "marks": 1}
     upgrade(released)
-    assert present_version(released) == newest_version()
+    assert present_version(released) == NEWEST
     assert {table: _sorted(released, query) for table, query in queries.items()} == before
     rebuild_if_outdated(released, ForecastConfig())
     with released.connect() as connection:
@@ -123,7 +124,7 @@ def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
     """How much to reserve is worked out otherwise since, but never below what is known to be too little; probabilities
     are corrected by the few jobs that have ended."""
     upgrade(released)
-    assert present_version(released) == newest_version()
+    assert present_version(released) == NEWEST
     with released.connect() as connection:
         assert all(AnswerReader(released, ForecastConfig()).answers(connection, list(ASKED))), (
             "before it is rebuilt, too"
@@ -172,7 +173,7 @@ def test_the_last_development_version_keeps_its_rows(released: Engine) -> None:
         connection.execute(text("DELETE FROM reliability_state"))
         connection.execute(text(state))
     upgrade(released)
-    assert present_version(released) == newest_version()
+    assert present_version(released) == NEWEST
     query = "SELECT version, batches_until, jobs_until, hazard, faded_at FROM reliability_state"
     assert _sorted(released, query) == [(7, 1.0, 2.0, "{}", 3.0)]
 

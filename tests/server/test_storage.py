@@ -12,13 +12,15 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 
 from jobsight_server.storage.engine import DatabaseError, open_engine, refresh_statistics
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.lock import LockedError, role_lock
-from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade
+from jobsight_server.storage.migrate import alembic_config, upgrade
+from jobsight_server.storage.schema_version import NEWEST, present_version
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.whole_schema import whole_schema
 
@@ -50,7 +52,7 @@ def test_a_reading_engine_refuses_to_write(engine: Engine, database_url: str) ->
 
 @pytest.mark.storage
 def test_the_migrations_make_the_tables_that_the_program_declares(engine: Engine) -> None:
-    assert present_version(engine) == newest_version()
+    assert present_version(engine) == NEWEST == ScriptDirectory.from_config(alembic_config()).get_current_head()
     upgrade(engine)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})

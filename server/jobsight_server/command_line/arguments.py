@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
 from jobsight_server.storage.engine import Access, DatabaseError, database_file, open_engine
 from jobsight_server.storage.lock import ServerLock
-from jobsight_server.storage.migrate import newest_version, present_version, upgrade
+from jobsight_server.storage.schema_version import NEWEST, present_version
 
 _UNITS = {
     "bytes": "BYTES",
@@ -72,10 +72,14 @@ def open_database(args: argparse.Namespace) -> Engine:
     url = settings_of(args).database
     engine = _writable(url)
     file = database_file(engine)
-    if file is not None and not file.exists():
-        print(f"jobsight: creating a new database, {file.resolve()}", file=sys.stderr)
+    is_new = file is not None and not file.exists()
+    if is_new:
+        print(f"jobsight: creating a new database, {shown_database(engine)}", file=sys.stderr)
     with _own_words(url):
-        upgrade(engine)
+        if is_new or present_version(engine) != NEWEST:
+            from jobsight_server.storage.migrate import upgrade  # Alembic takes long to import
+
+            upgrade(engine)
     return engine
 
 
@@ -125,11 +129,11 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
         problem = f"cannot be read by user {os.geteuid()}" if file.is_file() else "is no file"
         raise DatabaseError(f"database {url!r}: {file} {problem}")
     with _own_words(url):
-        present, newest = present_version(engine), newest_version()
-    if present != newest:
+        present = present_version(engine)
+    if present != NEWEST:
         engine.dispose()
         raise DatabaseError(
-            f"database {url!r} has schema version {present}, but this program needs {newest}: "
+            f"database {url!r} has schema version {present}, but this program needs {NEWEST}: "
             "start `jobsight serve` once to upgrade it"
         )
     return engine

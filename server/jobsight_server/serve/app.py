@@ -20,7 +20,6 @@ from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
-from jobsight_server.storage.migrate import newest_version
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
     advice,
@@ -118,7 +117,6 @@ def create_app(
         failures=LoginFailures(),
         proxies=TrustedProxies(settings.trusted_proxies),
         munge=MungeUsers(settings.munge_socket),
-        schema_version=newest_version(),
     )
     app.extensions["jobsight"] = here
     for made in (requirement_config(settings), *(pages.make_part(here) for pages in OF_SYSTEMS)):

@@ -13,7 +13,7 @@ from jobsight_server.front.record import recorder
 from jobsight_server.front.server import Front, listen, run
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.ingest.app import create_writer
-from jobsight_server.ingest.fast_path import SmallBatches
+from jobsight_server.serve.small_batches import SmallBatches
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.fence import Fence

@@ -9,8 +9,8 @@ from sqlalchemy import Engine, select
 from jobsight_server.settings import load_settings
 from jobsight_server.setup.places import Places
 from jobsight_server.storage.engine import database_file, open_engine
-from jobsight_server.storage.migrate import newest_version, present_version
 from jobsight_server.storage.schema import nodes
+from jobsight_server.storage.schema_version import NEWEST, present_version
 
 _SILENT_S = 600.0
 
@@ -21,7 +21,7 @@ def reading_engine(places: Places) -> Engine | None:
         return None
     engine = open_engine(load_settings(places.settings).database, "read")
     file = database_file(engine)
-    if (file is not None and not file.exists()) or present_version(engine) != newest_version():
+    if (file is not None and not file.exists()) or present_version(engine) != NEWEST:
         engine.dispose()
         return None
     return engine

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
 from jobsight_server.storage.engine import DatabaseError, lock_until_commit, protect_file
+from jobsight_server.storage.schema_version import NEWEST, present_version, version_of
 
 
 def alembic_config() -> Config:
@@ -28,9 +28,9 @@ def upgrade(engine: Engine) -> None:
     """
     protect_file(str(engine.url.render_as_string(hide_password=False)))
     config, present = alembic_config(), present_version(engine)
-    known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
-    if present == known[0]:
+    if present == NEWEST:
         return
+    known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
     if present is not None and present not in known:
         raise DatabaseError(
             f"the database has schema version {present}, which is of no release that this one knows ({known[-1]} to "
@@ -38,18 +38,7 @@ def upgrade(engine: Engine) -> None:
         )
     with engine.begin() as connection:
         lock_until_commit(connection, "jobsight upgrade")  # of several servers that start together, one does it
-        if MigrationContext.configure(connection).get_current_revision() == known[0]:
+        if version_of(connection) == NEWEST:
             return
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
-
-
-def present_version(engine: Engine) -> str | None:
-    """The database's schema version; None if it has no tables yet."""
-    with engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
-
-
-def newest_version() -> str | None:
-    """The version that this program needs."""
-    return ScriptDirectory.from_config(alembic_config()).get_current_head()

@@ -6,7 +6,6 @@ import http.client
 import json
 from typing import Literal
 
-from alembic.runtime.migration import MigrationContext
 from flask import Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from sqlalchemy.exc import SQLAlchemyError
@@ -15,6 +14,7 @@ from jobsight_server.addresses import split_address
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.record import Record
 from jobsight_server.storage.outage import AWAY, outage
+from jobsight_server.storage.schema_version import NEWEST, version_of
 from jobsight_server.web.kit.context import AppContext, context
 from jobsight_server.web.kit.routes import Route, record_reply
 
@@ -56,10 +56,10 @@ def show_metrics() -> Response:
 def _database_problem(here: AppContext) -> str | None:
     try:
         with here.read_engine.connect() as connection:
-            version = MigrationContext.configure(connection).get_current_revision()
+            version = version_of(connection)
     except SQLAlchemyError as error:
         return outage(error) or AWAY
-    return None if version == here.schema_version else "the database schema version does not match this program"
+    return None if version == NEWEST else "the database schema version does not match this program"
 
 
 def _writer_problem(here: AppContext) -> str | None:

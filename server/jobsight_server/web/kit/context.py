@@ -38,7 +38,6 @@ class AppContext:
     failures: LoginFailures
     proxies: TrustedProxies
     munge: MungeUsers
-    schema_version: str | None
 
 
 def context() -> AppContext:

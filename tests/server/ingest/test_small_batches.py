@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.ingest import fast_path
+from jobsight_server.serve import small_batches
 
 Writer = Any  # conftest.Writer
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
@@ -77,7 +77,7 @@ def test_both_ways_give_the_same_answers(writer: Writer, changes: dict[str, Any]
 
 
 def test_a_batch_that_is_not_stored_soon_waits_in_a_thread(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_path, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(small_batches, "_PATIENCE_S", 0.05)
     writer.post(batch())
     with writer.engine.begin() as connection:  # the writer's transaction waits for this one
         connection.exec_driver_sql("UPDATE nodes SET missing = missing")

@@ -1,0 +1,22 @@
+"""The schema version that this program needs, and that of a database; without Alembic, which takes long to import."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+NEWEST = "0041"
+"""The revision of the last migration."""
+
+
+def version_of(connection: Connection) -> str | None:
+    """The database's schema version; None if it has no tables yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    version: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return version
+
+
+def present_version(engine: Engine) -> str | None:
+    """The same, on a connection of its own."""
+    with engine.connect() as connection:
+        return version_of(connection)
