@@ -45,7 +45,6 @@ PAGES = {
     "job": f"/jobs/alpha/{SCRIPT_PATH}",
     "running job": f"/jobs/alpha/{quote('<b>9', safe='')}",
     "nodes": "/nodes",
-    "machines": "/machines",
     "node": "/nodes/alpha/n01",
     "requirements": "/requirements",
     "plan": "/plan?cluster=alpha",
@@ -180,7 +179,7 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
     with address.engine.begin() as connection:
         counts = {"sessions": 1234, "successes": 12_345, "evictions": 1234, "failures": 1234, "user_failures": 1234}
         connection.execute(update(ranking_tables.machines).values(counts))
-    for path, table in (("/machines", "#machines table"), ("/users/alpha/steady", "#present table")):
+    for path, table in (("/nodes", "#nodes table"), ("/users/alpha/steady", "#present table")):
         page.goto(path)
         expect(page.locator(table).locator("tbody td.num").first).to_be_visible()
         # Names and figures of other sites are wider by a few characters.

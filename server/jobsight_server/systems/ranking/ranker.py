@@ -1,16 +1,60 @@
-"""What a process keeps in order to rank machines."""
+"""What a process keeps in order to rank machines, and what it knows of them for the pages of nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sqlalchemy import Connection
+
+from jobsight_server.queries.machines import Machines, NodeName, Reliability
+from jobsight_server.systems.ranking.ask import RankQuestion, rank_machines
 from jobsight_server.systems.ranking.board import MachineBoard
 from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.queries import machine_ranking
+
+_HISTORY_S = 28 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class MachineRanker:
+class MachineRanker(Machines):
     """The site's configuration, and what is known of its machines."""
 
     config: RankConfig
     board: MachineBoard = field(default_factory=MachineBoard)
+
+    def chances(self, connection: Connection, run_time_s: float, now: float) -> Mapping[NodeName, float | None]:
+        columns = self.board.columns(connection)
+        ranking = rank_machines(columns, self.config, _question(run_time_s), now).ranking
+        known = zip(columns.names, ranking.score.tolist(), ranking.known.tolist(), strict=True)
+        return {name: score if is_known else None for name, score, is_known in known}
+
+    def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
+        columns, question = self.board.columns(connection), _question(run_time_s)
+        found = machine_ranking(
+            connection, columns, self.config, question, now, name=name[1], history_s=_HISTORY_S, limit=len(columns)
+        )
+        for row in found.machines:
+            if row.cluster == name[0] and row.score is not None and row.low is not None and row.high is not None:
+                return Reliability(
+                    run_time_s,
+                    row.score,
+                    row.low,
+                    row.high,
+                    row.known,
+                    row.survival,
+                    row.sound,
+                    row.since,
+                    row.sessions,
+                    row.successes,
+                    row.evictions,
+                    row.failures,
+                    row.user_failures,
+                    now - _HISTORY_S,
+                    row.history,
+                )
+        return None
+
+
+def _question(run_time_s: float) -> RankQuestion:
+    return RankQuestion(run_time_s, "survival", everywhere=True)
