@@ -26,7 +26,8 @@ _STORED = (
     "name", "cluster", "cpus", "memory_total_bytes", "samples", "boots", "wraps", "resets", "missing", "clock_skew_s",
 )  # fmt: skip
 _RATES = ("load", "memory", "bandwidth_bps")
-SORTS = (*_STORED, "age_s", *_RATES, "jobs", "reliability")
+_OF_AGENTS = {"spooled": "batches_spooled", "dropped": "batches_dropped", "version": "version"}
+SORTS = (*_STORED, "age_s", *_RATES, "jobs", "reliability", *_OF_AGENTS)
 
 
 class Node(Record):
@@ -143,8 +144,9 @@ def node_list(
     rates = node_rates(connection, now) if sort in _RATES else {}
     wanted.sort(key=lambda node: (node.name[1], node.name[0]))
     values = {node.name: _value(node, rates, sort) for node in wanted}
-    wanted.sort(key=lambda node: values[node.name] or 0, reverse=descending)
-    wanted.sort(key=lambda node: values[node.name] is None)
+    of_value = [node for node in wanted if values[node.name] is not None]
+    of_value.sort(key=lambda node: values[node.name], reverse=descending)
+    wanted = of_value + [node for node in wanted if values[node.name] is None]
     total = len(wanted)
     if page is not None:
         wanted = wanted[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
@@ -209,7 +211,7 @@ def _known(
     connection: Connection, chances: Mapping[NodeName, float | None], now: float, cluster: str | None
 ) -> list[_Known]:
     """Every node of the cluster, or of all: those with agents, those of running jobs, and machines."""
-    of_nodes = [nodes.c[name] for name in ("id", *_STORED, "received_at", "last_time")]
+    of_nodes = [nodes.c[name] for name in ("id", *_STORED, "received_at", "last_time", "agent")]
     watched = {(row.cluster, row.name): row for row in connection.execute(select(*of_nodes))}
     running = _running(connection)
     log_names: dict[NodeName, str] = {}
@@ -250,6 +252,8 @@ def _value(node: _Known, rates: Mapping[NodeName, LoadRates], sort: str) -> Any:
         return node.name[sort == "name"]
     if sort in _RATES:
         return getattr(rates.get(node.name), sort, None)
+    if sort in _OF_AGENTS:
+        return json.loads(node.stored.get("agent", "{}")).get(_OF_AGENTS[sort])
     return getattr(node, sort) if sort in ("age_s", "jobs", "reliability") else node.stored.get(sort)
 
 
