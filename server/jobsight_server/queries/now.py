@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.queries.alarms import ActiveAlarm, active_alarms
 from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.node_loads import NodeLoad, node_loads
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
@@ -95,7 +96,9 @@ class Server(Record):
 
 
 class Now(Record):
-    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones, ``at_risk`` of which may run out."""
+    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones, ``at_risk`` of which may run out;
+    ``alarms`` are active, the newest of which is ``newest_alarm``.
+    """
 
     now: float
     sort: str
@@ -109,6 +112,8 @@ class Now(Record):
     server: Server
     rate: IngestRate
     rejected_total: int
+    alarms: int
+    newest_alarm: ActiveAlarm | None
 
 
 class _Agent(msgspec.Struct):
@@ -126,7 +131,7 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
     node_rows = connection.execute(select(*of_nodes)).all()
     seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
     running = _running(connection, now)
-    events = read_event_counts(connection)
+    events, alarms = read_event_counts(connection), active_alarms(connection, now)
     counted = (
         select(job_counts.c.state, NUMBER)
         .where(job_counts.c.state.in_(("queued", "running")))
@@ -151,6 +156,8 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
         server=_server(connection, now, [row.agent for row in node_rows], events),
         rate=ingest_rate(connection, now),
         rejected_total=sum(count.value for count in rejections(events)),
+        alarms=alarms.active,
+        newest_alarm=next(iter(alarms.alarms), None),
     )
 
 
