@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_predictor.question import Question
@@ -116,6 +116,19 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
         server.terminate()
         server.wait(timeout=30)
         engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, address: Address) -> Iterator[BrowserContext]:
+    """A browser that logged in by a one-time link."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address.url)
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(address.login_link())
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
+    page.close()
+    yield context
+    context.close()
 
 
 def free_ports(count: int) -> list[int]:

@@ -87,19 +87,6 @@ class Watched:
             self.faults.append(f"asked another host: {url}")
 
 
-@pytest.fixture(scope="module")
-def context(browser: Browser, address: Any) -> Iterator[BrowserContext]:
-    """A browser that logged in by a one-time link."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address.url)
-    context.set_default_timeout(60_000)
-    page = context.new_page()
-    page.goto(address.login_link())
-    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
-    page.close()
-    yield context
-    context.close()
-
-
 @pytest.fixture
 def watched(context: BrowserContext) -> Iterator[Watched]:
     """A fresh page; whatever it did that it should not have fails the test."""
