@@ -12,7 +12,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,10 +63,10 @@ class Address(NamedTuple):
     url: str
     engine: Engine
 
-    def login_link(self) -> str:
-        """A one-time login."""
+    def login_link(self, user: str | None = None) -> str:
+        """A one-time login, as ``user`` or as an administrator."""
         with self.engine.begin() as connection:
-            return f"{self.url}/login?once={create_login(connection, time.time())}"
+            return f"{self.url}/login?once={create_login(connection, time.time(), user)}"
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,13 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """A server of its own over a small site."""
-    folder = tmp_path_factory.mktemp("site")
+    with serving(tmp_path_factory.mktemp("site"), fill) as found:
+        yield found
+
+
+@contextmanager
+def serving(folder: Path, fill: Callable[[Connection, float], None]) -> Iterator[Address]:
+    """A server over the site that ``fill`` writes, learned."""
     database = f"sqlite:///{folder / 'jobsight.db'}"
     engine = open_engine(database)
     upgrade(engine)

@@ -376,12 +376,12 @@ def test_links_in_the_footer_can_be_distinguished_from_its_text(watched: Watched
 def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
     page = watched.page
     show(page, "nodes")
-    cells = page.locator("tr", has_text="n05").first.locator("td[data-bind=wraps]")
-    expect(cells).to_have_text("3")
+    cells = page.locator("tr", has_text="n05").first.locator("td[data-bind=missing]")
+    expect(cells).to_have_text("7")
     before = cells.bounding_box()
     with address.engine.begin() as connection:
-        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 5).values(wraps=4))
-    expect(cells).to_have_text("4")
+        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 5).values(missing=9))
+    expect(cells).to_have_text("9")
     after = cells.bounding_box()
     assert before is not None
     assert after is not None

@@ -32,6 +32,7 @@ class Reliability(Record):
     machine stays available for so long (``stays``) and does not fail it (``sound``). If it is not ``known``, it has no
     history. ``evictions`` and ``failures`` count against the machine, ``user_failures`` do not. ``since``: when the
     present session began; ``history``: sessions since ``history_since``.
+    ``lost_jobs`` are those evicted, requeued or failed since then, which cost ``lost_processor_hours``.
     """
 
     run_time_s: float
@@ -47,8 +48,21 @@ class Reliability(Record):
     evictions: int
     failures: int
     user_failures: int
+    lost_jobs: int
+    lost_processor_hours: float
     history_since: float
     history: list[MachineSession]
+
+
+class MachineLoss(Record):
+    """What a machine cost: its jobs that were evicted, requeued or failed since ``since``, and their processor-hours,
+    of all the nodes of each."""
+
+    cluster: str
+    name: str
+    jobs: int
+    processor_hours: float
+    since: float
 
 
 class Machines:
@@ -61,4 +75,8 @@ class Machines:
 
     def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
         """How a machine kept its jobs; None if it is not known."""
+        return None
+
+    def worst(self, connection: Connection, cluster: str | None, now: float) -> MachineLoss | None:
+        """The machine that lost most jobs, of this cluster or of all; None if none did."""
         return None

@@ -11,7 +11,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
 from jobsight_server.queries.freshness import STATUSES, Status, seen_at
 from jobsight_server.queries.freshness import status as status_of
 from jobsight_server.queries.jobs import RunState
-from jobsight_server.queries.machines import Machines, NodeName, Reliability
+from jobsight_server.queries.machines import MachineLoss, Machines, NodeName, Reliability
 from jobsight_server.queries.node_loads import LoadRates, node_rates
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import PAGE_SIZE, Page, Record, Share, pages_of
@@ -69,7 +69,7 @@ class Node(Record):
 class NodeList(Page):
     """Nodes that ever sent a batch, or that the accounting log names, sorted and filtered: one page of them, or all.
 
-    ``statuses``: how many there are of each, whatever status is asked for.
+    ``statuses``: how many there are of each, whatever status is asked for. ``worst``: the node that lost most jobs.
     """
 
     now: float
@@ -80,6 +80,7 @@ class NodeList(Page):
     search: str | None
     status: Status | None
     run_time_s: float
+    worst: MachineLoss | None
 
 
 class RunOnNode(Record):
@@ -136,7 +137,8 @@ def node_list(
     ``search`` keeps the nodes whose name contains it, in any case. ``sort`` is one of ``SORTS``; nodes without a value
     to sort by come last. ``machines`` knows their reliability for a job of ``run_time_s``.
     """
-    known = _known(connection, (machines or Machines()).chances(connection, run_time_s, now), now, cluster)
+    of_machines = machines or Machines()
+    known = _known(connection, of_machines.chances(connection, run_time_s, now), now, cluster)
     if search:
         known = [node for node in known if search.casefold() in node.name[1].casefold()]
     statuses = {name: sum(node.status == name for node in known) for name in STATUSES}
@@ -153,7 +155,8 @@ def node_list(
     found = _full(connection, wanted, rates or node_rates(connection, now, [node.id for node in wanted if node.id]))
     pages = 1 if page is None else pages_of(total)
     asked = next((name for name in STATUSES if name == status), None)
-    return NodeList(page or 1, pages, total, now, found, statuses, sort, descending, search, asked, run_time_s)
+    worst = of_machines.worst(connection, cluster, now)
+    return NodeList(page or 1, pages, total, now, found, statuses, sort, descending, search, asked, run_time_s, worst)
 
 
 def node_detail(

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from jobsight_server.queries.machines import Machines, NodeName, Reliability
+from jobsight_server.queries.machines import MachineLoss, Machines, NodeName, Reliability
 from jobsight_server.systems.ranking.ask import RankQuestion, rank_machines
 from jobsight_server.systems.ranking.board import MachineBoard
 from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.losses import lost, worst_machine
 from jobsight_server.systems.ranking.queries import machine_ranking
 
 _HISTORY_S = 28 * 86400.0
@@ -36,6 +37,7 @@ class MachineRanker(Machines):
         )
         for row in found.machines:
             if row.cluster == name[0] and row.score is not None and row.low is not None and row.high is not None:
+                jobs, hours = lost(connection, int(columns.ids[columns.by_name[name]]), now - _HISTORY_S)
                 return Reliability(
                     run_time_s,
                     row.score,
@@ -50,10 +52,15 @@ class MachineRanker(Machines):
                     row.evictions,
                     row.failures,
                     row.user_failures,
+                    jobs,
+                    hours,
                     now - _HISTORY_S,
                     row.history,
                 )
         return None
+
+    def worst(self, connection: Connection, cluster: str | None, now: float) -> MachineLoss | None:
+        return worst_machine(connection, cluster, now - _HISTORY_S)
 
 
 def _question(run_time_s: float) -> RankQuestion:
