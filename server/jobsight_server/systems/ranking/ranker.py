@@ -36,26 +36,17 @@ class MachineRanker(Machines):
             connection, columns, self.config, question, now, name=name[1], history_s=_HISTORY_S, limit=len(columns)
         )
         for row in found.machines:
-            if row.cluster == name[0] and row.score is not None and row.low is not None and row.high is not None:
+            if row.cluster == name[0] and row.score is not None:
                 jobs, hours = lost(connection, int(columns.ids[columns.by_name[name]]), now - _HISTORY_S)
+                same = {field: getattr(row, field) for field in Reliability.__struct_fields__ if hasattr(row, field)}
                 return Reliability(
-                    run_time_s,
-                    row.score,
-                    row.low,
-                    row.high,
-                    row.known,
-                    row.survival,
-                    row.sound,
-                    row.since,
-                    row.sessions,
-                    row.successes,
-                    row.evictions,
-                    row.failures,
-                    row.user_failures,
-                    jobs,
-                    hours,
-                    now - _HISTORY_S,
-                    row.history,
+                    **same,
+                    run_time_s=run_time_s,
+                    reliability=row.score,
+                    stays=row.survival,
+                    lost_jobs=jobs,
+                    lost_processor_hours=hours,
+                    history_since=now - _HISTORY_S,
                 )
         return None
 
