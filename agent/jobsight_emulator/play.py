@@ -152,7 +152,7 @@ def play(
 
 
 def _slices(emulation: Emulation, batch_readings: int, speed: float | None, live: Live | None) -> Iterator[int]:
-    """Ends of the slices of time that are sent as a whole; at a given speed, at most a second each."""
+    """Ends of the slices of time that are sent as a whole; at a given speed, at most a second of the clock each."""
     plan = emulation.plan
     present = plan.end if live is None else live.since
     readings = max(1, int(batch_readings * _REGULAR_SHARE))
@@ -160,7 +160,8 @@ def _slices(emulation: Emulation, batch_readings: int, speed: float | None, live
         readings = max(1, min(readings, int(speed / plan.interval_s)))
     yield from range(plan.start + readings * plan.interval_s, present, readings * plan.interval_s)
     yield present
-    yield from range(present + plan.interval_s, plan.end + 1, plan.interval_s)
+    step = max(1, plan.interval_s // 4)  # at the present, as agents send: soon after each reading
+    yield from range(present + step, plan.end + 1, step)
 
 
 def _send_slice(emulation: Emulation, delivery: Delivery, until: int, group: BatchGroup, progress: Progress) -> None:

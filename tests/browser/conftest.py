@@ -12,13 +12,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_predictor.question import Question
@@ -62,10 +63,10 @@ class Address(NamedTuple):
     url: str
     engine: Engine
 
-    def login_link(self) -> str:
-        """A one-time login."""
+    def login_link(self, user: str | None = None) -> str:
+        """A one-time login, as ``user`` or as an administrator."""
         with self.engine.begin() as connection:
-            return f"{self.url}/login?once={create_login(connection, time.time())}"
+            return f"{self.url}/login?once={create_login(connection, time.time(), user)}"
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,13 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """A server of its own over a small site."""
-    folder = tmp_path_factory.mktemp("site")
+    with serving(tmp_path_factory.mktemp("site"), fill) as found:
+        yield found
+
+
+@contextmanager
+def serving(folder: Path, fill: Callable[[Connection, float], None]) -> Iterator[Address]:
+    """A server over the site that ``fill`` writes, learned."""
     database = f"sqlite:///{folder / 'jobsight.db'}"
     engine = open_engine(database)
     upgrade(engine)
@@ -116,6 +123,19 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
         server.terminate()
         server.wait(timeout=30)
         engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, address: Address) -> Iterator[BrowserContext]:
+    """A browser that logged in by a one-time link."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address.url)
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(address.login_link())
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
+    page.close()
+    yield context
+    context.close()
 
 
 def free_ports(count: int) -> list[int]:

@@ -45,7 +45,6 @@ PAGES = {
     "job": f"/jobs/alpha/{SCRIPT_PATH}",
     "running job": f"/jobs/alpha/{quote('<b>9', safe='')}",
     "nodes": "/nodes",
-    "machines": "/machines",
     "node": "/nodes/alpha/n01",
     "requirements": "/requirements",
     "plan": "/plan?cluster=alpha",
@@ -86,19 +85,6 @@ class Watched:
     def _asked(self, url: str) -> None:
         if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
             self.faults.append(f"asked another host: {url}")
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser, address: Any) -> Iterator[BrowserContext]:
-    """A browser that logged in by a one-time link."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address.url)
-    context.set_default_timeout(60_000)
-    page = context.new_page()
-    page.goto(address.login_link())
-    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
-    page.close()
-    yield context
-    context.close()
 
 
 @pytest.fixture
@@ -180,7 +166,7 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
     with address.engine.begin() as connection:
         counts = {"sessions": 1234, "successes": 12_345, "evictions": 1234, "failures": 1234, "user_failures": 1234}
         connection.execute(update(ranking_tables.machines).values(counts))
-    for path, table in (("/machines", "#machines table"), ("/users/alpha/steady", "#present table")):
+    for path, table in (("/nodes", "#nodes table"), ("/users/alpha/steady", "#present table")):
         page.goto(path)
         expect(page.locator(table).locator("tbody td.num").first).to_be_visible()
         # Names and figures of other sites are wider by a few characters.
@@ -390,12 +376,12 @@ def test_links_in_the_footer_can_be_distinguished_from_its_text(watched: Watched
 def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
     page = watched.page
     show(page, "nodes")
-    cells = page.locator("tr", has_text="n05").first.locator("td[data-bind=wraps]")
-    expect(cells).to_have_text("3")
+    cells = page.locator("tr", has_text="n05").first.locator("td[data-bind=missing]")
+    expect(cells).to_have_text("7")
     before = cells.bounding_box()
     with address.engine.begin() as connection:
-        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 5).values(wraps=4))
-    expect(cells).to_have_text("4")
+        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 5).values(missing=9))
+    expect(cells).to_have_text("9")
     after = cells.bounding_box()
     assert before is not None
     assert after is not None

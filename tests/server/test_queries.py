@@ -124,9 +124,9 @@ def test_nodes_come_in_pages_sorted_and_filtered(engine: Engine) -> None:
     assert [node.name for page in pages for node in page.nodes] == [f"n{number:03}" for number in range(120)]
     assert [(page.page, page.pages, page.total) for page in pages] == [(page, 3, 120) for page in (1, 2, 3, 4)]
     assert silent.name == "n117"
-    assert pages[0].statuses == {"up": 119, "late": 0, "silent": 1}
+    assert pages[0].statuses == {"up": 119, "late": 0, "silent": 1, "unknown": 0}
     assert [node.name for node in oldest.nodes[:2]] == ["n117", "n006"]
-    assert (found.total, found.statuses) == (9, {"up": 9, "late": 0, "silent": 1})
+    assert (found.total, found.statuses) == (9, {"up": 9, "late": 0, "silent": 1, "unknown": 0})
 
 
 @pytest.mark.storage

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from jobsight_server.queries.freshness import seen_at
 from jobsight_server.queries.now import now_page
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.trust import TrustRequest, newest_day, trust
@@ -31,11 +32,11 @@ def conditions(connection: Connection, rule: AlarmRule, now: float) -> Found:
 
 
 def _silent_nodes(connection: Connection, above_s: float, now: float) -> Found:
-    query = select(nodes.c.cluster, nodes.c.name, nodes.c.received_at).where(nodes.c.received_at < now - above_s)
-    return {
-        f"{row.cluster}/{row.name}": f"no batch for {(now - row.received_at) / 60:.0f} min"
-        for row in connection.execute(query)
+    of_nodes = (nodes.c.cluster, nodes.c.name, nodes.c.received_at, nodes.c.last_time, nodes.c.clock_skew_s)
+    ages = {
+        f"{cluster}/{name}": now - seen_at(*times) for cluster, name, *times in connection.execute(select(*of_nodes))
     }
+    return {name: f"silent for {age_s / 60:.0f} min" for name, age_s in ages.items() if age_s > above_s}
 
 
 def record_rejected(connection: Connection, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Freshness of a node's samples: up, late or silent."""
+"""Freshness of a node's samples: up, late or silent, or unknown where no agent reports."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Literal
 UP_WITHIN_S = 120.0
 LATE_WITHIN_S = 3600.0
 
-Status = Literal["up", "late", "silent"]
-STATUSES: tuple[Status, ...] = ("up", "late", "silent")
+Status = Literal["up", "late", "silent", "unknown"]
+STATUSES: tuple[Status, ...] = ("up", "late", "silent", "unknown")
+"""``unknown``: no agent ever reported from the node."""
 
 
 def status(age_s: float) -> Status:
-    """``up``, ``late`` or ``silent`` for a node that sent its last batch ``age_s`` seconds ago.
+    """``up``, ``late`` or ``silent`` for a node that was last seen ``age_s`` seconds ago.
 
     An agent sends at least once a minute, so two minutes are one batch lost, an hour is more than a restart.
 
@@ -22,3 +23,15 @@ def status(age_s: float) -> Status:
     if age_s <= UP_WITHIN_S:
         return "up"
     return "late" if age_s <= LATE_WITHIN_S else "silent"
+
+
+def seen_at(received_at: float, last_time: float, clock_skew_s: float | None) -> float:
+    """When the node was last seen, by the server's clock.
+
+    An agent sends its clock along: it was there when its newest batch came, however old the readings were that waited
+    in its spool, and however wrong its clock is. A replay has no clock: the node was there when it was last read.
+
+    >>> seen_at(1000.0, 400.0, 0.2), seen_at(1000.0, 400.0, None), seen_at(1000.0, 1030.0, None)
+    (1000.0, 400.0, 1000.0)
+    """
+    return received_at if clock_skew_s is not None else min(received_at, last_time)

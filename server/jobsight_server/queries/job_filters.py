@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, union_all
 
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS
 from jobsight_server.storage.engine import begins
-from jobsight_server.storage.schema import job_nodes, jobs
+from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class JobFilters:
 
     Runs that ended from ``since`` on and before ``until``, UTC epoch seconds, and that ran for more than
     ``longer_than_s``, suspensions not counted: a run that has not ended is in no span and of no duration.
+    ``used_below``: runs whose measured peak of memory is less than this share of what their user asked for.
+    ``profiled``: whether what they used is known, or was looked for.
     """
 
     queue: str | None = None
@@ -26,6 +29,8 @@ class JobFilters:
     since: float | None = None
     until: float | None = None
     longer_than_s: float | None = None
+    used_below: float | None = None
+    profiled: bool | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """All of them must hold."""
@@ -34,6 +39,7 @@ class JobFilters:
             (jobs.c.account, self.account),
             (jobs.c.name, self.application),
             (jobs.c.exit_status, self.exit_status),
+            (jobs.c.profiled, self.profiled),
         )
         found = [column == value for column, value in compared if value is not None]
         if self.since is not None:
@@ -42,6 +48,12 @@ class JobFilters:
             found.append(jobs.c.end < self.until)
         if self.longer_than_s is not None:
             found.append(jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0) > self.longer_than_s)
+        if self.used_below is not None:
+            # Of each run by its key, as the other filters have left few of them.
+            used = select(profiles.c.value).where(
+                profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory", profiles.c.lower_bound.is_(False)
+            )
+            found.append(used.scalar_subquery() * ASKED_PROCESSORS < self.used_below * ASKED_MEMORY)
         if self.node is not None:
             found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == self.node)))
         return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
-from jobsight_server.queries.freshness import LATE_WITHIN_S, Status, status
+from jobsight_server.queries.freshness import LATE_WITHIN_S, Status, seen_at, status
+from jobsight_server.queries.machines import NodeName
 from jobsight_server.record import Record, Share
 from jobsight_server.storage.engine import fetch
 
@@ -15,16 +17,16 @@ FIGURES: tuple[LoadFigure, ...] = ("load", "memory", "bandwidth")
 
 _OVER_S = 120.0  # of readings once a minute, the last two intervals
 _BEFORE_S = 900.0
+_AT_ONCE = 500
 # The last reading and one some minutes before: two look-ups for each node. Older ones are packed elsewhere.
 _LOADS = (
-    "SELECT n.cluster, n.name, n.cpus, n.memory_total_bytes, n.received_at, b.time - a.time, "
-    "b.cpu_busy_s - a.cpu_busy_s, b.memory_used_bytes, "
+    "SELECT n.cluster, n.name, n.received_at, n.last_time, n.clock_skew_s, n.cpus, n.memory_total_bytes, "
+    "b.time - a.time, b.cpu_busy_s - a.cpu_busy_s, b.memory_used_bytes, "
     "b.net_in_bytes + b.net_out_bytes - a.net_in_bytes - a.net_out_bytes, b.gap_s - a.gap_s "
     "FROM nodes n "
     "LEFT JOIN samples b ON b.node_id = n.id AND b.time = n.last_time AND n.received_at >= ? "
     "LEFT JOIN samples a ON a.node_id = n.id AND a.time = (SELECT max(s.time) FROM samples s "
     f"WHERE s.node_id = n.id AND s.time <= b.time - {_OVER_S} AND s.time > b.time - {_BEFORE_S}) "
-    "ORDER BY n.cluster, n.name"
 )
 
 
@@ -50,19 +52,42 @@ class NodeLoads(Record):
     nodes: list[NodeLoad]
 
 
-class _Rates(NamedTuple):
+class LoadRates(NamedTuple):
+    """What a node did in its last minutes, as in ``NodeLoad``."""
+
     load: float | None
     memory: float | None
     bandwidth_bps: float | None
 
 
+_UNKNOWN = LoadRates(None, None, None)
+
+
 def node_loads(connection: Connection, now: float) -> NodeLoads:
     """The last minutes of all nodes that ever sent a batch."""
-    found = []
-    for cluster, name, cpus, total, received_at, *readings in fetch(connection, _LOADS, (now - LATE_WITHIN_S,)):
-        age_s = max(0.0, now - received_at)
-        found.append(NodeLoad(cluster, name, status(age_s), age_s, *_rates(cpus, total, *readings)))
-    return NodeLoads(now, found)
+    read = sorted(_read(connection, now))
+    return NodeLoads(now, [NodeLoad(*name, status(age_s), age_s, *rates) for name, age_s, rates in read])
+
+
+def node_rates(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, LoadRates]:
+    """The last minutes of the nodes with these ``ids``; None: of all."""
+    if ids is None:
+        return {name: rates for name, _, rates in _read(connection, now)}
+    some = [ids[begin : begin + _AT_ONCE] for begin in range(0, len(ids), _AT_ONCE)]
+    return {name: rates for part in some for name, _, rates in _read(connection, now, part)}
+
+
+def _read(
+    connection: Connection, now: float, ids: Sequence[int] | None = None
+) -> Iterator[tuple[NodeName, float, LoadRates]]:
+    some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))})"
+    for cluster, name, *times, cpus, total, seconds, busy_s, used, moved, gap_s in fetch(
+        connection, _LOADS + some, (now - LATE_WITHIN_S, *(ids or ()))
+    ):
+        age_s = max(0.0, now - seen_at(*times))
+        is_silent = status(age_s) == "silent"
+        rates = _UNKNOWN if is_silent else _rates(cpus, total, seconds, busy_s, used, moved, gap_s)
+        yield (cluster, name), age_s, rates
 
 
 def _rates(
@@ -73,10 +98,10 @@ def _rates(
     used: int | None,
     moved: int | None,
     gap_s: float | None,
-) -> _Rates:
+) -> LoadRates:
     memory = min(1.0, used / total) if used is not None and total else None
     known_s = (seconds or 0.0) - (gap_s or 0.0)
     if known_s <= 0:
-        return _Rates(None, memory, None)
+        return LoadRates(None, memory, None)
     load = None if busy_s is None or cpus <= 0 else min(1.0, max(0.0, busy_s / known_s / cpus))
-    return _Rates(load, memory, None if moved is None else max(0.0, moved * 8 / known_s))
+    return LoadRates(load, memory, None if moved is None else max(0.0, moved * 8 / known_s))

@@ -1,45 +1,62 @@
-"""Nodes: freshness, wraps and resets of their counters, cost of their agents."""
+"""Nodes: what they do now, freshness of their samples, cost of their agents, reliability; also those without agents."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, case, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
 
-from jobsight_server.queries.freshness import LATE_WITHIN_S, STATUSES, UP_WITHIN_S, Status
+from jobsight_server.queries.freshness import STATUSES, Status, seen_at
 from jobsight_server.queries.freshness import status as status_of
 from jobsight_server.queries.jobs import RunState
+from jobsight_server.queries.machines import MachineLoss, Machines, NodeName, Reliability
+from jobsight_server.queries.node_loads import LoadRates, node_rates
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
-from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
+from jobsight_server.record import PAGE_SIZE, Page, Record, Share, pages_of
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
 DAY_S = 86400.0
+RUN_TIME_S = 6 * 3600.0
+"""Of the job whose chances a node's reliability is, unless another is asked for."""
 RUNS_LISTED = 50
 
-SORTS = (
-    "name", "cluster", "age_s", "cpus", "memory_total_bytes", "samples", "boots", "wraps", "resets", "missing",
-    "clock_skew_s",
+_STORED = (
+    "name", "cluster", "cpus", "memory_total_bytes", "samples", "boots", "wraps", "resets", "missing", "clock_skew_s",
 )  # fmt: skip
+_RATES = ("load", "memory", "bandwidth_bps")
+_OF_AGENTS = {"spooled": "batches_spooled", "dropped": "batches_dropped", "version": "version"}
+SORTS = (*_STORED, "age_s", *_RATES, "jobs", "reliability", *_OF_AGENTS)
 
 
 class Node(Record):
-    """A node: freshness of its samples, wraps and resets of its counters, cost of its agent.
+    """A node: what it does now, freshness of its samples, wraps and resets of its counters, cost of its agent.
 
-    ``interfaces`` and ``agent`` are as last sent by the agent (docs/operate/wire-format.md).
+    ``load`` and ``memory`` are shares of what it has, ``bandwidth_bps`` in and out together; ``jobs`` run on it now.
+    ``reliability``: the chance that a job of the run time asked for succeeds there; null without history. Of a node
+    without an agent, which the accounting log names, all that is known are its jobs and its reliability. ``log_name``:
+    as the log writes it, where it has the host's full name. ``interfaces`` and ``agent`` are as last sent by the agent
+    (docs/operate/wire-format.md).
     """
 
     cluster: str
     name: str
+    log_name: str
     status: Status
-    age_s: float
-    received_at: float
-    first_time: float
-    last_time: float
+    load: Share | None
+    memory: Share | None
+    bandwidth_bps: float | None
+    jobs: int
+    reliability: Share | None
+    age_s: float | None
+    received_at: float | None
+    first_time: float | None
+    last_time: float | None
     clock_skew_s: float | None
-    cpus: int
+    cpus: int | None
     memory_total_bytes: int | None
-    boot_id: str
+    boot_id: str | None
     samples: int
     boots: int
     wraps: int
@@ -50,9 +67,9 @@ class Node(Record):
 
 
 class NodeList(Page):
-    """Nodes that ever sent a batch, sorted and filtered: one page of them, or all.
+    """Nodes that ever sent a batch, or that the accounting log names, sorted and filtered: one page of them, or all.
 
-    ``statuses``: how many there are of each, whatever status is asked for.
+    ``statuses``: how many there are of each, whatever status is asked for. ``worst``: the node that lost most jobs.
     """
 
     now: float
@@ -62,6 +79,8 @@ class NodeList(Page):
     descending: bool
     search: str | None
     status: Status | None
+    run_time_s: float
+    worst: MachineLoss | None
 
 
 class RunOnNode(Record):
@@ -76,12 +95,29 @@ class RunOnNode(Record):
 
 
 class NodeDetail(Node):
-    """One node over time, and the last runs on it."""
+    """One node over time, how it kept its jobs, and the last runs on it; no ``series`` without an agent."""
 
     now: float
-    series: Timeline
+    series: Timeline | None
+    machine: Reliability | None
     runs: list[RunOnNode]
     runs_listed_at_most: int
+
+
+_AT_ONCE = 500
+
+
+class _Known(NamedTuple):
+    """A node of the list; ``id`` is None without an agent."""
+
+    name: NodeName
+    log_name: str
+    id: int | None
+    stored: Mapping[str, Any]
+    age_s: float | None
+    status: Status
+    jobs: int
+    reliability: float | None
 
 
 def node_list(
@@ -93,35 +129,34 @@ def node_list(
     page: int | None = None,
     sort: str = "name",
     descending: bool = False,
+    machines: Machines | None = None,
+    run_time_s: float = RUN_TIME_S,
 ) -> NodeList:
-    """The nodes that ever sent a batch; ``page`` None: all of them.
+    """The nodes that ever sent a batch or are named by the accounting log; ``page`` None: all of them.
 
     ``search`` keeps the nodes whose name contains it, in any case. ``sort`` is one of ``SORTS``; nodes without a value
-    to sort by come last.
+    to sort by come last. ``machines`` knows their reliability for a job of ``run_time_s``.
     """
-    of_status = case(
-        (nodes.c.received_at >= now - UP_WITHIN_S, "up"),
-        (nodes.c.received_at >= now - LATE_WITHIN_S, "late"),
-        else_="silent",
-    )
-    wanted = [] if cluster is None else [nodes.c.cluster == cluster]
+    of_machines = machines or Machines()
+    known = _known(connection, of_machines.chances(connection, run_time_s, now), now, cluster)
     if search:
-        wanted.append(nodes.c.name.icontains(search, autoescape=True))
-    counted = connection.execute(select(of_status, func.count()).where(*wanted).group_by(of_status))
-    numbers = {row[0]: row[1] for row in counted}
-    statuses = {name: numbers.get(name, 0) for name in STATUSES}
-    by = now - nodes.c.received_at if sort == "age_s" else nodes.c[sort]
-    order = (by.is_(None), by.desc() if descending else by, nodes.c.name, nodes.c.cluster)
-    query = select(nodes).where(*wanted).order_by(*order)
-    if status is not None:
-        query = query.where(of_status == status)
-    total = sum(number for name, number in statuses.items() if status in (None, name))
+        known = [node for node in known if search.casefold() in node.name[1].casefold()]
+    statuses = {name: sum(node.status == name for node in known) for name in STATUSES}
+    wanted = [node for node in known if status in (None, node.status)]
+    rates = node_rates(connection, now) if sort in _RATES else {}
+    wanted.sort(key=lambda node: (node.name[1], node.name[0]))
+    values = {node.name: _value(node, rates, sort) for node in wanted}
+    of_value = [node for node in wanted if values[node.name] is not None]
+    of_value.sort(key=lambda node: values[node.name], reverse=descending)
+    wanted = of_value + [node for node in wanted if values[node.name] is None]
+    total = len(wanted)
     if page is not None:
-        query = query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)
-    found = [Node.of_row(row, **_derived(row, now)) for row in connection.execute(query)]
+        wanted = wanted[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    found = _full(connection, wanted, rates or node_rates(connection, now, [node.id for node in wanted if node.id]))
     pages = 1 if page is None else pages_of(total)
     asked = next((name for name in STATUSES if name == status), None)
-    return NodeList(page or 1, pages, total, now, found, statuses, sort, descending, search, asked)
+    worst = of_machines.worst(connection, cluster, now)
+    return NodeList(page or 1, pages, total, now, found, statuses, sort, descending, search, asked, run_time_s, worst)
 
 
 def node_detail(
@@ -133,37 +168,129 @@ def node_detail(
     now: float,
     points: int = POINTS,
     span_s: float = DAY_S,
+    machines: Machines | None = None,
 ) -> NodeDetail | None:
-    """One node, its time series and the runs on it; None if no node of this name ever sent a batch.
+    """One node, its time series and the runs on it; None if none of this name ever sent a batch or had a job.
 
     ``until`` is by default its last sample, ``since`` by default ``span_s`` before.
     """
-    row = connection.execute(select(nodes).where(nodes.c.cluster == cluster, nodes.c.name == name)).one_or_none()
-    if row is None:
+    of_machines = machines or Machines()
+    chances = of_machines.chances(connection, RUN_TIME_S, now)
+    found = [node for node in _known(connection, chances, now, cluster) if name in (node.name[1], node.log_name)]
+    if not found and (cluster in node_clusters(connection, name)):
+        found = [_Known((cluster, name), name, None, {}, None, "unknown", 0, None)]
+    if not found:
         return None
-    until = row.last_time if until is None else until
-    since = until - span_s if since is None else since
-    runs = (
-        select(jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.end, jobs.c.state, job_nodes.c.processors)
-        .join_from(job_nodes, jobs, jobs.c.id == job_nodes.c.run_id)
-        .where(_not_by_index(jobs.c.cluster) == cluster, job_nodes.c.node == name)
-        .order_by(job_nodes.c.run_id.desc())  # as the index of the node has them
-        .limit(RUNS_LISTED)
-    )
-    return NodeDetail.of_row(
-        row,
-        **_derived(row, now),
+    node = found[0]
+    (full,) = _full(connection, [node], node_rates(connection, now, [node.id] if node.id else []))
+    series = None
+    if node.id is not None:
+        until = node.stored["last_time"] if until is None else until
+        since = until - span_s if since is None else since
+        series = timeline(connection, node.id, since, until, node.stored["cpus"], points)
+    return NodeDetail(
+        **{field: getattr(full, field) for field in Node.__struct_fields__},
         now=now,
-        series=timeline(connection, row.id, since, until, row.cpus, points),
-        runs=[RunOnNode.of_row(run) for run in connection.execute(runs)],
+        series=series,
+        machine=of_machines.reliability(connection, (cluster, node.log_name), RUN_TIME_S, now)
+        or of_machines.reliability(connection, node.name, RUN_TIME_S, now),
+        runs=_runs(connection, cluster, {node.name[1], node.log_name}),
         runs_listed_at_most=RUNS_LISTED,
     )
 
 
+def _runs(connection: Connection, cluster: str, names: set[str]) -> list[RunOnNode]:
+    query = (
+        select(jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.end, jobs.c.state, job_nodes.c.processors)
+        .join_from(job_nodes, jobs, jobs.c.id == job_nodes.c.run_id)
+        .where(_not_by_index(jobs.c.cluster) == cluster, job_nodes.c.node.in_(names))
+        .order_by(job_nodes.c.run_id.desc())  # as the index of the node has them
+        .limit(RUNS_LISTED)
+    )
+    return [RunOnNode.of_row(run) for run in connection.execute(query)]
+
+
+def _known(
+    connection: Connection, chances: Mapping[NodeName, float | None], now: float, cluster: str | None
+) -> list[_Known]:
+    """Every node of the cluster, or of all: those with agents, those of running jobs, and machines."""
+    of_nodes = [nodes.c[name] for name in ("id", *_STORED, "received_at", "last_time", "agent")]
+    watched = {(row.cluster, row.name): row for row in connection.execute(select(*of_nodes))}
+    running = _running(connection)
+    log_names: dict[NodeName, str] = {}
+    for of_cluster, name in {**chances, **running}:
+        # Accounting logs may write the host's full name while the agent sends the short one.
+        short = (of_cluster, name.partition(".")[0])
+        log_names[short if short in watched and (of_cluster, name) not in watched else (of_cluster, name)] = name
+    found = []
+    for key in log_names.keys() | watched.keys():
+        if cluster not in (None, key[0]):
+            continue
+        row, log_name = watched.get(key), log_names.get(key, key[1])
+        age_s = None if row is None else max(0.0, now - seen_at(row.received_at, row.last_time, row.clock_skew_s))
+        chance = chances.get((key[0], log_name))
+        found.append(
+            _Known(
+                key,
+                log_name,
+                None if row is None else row.id,
+                {} if row is None else row._asdict(),
+                age_s,
+                "unknown" if age_s is None else status_of(age_s),
+                running.get((key[0], log_name), 0),
+                chances.get(key) if chance is None else chance,
+            )
+        )
+    return found
+
+
+def _running(connection: Connection) -> dict[NodeName, int]:
+    query = select(jobs.c.cluster, job_nodes.c.node, func.count())
+    query = query.join(jobs, jobs.c.id == job_nodes.c.run_id).where(jobs.c.state == "running")
+    return {(row[0], row[1]): row[2] for row in connection.execute(query.group_by(jobs.c.cluster, job_nodes.c.node))}
+
+
+def _value(node: _Known, rates: Mapping[NodeName, LoadRates], sort: str) -> Any:
+    if sort in ("name", "cluster"):
+        return node.name[sort == "name"]
+    if sort in _RATES:
+        return getattr(rates.get(node.name), sort, None)
+    if sort in _OF_AGENTS:
+        return json.loads(node.stored.get("agent", "{}")).get(_OF_AGENTS[sort])
+    return getattr(node, sort) if sort in ("age_s", "jobs", "reliability") else node.stored.get(sort)
+
+
+def _full(connection: Connection, known: list[_Known], rates: Mapping[NodeName, LoadRates]) -> list[Node]:
+    """The nodes with all that their agents sent."""
+    ids = [node.id for node in known if node.id is not None]
+    stored: dict[int, Row[Any]] = {}
+    for begin in range(0, len(ids), _AT_ONCE):
+        query = select(nodes).where(nodes.c.id.in_(ids[begin : begin + _AT_ONCE]))
+        stored |= {row.id: row for row in connection.execute(query)}
+    return [_node(node, stored[node.id] if node.id else None, rates.get(node.name)) for node in known]
+
+
+def _node(known: _Known, row: Row[Any] | None, rates: LoadRates | None) -> Node:
+    derived: dict[str, Any] = {
+        "cluster": known.name[0],
+        "name": known.name[1],
+        **{field: getattr(known, field) for field in ("log_name", "status", "jobs", "reliability", "age_s")},
+        **{field: getattr(rates, field, None) for field in _RATES},
+    }
+    if row is None:
+        counts = dict.fromkeys(("samples", "boots", "wraps", "resets", "missing"), 0)
+        blank = {name: None for name in Node.__struct_fields__ if name not in derived}
+        return Node(**{**blank, **counts, **derived, "interfaces": [], "agent": {}})
+    return Node.of_row(row, **derived, interfaces=json.loads(row.interfaces), agent=json.loads(row.agent))
+
+
 def node_clusters(connection: Connection, name: str) -> list[str]:
-    """The clusters that have a node of this name."""
-    query = select(nodes.c.cluster).where(nodes.c.name == name).order_by(nodes.c.cluster)
-    return [row[0] for row in connection.execute(query)]
+    """The clusters that have a node of this name; where no agent sends from one, those whose jobs ran on one."""
+    sent = select(nodes.c.cluster).where(nodes.c.name == name).order_by(nodes.c.cluster)
+    if found := list(connection.scalars(sent)):
+        return found
+    ran = select(jobs.c.cluster).join(job_nodes, jobs.c.id == job_nodes.c.run_id).where(job_nodes.c.node == name)
+    return sorted(connection.scalars(ran.distinct()))
 
 
 def cluster_names(connection: Connection) -> list[str]:
@@ -176,14 +303,3 @@ def cluster_names(connection: Connection) -> list[str]:
 def _not_by_index(column: Column[str]) -> ColumnElement[str]:
     """The same value, for which no planner reads all jobs of a cluster."""
     return func.coalesce(column, "")
-
-
-def _derived(row: Row[Any], now: float) -> dict[str, Any]:
-    """The fields of a node that are computed from its columns."""
-    age_s = max(0.0, now - row.received_at)
-    return {
-        "status": status_of(age_s),
-        "age_s": age_s,
-        "interfaces": json.loads(row.interfaces),
-        "agent": json.loads(row.agent),
-    }

@@ -10,7 +10,8 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.queries.freshness import status
+from jobsight_server.queries.alarms import ActiveAlarm, active_alarms
+from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.node_loads import NodeLoad, node_loads
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
@@ -55,7 +56,7 @@ class RunningJob(Record):
 
 
 class SilentNode(Record):
-    """A node from which nothing came for an hour; ``since``: when its last batch did."""
+    """A node that was not seen for an hour; ``since``: when it was seen last."""
 
     cluster: str
     name: str
@@ -95,7 +96,9 @@ class Server(Record):
 
 
 class Now(Record):
-    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones, ``at_risk`` of which may run out."""
+    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones, ``at_risk`` of which may run out;
+    ``alarms`` are active, the newest of which is ``newest_alarm``.
+    """
 
     now: float
     sort: str
@@ -109,6 +112,8 @@ class Now(Record):
     server: Server
     rate: IngestRate
     rejected_total: int
+    alarms: int
+    newest_alarm: ActiveAlarm | None
 
 
 class _Agent(msgspec.Struct):
@@ -122,9 +127,11 @@ _agent = msgspec.json.Decoder(_Agent).decode
 
 def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: int = LISTED) -> Now:
     """The figures, and the first ``limit`` running jobs by ``sort``."""
-    node_rows = connection.execute(select(nodes.c.cluster, nodes.c.name, nodes.c.received_at, nodes.c.agent)).all()
+    of_nodes = [nodes.c[name] for name in ("cluster", "name", "received_at", "last_time", "clock_skew_s", "agent")]
+    node_rows = connection.execute(select(*of_nodes)).all()
+    seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
     running = _running(connection, now)
-    events = read_event_counts(connection)
+    events, alarms = read_event_counts(connection), active_alarms(connection, now)
     counted = (
         select(job_counts.c.state, NUMBER)
         .where(job_counts.c.state.in_(("queued", "running")))
@@ -132,14 +139,14 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
     )
     states = {row[0]: int(row[1]) for row in connection.execute(counted)}
     silent = [
-        SilentNode(row.cluster, row.name, row.received_at, now - row.received_at)
-        for row in sorted(node_rows, key=lambda row: -row.received_at)
-        if status(now - row.received_at) == "silent"
+        SilentNode(*name, at, now - at)
+        for name, at in sorted(seen.items(), key=lambda one: -one[1])
+        if status(now - at) == "silent"
     ]
     return Now(
         now=now,
         sort=sort,
-        nodes=node_figures([row.received_at for row in node_rows], now),
+        nodes=node_figures(list(seen.values()), now),
         running=states.get("running", 0),
         queued=states.get("queued", 0),
         users=len({(job.cluster, job.user) for job in running}),
@@ -149,6 +156,8 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
         server=_server(connection, now, [row.agent for row in node_rows], events),
         rate=ingest_rate(connection, now),
         rejected_total=sum(count.value for count in rejections(events)),
+        alarms=alarms.active,
+        newest_alarm=next(iter(alarms.alarms), None),
     )
 
 

@@ -8,7 +8,7 @@ from statistics import median
 from sqlalchemy import Connection, func, select, text
 
 from jobsight_server.queries.accuracy import MetricAccuracy, recent_accuracy
-from jobsight_server.queries.freshness import status
+from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.queries.savings import SiteSavings, site_savings
 from jobsight_server.record import Record
@@ -93,7 +93,8 @@ class Overview(Record):
 def overview(connection: Connection, now: float) -> Overview:
     """Figures of every cluster and of the site."""
     events = read_event_counts(connection)
-    node_rows = connection.execute(select(nodes.c.cluster, nodes.c.received_at)).all()
+    of_nodes = (nodes.c.cluster, nodes.c.received_at, nodes.c.last_time, nodes.c.clock_skew_s)
+    seen = [(row[0], seen_at(*row[1:])) for row in connection.execute(select(*of_nodes))]
     job_rows = connection.execute(
         select(job_counts.c.cluster, job_counts.c.state, job_counts.c.profiled, NUMBER).group_by(
             job_counts.c.cluster, job_counts.c.state, job_counts.c.profiled
@@ -106,17 +107,17 @@ def overview(connection: Connection, now: float) -> Overview:
     clusters = [
         ClusterFigures(
             cluster=cluster,
-            nodes=node_figures([row.received_at for row in node_rows if row.cluster == cluster], now),
+            nodes=node_figures([at for of_cluster, at in seen if of_cluster == cluster], now),
             jobs=_run_figures([(state, done, n) for c, state, done, n in job_rows if c == cluster]),
             users=users_of.get(cluster, 0),
         )
-        for cluster in sorted({row.cluster for row in node_rows} | {row.cluster for row in job_rows})
+        for cluster in sorted({of_cluster for of_cluster, _ in seen} | {row.cluster for row in job_rows})
     ]
     rejected = rejections(events)
     return Overview(
         now=now,
         clusters=clusters,
-        nodes=node_figures([row.received_at for row in node_rows], now),
+        nodes=node_figures([at for _, at in seen], now),
         jobs=_run_figures([(state, done, n) for _, state, done, n in job_rows]),
         users=sum(users_of.values()),
         ingest=Ingest(
@@ -152,9 +153,9 @@ def ingest_rate(connection: Connection, now: float) -> IngestRate:
     )
 
 
-def node_figures(received: list[float], now: float) -> NodeFigures:
-    """Of nodes whose last batches came at these times."""
-    ages = [max(0.0, now - at) for at in received]
+def node_figures(seen: list[float], now: float) -> NodeFigures:
+    """Of nodes that were last seen at these times."""
+    ages = [max(0.0, now - at) for at in seen]
     statuses = [status(age) for age in ages]
     return NodeFigures(
         total=len(ages),

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.queries.accuracy import recent_accuracy
-from jobsight_server.queries.freshness import status
+from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.storage.engine import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
@@ -119,8 +119,9 @@ def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
         "jobsight_oldest_node_age_seconds", "Time since the longest silent node last sent", labels=("cluster",)
     )
     ages: dict[str, list[float]] = {}
-    for cluster, received_at in connection.execute(select(nodes.c.cluster, nodes.c.received_at)):
-        ages.setdefault(cluster, []).append(max(0.0, now - received_at))
+    of_nodes = (nodes.c.cluster, nodes.c.received_at, nodes.c.last_time, nodes.c.clock_skew_s)
+    for cluster, *times in connection.execute(select(*of_nodes)):
+        ages.setdefault(cluster, []).append(max(0.0, now - seen_at(*times)))
     for cluster, of_cluster in sorted(ages.items()):
         found = Counter(map(status, of_cluster))
         for state in ("up", "late", "silent"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.resources import files
 from typing import Protocol, cast
 
 from flask import Blueprint, Flask
@@ -96,7 +97,11 @@ NOUNS: tuple[Noun, ...] = (
     openapi,
 )
 ROUTES = tuple(route for noun in NOUNS for route in noun.ROUTES)
-_TEMPLATES = ("jobsight_server.web", *(system.package for system in SYSTEMS))
+_TEMPLATES = tuple(
+    package
+    for package in ("jobsight_server.web", *(system.package for system in SYSTEMS))
+    if (files(package) / "templates").is_dir()
+)
 
 
 def create_app(

@@ -39,7 +39,7 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.pages import clusters_offered, job_url, page
 from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, by_query, choice_of
-from jobsight_server.web.kit.time_range import SPAN, span_argument
+from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
 
 _OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
@@ -73,7 +73,7 @@ def jobs_csv() -> Response:
 
 
 def _filters() -> JobFilters:
-    since, until = span_argument()
+    since, until = span_argument(context().clock())
     return JobFilters(
         queue=name_argument("queue"),
         account=name_argument("account"),
@@ -83,6 +83,8 @@ def _filters() -> JobFilters:
         since=since,
         until=until,
         longer_than_s=_longer_than(),
+        used_below=_used_below(),
+        profiled={"yes": True, "no": False, None: None}[choice_argument("profiled", ("yes", "no"))],
     )
 
 
@@ -97,6 +99,16 @@ def _longer_than() -> float | None:
     if not 0 <= seconds <= LATEST_TIME_S:
         raise BadRequest(f"longer_than_s={value[:60]!r} is not a duration; give seconds, such as 3600")
     return seconds
+
+
+def _used_below() -> float | None:
+    """As a share, which is given in per cent."""
+    value = given("used_below")
+    if value is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", value, re.ASCII) or not 0 < float(value) <= 100:
+        raise BadRequest(f"used_below={value[:60]!r} is not a percentage above 0 and at most 100; give one such as 50")
+    return float(value) / 100
 
 
 def _exit_status() -> int | None:
@@ -183,6 +195,12 @@ JOBS = Route(
         Parameter("node", "only on this node, as the log writes it", NAME),
         *SPAN,
         Parameter("longer_than_s", "only runs that ended after more than so many seconds", TIME),
+        Parameter(
+            "used_below",
+            "only runs that used less than so many per cent of the memory that was requested",
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
+        ),
+        Parameter("profiled", "no: runs that wait until what they used is known", choice_of(("yes", "no"))),
         Parameter("sort", "by when it was recorded (the default) or by its end", choice_of(SORTS)),
         Parameter("order", "the last first (`desc`, the default) or the first", choice_of(ORDERS)),
         Parameter("page", "from 1", PAGE),
@@ -235,9 +253,8 @@ def add_pages(pages: Blueprint) -> None:
         found = jobs()
         wanted = {name: given(name) for name in FILTERS}
         clusters, rows = clusters_offered(), grouped(found)
-        return page(
-            "jobs.html", found, JOBS, wanted=wanted, states=STATES, sorts=SORTS, clusters=clusters, grouped=rows
-        )
+        offered = {"states": STATES, "sorts": SORTS, "ranges": tuple(RANGES), "clusters": clusters}
+        return page("jobs.html", found, JOBS, wanted=wanted, offered=offered, grouped=rows)
 
     @pages.get("/jobs.csv", endpoint="jobs_csv")
     def table() -> Response:

@@ -1,4 +1,4 @@
-"""Nodes: the list, and one node over time."""
+"""Nodes: the list, also of those without an agent, and one node over time with the reliability of the machine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from jobsight_server.queries.freshness import STATUSES
+from jobsight_server.queries.machines import Machines
 from jobsight_server.queries.nodes import SORTS, NodeDetail, NodeList, node_clusters, node_detail, node_list
 from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
     ORDERS,
     PAGES_AT_MOST,
@@ -28,6 +29,10 @@ from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, b
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000
 
+# Run times of a job for which nodes may be compared, in seconds.
+RUN_TIMES = {"10min": 600.0, "1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0}
+_RUN_TIME = "6h"
+
 # Spans that a node's page offers, in hours.
 SPANS = {6: "6 h", 24: "24 h", 168: "7 d", 672: "28 d"}
 
@@ -37,8 +42,9 @@ def nodes(*, paged: bool = False) -> NodeList:
     number = integer_argument("page", 1, PAGES_AT_MOST) if paged or given("page") else None
     sort, descending = choice_argument("sort", SORTS) or "name", choice_argument("order", ORDERS) == "desc"
     with context().read_engine.connect() as connection:
-        now = context().clock()
-        return node_list(connection, now, cluster, search, status, number, sort, descending)
+        narrowed = (cluster, search, status, number, sort, descending)
+        run_time_s = RUN_TIMES[choice_argument("for", tuple(RUN_TIMES)) or _RUN_TIME]
+        return node_list(connection, context().clock(), *narrowed, part(Machines), run_time_s)
 
 
 def node() -> NodeDetail:
@@ -50,7 +56,7 @@ def node() -> NodeDetail:
     with context().read_engine.connect() as connection:
         cluster, found = one_cluster(node_clusters(connection, name), "node"), None
         if cluster is not None:
-            found = node_detail(connection, cluster, name, since, until, now, points, span_s)
+            found = node_detail(connection, cluster, name, since, until, now, points, span_s, part(Machines))
     if found is None:
         raise not_found("node", name, cluster)
     return found
@@ -61,14 +67,15 @@ NODES = Route(
     "/api/v1/nodes",
     nodes,
     ("scheduler",),
-    "Every node that ever sent samples: freshness, wraps and resets of its counters, its agent's cost",
+    "Every node that ever sent samples or had a job: what it does now, freshness, reliability, its agent's cost",
     (
         Parameter("cluster", "only this cluster's", NAME),
         Parameter("search", "only nodes whose name contains this, ignoring case", NAME),
-        Parameter("status", "only nodes that are up, late or silent", choice_of(STATUSES)),
+        Parameter("status", "only nodes that are up, late, silent, or without an agent (unknown)", choice_of(STATUSES)),
         Parameter("page", "from 1, 50 a page (default all nodes)", PAGE),
         Parameter("sort", "what to sort by", choice_of(SORTS)),
         Parameter("order", "ascending or descending", choice_of(ORDERS)),
+        Parameter("for", f"run time of a job, for `reliability` (default {_RUN_TIME})", choice_of(tuple(RUN_TIMES))),
     ),
     errors=(400, 404),
 )
@@ -98,8 +105,9 @@ ROUTES = (NODES, NODE, NODE_BY_QUERY)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/nodes", endpoint="nodes")
     def show() -> Response:
-        found, cluster, clusters = nodes(paged=True), given("cluster"), clusters_offered()
-        return page("nodes.html", found, NODES, defaults={"page": "1"}, cluster=cluster, clusters=clusters)
+        found, wanted = nodes(paged=True), {name: given(name) for name in ("cluster", "search", "for")}
+        clusters, first = clusters_offered(), {"page": "1"}
+        return page("nodes.html", found, NODES, defaults=first, clusters=clusters, wanted=wanted, run_times=RUN_TIMES)
 
     @pages.get("/node", endpoint="node_by_query")
     @pages.get("/nodes/<cluster>/<path:name>", endpoint="node", merge_slashes=False)

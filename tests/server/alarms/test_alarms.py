@@ -227,7 +227,7 @@ def test_a_mail_by_the_sites_relay(engine: Engine) -> None:
         ((sender, recipients, mail),) = relay.mails
     assert (sender, recipients) == ("jobsight@example.org", ["ops@example.org", "night@example.org"])
     assert "Subject: Jobsight: node-silent: 1 began, 0 ended" in mail
-    assert "begin: alpha/n1??Bcc: x@example.org: no batch for 67 min" in mail
+    assert "begin: alpha/n1??Bcc: x@example.org: silent for 67 min" in mail
     back(engine, NOW)
     assert not check_alarms(engine, settings, NOW + 120), "the relay is away"
 

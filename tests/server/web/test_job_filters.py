@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 
 import pytest
 from flask.testing import FlaskClient
@@ -179,6 +180,56 @@ def test_spans_and_durations_find_what_sql_finds(
     assert 0 < len(ids) < len(SPANS)
 
 
+GIB = 2**30
+USES = [  # peak per processor, and what was asked for of how many processors
+    ({"job_id": "half"}, {"value": 1.0 * GIB}, {"requested_memory_bytes": 4 * GIB, "processors": 2}),
+    ({"job_id": "third"}, {"value": 1.0 * GIB}, {"requested_memory_bytes": 6 * GIB, "processors": 2}),
+    # Of 12 GiB that were given, for 1 of 4 processors, the user asked for 2.
+    ({"job_id": "whole node"}, {"value": 1.5 * GIB}, {"asked_memory_bytes": 2 * GIB, "asked_processors": 1}),
+    ({"job_id": "at least"}, {"value": 1.0 * GIB, "lower_bound": True}, {"requested_memory_bytes": 64 * GIB}),
+    ({"job_id": "not measured"}, {"value": None}, {"requested_memory_bytes": 64 * GIB}),
+    ({"job_id": "no request"}, {"value": 1.0 * GIB}, {}),
+    ({"job_id": "waits", "profiled": False}, None, {"requested_memory_bytes": 64 * GIB}),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("used_below=50", {"third"}),
+        ("used_below=50.5", {"half", "third"}),
+        ("used_below=100", {"half", "third", "whole node"}),
+        ("used_below=100&user=v", set()),
+        ("profiled=no", {"waits"}),
+        ("profiled=yes&used_below=34", {"third"}),
+    ],
+)
+def test_jobs_that_used_little_of_their_memory(
+    client: FlaskClient, sqlite_engine: Engine, query: str, expected: set[str]
+) -> None:
+    asked = {"requested_memory_bytes": 12 * GIB, "asked_memory_bytes": None, "processors": 4, "asked_processors": None}
+    with sqlite_engine.begin() as connection:
+        for names, used, request in USES:
+            given = asked | ({"requested_memory_bytes": None} if names["job_id"] == "no request" else {}) | request
+            row = insert(schema.jobs).values(**{**RUN, "profiled": True} | given | names).returning(schema.jobs.c.id)
+            measured = {"run_id": connection.scalar(row), "metric": "memory", "learn_seq": 1, **(used or {})}
+            if used is not None:
+                connection.execute(insert(schema.profiles).values(measured))
+    found = client.get(f"/api/v1/jobs?{query}").get_json()
+    assert ({run["job_id"] for run in found["jobs"]}, found["total"]) == (expected, len(expected))
+
+
+def test_the_list_offers_ranges_and_keeps_the_other_filters(client: FlaskClient, sqlite_engine: Engine) -> None:
+    ends = {"now": time.time() - 60, "days ago": time.time() - 5 * DAY_S}
+    with sqlite_engine.begin() as connection:
+        rows = [RUN | {"job_id": name, "end": end, "queue": "long"} for name, end in ends.items()]
+        connection.execute(insert(schema.jobs), rows)
+    for span, expected in (("1h", ["now"]), ("7d", ["days ago", "now"]), ("1y", ["days ago", "now"])):
+        found = client.get(f"/api/v1/jobs?range={span}").get_json()["jobs"]
+        assert [run["job_id"] for run in found] == expected
+        assert f'href="/jobs?queue=long&amp;range={span}"' in client.get("/jobs?queue=long&range=30d").text
+
+
 @pytest.mark.parametrize("path", ["/jobs", "/jobs.csv", "/api/v1/jobs", "/api/v1/jobs.csv"])
 @pytest.mark.parametrize(
     "query",
@@ -192,7 +243,13 @@ def test_spans_and_durations_find_what_sql_finds(
         "longer_than_s=-1",
         "sort=user",
         "order=up",
-        "used_below=0.5",
+        "used_below=0",
+        "used_below=101",
+        "used_below=nan",
+        "used_below=half",
+        "profiled=maybe",
+        "range=2h",
+        "range=1h&since=1970-01-01",
     ],
 )
 def test_bad_spans_durations_and_orders_are_refused(client: FlaskClient, path: str, query: str) -> None:

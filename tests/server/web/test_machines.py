@@ -1,9 +1,8 @@
-"""``/api/v1/resources/rank`` and its page, over a site with machines and jobs."""
+"""``/api/v1/resources/rank``, over a site with machines and jobs."""
 
 from __future__ import annotations
 
 import random
-import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +18,7 @@ from jobsight_server.systems.ranking.round import update_machines
 from jobsight_server.systems.ranking.rows import MachineRow, Stretch, write_machines
 from jobsight_server.systems.ranking.state import ReliabilityState, write_reliability
 
-from .conftest import HOSTILE, NOW, Served
+from .conftest import NOW, Served
 
 HOUR_S = 3600.0
 
@@ -174,20 +173,3 @@ def test_a_round_over_the_site_ranks_what_the_log_and_the_agents_name(served: Se
     update_machines(served.engine, RankConfig(), served.clock)
     found = ask(served, **{"for": "6h", "include": "all"})
     assert names(found) == ["n1"]
-
-
-@pytest.mark.parametrize("query", ["", "?for=10min&method=grv", "?name=n1", "?for=6h&user=", "?cluster=alpha"])
-def test_the_page_shows_machines_and_their_sessions(served: Served, query: str) -> None:
-    store(served, machine("n1", 5.0), machine(HOSTILE, 3.0))
-    client = served.app.test_client()
-    client.post("/login", data={"token": served.tokens["admin"]})
-    page = client.get(f"/machines{query}")
-    text = page.get_data(as_text=True)
-    assert page.status_code == 200
-    assert HOSTILE not in text
-    assert 'class="open"' in text
-    json_url = re.search(r'data-json="([^"]+)"', text)
-    assert json_url is not None
-    found = served.client("admin").get(json_url[1].replace("&amp;", "&")).get_json()
-    assert set(names(found)) == ({"n1"} if "name=" in query else {"n1", HOSTILE})
-    assert found["history_since"] == NOW - 168 * HOUR_S

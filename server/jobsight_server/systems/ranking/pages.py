@@ -1,12 +1,13 @@
-"""Machines by their rank for a job: ``/api/v1/resources/rank`` and its page."""
+"""Machines by their rank for a job: ``/api/v1/resources/rank``. Their page is that of nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, request
+from flask import Blueprint, request, url_for
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_predictor.reliability.machine_facts import HardRequirements
@@ -31,7 +32,6 @@ from jobsight_server.web.kit.inputs import (
     not_found,
     one_cluster,
 )
-from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.questions import MEMORY_AT_MOST_BYTES, PROCESSORS_AT_MOST, WALLTIME_AT_MOST_S
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
 
@@ -41,17 +41,8 @@ _LISTED = 100
 _WORDS_AT_MOST = 64
 _FREE, _ALL = "free", "all"
 
-# Run times that the page offers.
-RUN_TIMES = ("10min", "1h", "6h", "24h")
-_PAGE_RUN_TIME = "6h"
-_PAGE_HOURS = 168
-
 
 def rank() -> MachineRanking:
-    return _ranking(given("for"), _FREE, None)
-
-
-def _ranking(run_time: str | None, include: str, hours: int | None) -> MachineRanking:
     here = context()
     cluster, name = cluster_argument(), name_argument("name")
     method = _method()
@@ -64,12 +55,11 @@ def _ranking(run_time: str | None, include: str, hours: int | None) -> MachineRa
         libraries=_words("libraries"),
     )
     processors = integer_argument("processors", 1, PROCESSORS_AT_MOST)
-    everywhere = (choice_argument("include", (_FREE, _ALL)) or include) == _ALL
+    everywhere = choice_argument("include", (_FREE, _ALL)) == _ALL
     limit = integer_argument("limit", _LISTED, MACHINES_AT_MOST)
-    if given("history_hours") is not None:
-        hours = integer_argument("history_hours", 1, HOURS_AT_MOST)
+    hours = None if given("history_hours") is None else integer_argument("history_hours", 1, HOURS_AT_MOST)
     with here.read_engine.connect() as connection:
-        run_time_s, predicted = _run_time(connection, run_time, cluster)
+        run_time_s, predicted = _run_time(connection, cluster)
         question = RankQuestion(run_time_s, method, cluster, processors, needs, everywhere)
         return machine_ranking(
             connection,
@@ -89,18 +79,17 @@ def _method() -> RankMethod:
     return next((method for method in RANK_METHODS if method == chosen), part(MachineRanker).config.method)
 
 
-def _run_time(connection: Connection, run_time: str | None, cluster: str | None) -> tuple[float, bool]:
+def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]:
     """The run time, and whether it was predicted for the user's job."""
     user, application = name_argument("user"), name_argument("application")
     if user is None:
         if application is not None:
             raise BadRequest("application needs the user of the job: add user=NAME")
-        if run_time is None:
+        found = amount_argument("for", span_s, WALLTIME_AT_MOST_S)
+        if found is None:
             raise BadRequest(
                 "query parameter for is missing; add for=6h, or user=NAME to use the run time predicted for that user"
             )
-        found = amount_argument("for", span_s, WALLTIME_AT_MOST_S) if given("for") is not None else span_s(run_time)
-        assert found is not None
         return found, False
     if given("for") is not None:
         raise BadRequest("give for=RUN_TIME or user=NAME, not both")
@@ -168,25 +157,10 @@ ROUTES = (RANK,)
 
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/machines", endpoint="machines")
-    def show() -> Response:
-        found = _ranking(given("for") or _PAGE_RUN_TIME, _ALL, _PAGE_HOURS)
-        run_time = None if given("user") else given("for") or _PAGE_RUN_TIME
-        defaults = {"include": _ALL, "history_hours": str(_PAGE_HOURS)}
-        return page(
-            "machines.html",
-            found,
-            RANK,
-            cluster=given("cluster"),
-            clusters=clusters_offered(),
-            name=given("name"),
-            user=given("user"),
-            application=given("application"),
-            run_time=run_time,
-            run_times=RUN_TIMES,
-            method=found.method,
-            methods=RANK_METHODS,
-            defaults=defaults if run_time is None else {"for": run_time, **defaults},
-        )
+    def old() -> Response:
+        # Machines are on the pages of nodes.
+        cluster, name = given("cluster"), given("name")
+        return redirect(url_for("pages.nodes", sort="reliability", order="desc", cluster=cluster, search=name), 301)
 
 
 def make_part(here: AppContext) -> MachineRanker:

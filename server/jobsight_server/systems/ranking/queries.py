@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, bindparam, select
 
-from jobsight_predictor.reliability.sessions import Ending, Presence
+from jobsight_predictor.reliability.sessions import Presence
+from jobsight_server.queries.machines import MachineSession
 from jobsight_server.record import Record, Share
 from jobsight_server.systems.ranking.ask import MachineRanks, RankQuestion, rank_machines
 from jobsight_server.systems.ranking.board import MachineColumns
@@ -22,14 +23,6 @@ MachineState = Literal["free", "busy", "owner", "absent", "unknown"]
 
 _AT_ONCE = 500
 _read_presence = msgspec.json.Decoder(Presence).decode
-
-
-class MachineSession(Record):
-    """The machine was available from ``start`` to ``end``; the present session has neither an end nor an ending."""
-
-    start: float
-    end: float | None
-    ending: Ending | None
 
 
 class RankedMachine(Record):

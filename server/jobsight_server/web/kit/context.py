@@ -49,14 +49,12 @@ def context() -> AppContext:
 
 def add_part(app: Flask, part: object) -> None:
     """Adds what the views of one system work with."""
-    app.extensions.setdefault("jobsight_parts", {})[type(part)] = part
+    app.extensions.setdefault("jobsight_parts", []).append(part)
 
 
 def part(kind: type[Part]) -> Part:
     """The part of this type that belongs to the application handling the current request."""
-    found = current_app.extensions["jobsight_parts"][kind]
-    assert isinstance(found, kind)
-    return found
+    return next(made for made in current_app.extensions["jobsight_parts"] if isinstance(made, kind))
 
 
 COOKIE = "jobsight_session"

@@ -78,18 +78,22 @@ def range_argument(now: float, default: str, names: tuple[str, ...] = tuple(RANG
 
 
 SPAN = (
+    Parameter("range", "how far back from `until`, or from now, instead of `since`", choice_of(tuple(RANGES))),
     Parameter("since", "begin of the span, a date or UTC epoch seconds (default the first)", DAY_OR_TIME),
     Parameter("until", "its end, a date, whose day is included, or UTC epoch seconds (default the last)", DAY_OR_TIME),
 )
 """The parameters of a route that may be narrowed to a span of time, and otherwise answers for all of it."""
 
 
-def span_argument() -> tuple[float | None, float | None]:
+def span_argument(now: float) -> tuple[float | None, float | None]:
     """``since`` and ``until``, UTC epoch seconds; None for one that was not given.
 
     Raises:
-        BadRequest: not a time, or an end that is not after the begin.
+        BadRequest: as ``range_argument``.
     """
+    if given("range") is not None:
+        span = range_argument(now, "1d")
+        return span.since, None if given("until") is None else span.until
     begin, end = _moment("since", 0.0), _moment("until", DAY_S)
     if begin is not None and end is not None and begin >= end:
         raise BadRequest(f"since={given('since')} must be before until={given('until')}")

@@ -1,0 +1,82 @@
+"""Nodes as places for jobs: how likely a job is to succeed on one, and why.
+
+The core knows nothing of this. A placing system that learns it adds a ``Machines`` of its own to the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlalchemy import Connection
+
+from jobsight_predictor.reliability.sessions import Ending
+from jobsight_server.record import Record, Share
+
+NodeName = tuple[str, str]
+"""Cluster and name."""
+
+
+class MachineSession(Record):
+    """The machine was available from ``start`` to ``end``; the present session has neither an end nor an ending."""
+
+    start: float
+    end: float | None
+    ending: Ending | None
+
+
+class Reliability(Record):
+    """How a machine kept its jobs.
+
+    ``reliability``: the chance that a job of ``run_time_s`` succeeds there, between ``low`` and ``high``: that the
+    machine stays available for so long (``stays``) and does not fail it (``sound``). If it is not ``known``, it has no
+    history. ``evictions`` and ``failures`` count against the machine, ``user_failures`` do not. ``since``: when the
+    present session began; ``history``: sessions since ``history_since``.
+    ``lost_jobs`` are those evicted, requeued or failed since then, which cost ``lost_processor_hours``.
+    """
+
+    run_time_s: float
+    reliability: Share
+    low: Share
+    high: Share
+    known: bool
+    stays: Share
+    sound: Share
+    since: float | None
+    sessions: int
+    successes: int
+    evictions: int
+    failures: int
+    user_failures: int
+    lost_jobs: int
+    lost_processor_hours: float
+    history_since: float
+    history: list[MachineSession]
+
+
+class MachineLoss(Record):
+    """What a machine cost: its jobs that were evicted, requeued or failed since ``since``, and their processor-hours,
+    of all the nodes of each."""
+
+    cluster: str
+    name: str
+    jobs: int
+    processor_hours: float
+    since: float
+
+
+class Machines:
+    """What is known of machines: here, nothing."""
+
+    def chances(self, connection: Connection, run_time_s: float, now: float) -> Mapping[NodeName, float | None]:
+        """Every machine that an agent, a log or its owner ever named, with the chance that a job of ``run_time_s``
+        succeeds there; None for one without history."""
+        return MappingProxyType({})
+
+    def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
+        """How a machine kept its jobs; None if it is not known."""
+        return None
+
+    def worst(self, connection: Connection, cluster: str | None, now: float) -> MachineLoss | None:
+        """The machine that lost most jobs, of this cluster or of all; None if none did."""
+        return None

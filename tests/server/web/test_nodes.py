@@ -1,0 +1,145 @@
+"""Nodes with and without agents: what they do now, their reliability, and when they were last seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, insert, update
+
+from jobsight_server.storage import schema
+from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.round import update_machines
+
+from .conftest import HOSTILE, NOW, Served, add_job
+from .test_machines import HOUR_S, machine, store
+
+pytestmark = pytest.mark.storage
+
+
+def ask(served: Served, query: str = "") -> Any:
+    answer = served.client("scheduler").get(f"/api/v1/nodes{query}")
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    return answer.get_json()
+
+
+def page(served: Served, path: str) -> str:
+    client = served.app.test_client()
+    client.post("/login", data={"token": served.tokens["admin"]})
+    answer = client.get(path)
+    assert answer.status_code == 200, path
+    return answer.get_data(as_text=True)
+
+
+def test_a_node_has_its_readings_its_jobs_and_its_reliability(served: Served) -> None:
+    # 20 s of processor time in 10 s on 4 processors; the log writes n1.example.org, on which a job runs.
+    readings = [{"node_id": 1, "time": NOW - 100 - 10 * i, "memory_used_bytes": 0, "gap_s": 0.0} for i in range(1, 11)]
+    for i, row in enumerate(readings, 1):
+        row |= {"net_in_bytes": -1000 * i, "net_out_bytes": -250 * i, "cpu_busy_s": -20.0 * i}
+    with served.engine.begin() as connection:
+        connection.execute(insert(schema.samples), readings)
+    store(served, machine("n1", 5.0, events=1.0, seconds=4e6), machine(HOSTILE, 3.0))
+    found = {(node["cluster"], node["name"]): node for node in ask(served)["nodes"]}
+    n1 = found["alpha", "n1"]
+    assert (n1["load"], n1["memory"], n1["bandwidth_bps"]) == (0.5, 2**30 / 2**34, 1000.0)
+    assert (n1["status"], n1["jobs"], n1["log_name"]) == ("up", 1, "n1.example.org")
+    ranked = served.client("scheduler").get("/api/v1/resources/rank?for=6h&include=all&name=n1").get_json()
+    assert n1["reliability"] == ranked["machines"][0]["score"]
+    assert ask(served, "?for=10min&search=n1")["nodes"][0]["reliability"] > n1["reliability"]
+    assert found.keys() == {("alpha", "n1"), ("alpha", "n9"), ("alpha", HOSTILE), ("beta", "n2")}
+    unknown = found["alpha", "n9"]
+    assert (unknown["status"], unknown["jobs"], unknown["load"], unknown["age_s"]) == ("unknown", 1, None, None)
+
+
+@pytest.mark.parametrize("sort", ["load", "jobs", "reliability", "age_s", "cpus"])
+def test_nodes_without_the_value_come_last(served: Served, sort: str) -> None:
+    store(served, machine("n1", 5.0, events=1.0, seconds=4e6), machine("n2", 5.0, cluster="beta"))
+    for order in ("asc", "desc"):
+        values = [node[sort] for node in ask(served, f"?sort={sort}&order={order}")["nodes"]]
+        known = [value for value in values if value is not None]
+        assert values == sorted(known, reverse=order == "desc") + [None] * (len(values) - len(known))
+
+
+def test_a_node_that_only_the_log_names_has_a_page_with_its_jobs(served: Served) -> None:
+    detail = served.client("scheduler").get("/api/v1/nodes/n9").get_json()
+    assert (detail["series"], detail["samples"], detail["status"]) == (None, 0, "unknown")
+    assert [run["job_id"] for run in detail["runs"]] == ["77.server"]
+    text = page(served, "/nodes/alpha/n9")
+    assert "there are no samples of it" in text
+    assert 'class="chart"' not in text
+    assert 'href="/jobs?cluster=alpha&amp;node=n9"' in text
+    assert served.client("scheduler").get("/api/v1/nodes/n77").status_code == 404
+
+
+def test_a_site_without_agents_lists_its_nodes_and_says_so(served: Served) -> None:
+    with served.engine.begin() as connection:
+        for table in (schema.samples, schema.batches, schema.nodes):
+            connection.execute(delete(table))
+        run = add_job(connection, "beta", "8", "ada", NOW - 60)
+        connection.execute(insert(schema.job_nodes).values(run_id=run, node="old", processors=1))
+    store(served, machine("old", 5.0, cluster="beta"))
+    found = ask(served)
+    names = [(node["cluster"], node["name"], node["jobs"]) for node in found["nodes"]]
+    assert names == [("alpha", "n1.example.org", 1), ("alpha", "n9", 1), ("beta", "old", 0)]
+    assert found["statuses"] == {"up": 0, "late": 0, "silent": 0, "unknown": 3}
+    text = page(served, "/nodes")
+    assert "No agent reports, so there are no samples of these nodes" in text
+    assert "Version" not in text
+    page(served, "/nodes/beta/old")
+
+
+def test_the_page_of_a_node_has_the_sessions_of_its_machine(served: Served) -> None:
+    store(served, machine("n1", 5.0, sessions=2), machine(HOSTILE, 3.0))
+    detail = served.client("scheduler").get("/api/v1/nodes/n1").get_json()["machine"]
+    assert detail["history"] == [{"start": NOW - 5 * HOUR_S, "end": None, "ending": None}]
+    assert detail["sessions"] == 2
+    text = page(served, "/nodes/alpha/n1")
+    assert 'class="open"' in text
+    assert HOSTILE not in page(served, "/nodes")
+
+
+def test_what_the_node_cost_that_lost_most_jobs(served: Served) -> None:
+    store(served, machine("n2", 5.0, cluster="beta"), machine("n9", 5.0))
+    with served.engine.begin() as connection:
+        for number, (state, ago_h) in enumerate((("requeued", 2.0), ("requeued", 9.0), ("requeued", 29 * 24.0))):
+            begin = NOW - (ago_h + 1) * HOUR_S
+            run = add_job(connection, "alpha", f"lost{number}", "ada", begin, end=begin + HOUR_S)
+            row = {"state": state, "recorded_at": NOW - 60, "processors": 4}
+            connection.execute(update(schema.jobs).where(schema.jobs.c.id == run).values(row))
+            connection.execute(insert(schema.job_nodes).values(run_id=run, node="n9", processors=2))
+    update_machines(served.engine, RankConfig(), served.clock)
+    worst = ask(served)["worst"]
+    # Two of the last four weeks, each of an hour on 4 processors, of which two were elsewhere.
+    assert (worst["cluster"], worst["name"], worst["jobs"], worst["processor_hours"]) == ("alpha", "n9", 2, 8.0)
+    assert ask(served, "?cluster=beta")["worst"] is None
+    machine_of_n9 = served.client("scheduler").get("/api/v1/nodes/n9").get_json()["machine"]
+    assert (machine_of_n9["lost_jobs"], machine_of_n9["lost_processor_hours"]) == (2, 8.0)
+    text = " ".join(page(served, "/nodes").split())
+    assert "lost most jobs: 2 evicted, requeued or failed in 28 d, which cost 8.00 processor-hours" in text
+
+
+def test_the_old_page_of_machines_leads_to_nodes(served: Served) -> None:
+    client = served.app.test_client()
+    client.post("/login", data={"token": served.tokens["admin"]})
+    answer = client.get("/machines?name=n1&cluster=alpha&method=grv&for=24h")
+    assert answer.status_code == 301
+    assert answer.location == "/nodes?sort=reliability&order=desc&cluster=alpha&search=n1"
+
+
+@pytest.mark.parametrize("query", ["for=5h", "for=%00", "sort=rank", "status=gone", "for=1h&for=6h"])
+def test_what_is_not_known_is_refused(served: Served, query: str) -> None:
+    assert served.client("scheduler").get(f"/api/v1/nodes?{query}").status_code == 400
+
+
+def test_a_replayed_node_is_silent_since_its_last_reading_and_one_that_empties_its_spool_is_up(served: Served) -> None:
+    old = {"received_at": NOW - 10, "last_time": NOW - 5 * HOUR_S}
+    with served.engine.begin() as connection:
+        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 1).values(clock_skew_s=None, **old))
+        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 2).values(clock_skew_s=-5 * HOUR_S, **old))
+    found = {node["name"]: (node["status"], node["age_s"]) for node in ask(served)["nodes"] if node["samples"]}
+    assert found == {"n1": ("silent", 5 * HOUR_S), "n2": ("up", 10.0)}
+    now = served.client("admin").get("/api/v1/now").get_json()
+    assert [(node["name"], node["since"]) for node in now["silent"]] == [("n1", NOW - 5 * HOUR_S)]
+    assert served.client("admin").get("/api/v1/overview").get_json()["nodes"]["silent"] == 1
+    metrics = served.client("admin").get("/metrics").get_data(as_text=True)
+    assert f'jobsight_oldest_node_age_seconds{{cluster="alpha"}} {5 * HOUR_S}' in metrics
