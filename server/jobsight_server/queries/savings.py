@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
 from jobsight_server.advice.such_jobs import SuchJob, last_runs
+from jobsight_server.facts import application as application_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.request import application as application_of
 from jobsight_server.record import Record
 from jobsight_server.savings.groups import OTHER, group_name
 from jobsight_server.savings.kept import as_date

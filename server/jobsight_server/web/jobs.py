@@ -174,7 +174,7 @@ JOBS = Route(
         ),
         Parameter("queue", "only of this queue or partition", NAME),
         Parameter("account", "only of this account", NAME),
-        Parameter("application", "only jobs of this name", NAME),
+        Parameter("application", "only jobs of this name, with or without the number of the run", NAME),
         Parameter(
             "exit_status",
             "only with this exit status",
