@@ -38,6 +38,7 @@ class SuchJob(NamedTuple):
     runtime_s: float | None
     failure: str | None
     facts: Facts = ()
+    requested_nodes: str | None = None
 
     def requested(self, metric: str) -> float | None:
         """What the user asked for of memory or run time."""
@@ -123,6 +124,7 @@ _LAST_RUNS = (
         _RUNTIME.c.value,
         jobs.c.failure,
         jobs.c.facts,
+        jobs.c.requested_nodes,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))

@@ -285,9 +285,7 @@ def saving_row(row: Sequence[Any], metric: str, advised: RowAdvice | None, askin
     if found:
         like, recommendation = found
         like_job, asked_for = like.job_id, like.requested(metric)
-        recommended = recommendation.amount(metric)
-        if recommended is None and recommendation.such_jobs.used(metric) is not None:
-            recommended = asked_for  # the job's own request is the best
+        recommended = recommendation.best(metric)
     is_better = advised is not None and advised.is_better(asked_for, recommended, asking.may_run_out)
     return SavingsRow(
         cluster=row[0],
