@@ -4,7 +4,7 @@ import { figures } from "./figures.js";
 import { format } from "./format.js";
 
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
-const NEAR_PX = 12;
+const NEAR_PX = 12, DRAGGED_PX = 4;
 const SVG = "http://www.w3.org/2000/svg";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const coarse = matchMedia("(max-width: 560px)");
@@ -41,7 +41,9 @@ export class Chart {
     this.links = null;
     this.figures = figures(plot.querySelector("details.figures"), unit);
     this.box.addEventListener("keydown", (event) => this.key(event));
-    this.box.addEventListener("click", (event) => this.click(event));
+    // In the capture phase: uPlot stops clicks.
+    this.box.addEventListener("pointerdown", ({ clientX }) => { this.pressedAt = clientX; }, true);
+    this.box.addEventListener("click", ({ clientX }) => this.click(clientX), true);
     new ResizeObserver(() => this.resize()).observe(this.box);
     dark.addEventListener("change", () => this.draw());
   }
@@ -108,9 +110,9 @@ export class Chart {
     return links[at];
   }
 
-  click() {
-    const link = this.under();
-    if (link !== null && this.chart.select.width === 0) location.assign(link.href);
+  click(at) {
+    const link = this.under(), isDragged = Math.abs(at - this.pressedAt) > DRAGGED_PX;
+    if (link !== null && !isDragged) location.assign(link.href);
   }
 
   key(event) {
