@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, false, func, select
+from sqlalchemy import Connection, bindparam, false, func, or_, select
 
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
@@ -36,8 +36,8 @@ from jobsight_server.storage.schema import jobs, profiles
 LISTED = 10
 """Applications on a page: each costs a recommendation."""
 
-READ = 1000
-"""The last jobs of a user of which medians are."""
+READ = 100
+"""The last jobs of an application of which medians are."""
 
 _MOST = 0.95
 
@@ -54,7 +54,7 @@ class Application(Record):
     """One application; null is that of jobs without a name. ``jobs`` ended in the span.
 
     ``memory``, in bytes per processor, ``cpu``, the share of processors kept busy, and ``runtime``, in seconds, are of
-    the user's last 1,000 jobs in it, as are the medians requested. ``memory_advice`` and ``runtime_advice``: as in the
+    its last 100 jobs, as are the medians requested. ``memory_advice`` and ``runtime_advice``: as in the
     answer about savings; null where no job is counted. ``ask_lines`` are for a job like the last of the application:
     what the advice asks for, and what that job asked for where going on as before is best; empty where it is too long
     ago. ``borrowed``: which recommendations rest on others' jobs.
@@ -105,7 +105,7 @@ def applications(
 
     order = sorted(counted, key=lambda row: (-could_save(row), -row.jobs, row.application or ""))
     shown = order[(page - 1) * LISTED : page * LISTED]
-    used = _used(connection, cluster, user, days) if shown else {}
+    used = _used(connection, cluster, user, days, [row.application for row in shown])
     asking, request = Asking(connection, reader), SavingsRequest("application", cluster, user)
     found = []
     for row in shown:
@@ -191,13 +191,19 @@ _VALUES = select(profiles.c.run_id, profiles.c.metric, profiles.c.value).where(
 _AT_ONCE = 500
 
 
-def _used(connection: Connection, cluster: str, user: str, days: Days) -> dict[str | None, list[_Run]]:
-    """The last runs by application, with what they requested, memory per processor, and used."""
-    columns = (jobs.c.id, jobs.c.application, ASKED_PROCESSORS, ASKED_MEMORY, ASKED_WALLTIME)
-    query = select(*columns).where(*_ended(cluster, user, days)).order_by(jobs.c.end.desc(), jobs.c.id.desc())
+def _used(
+    connection: Connection, cluster: str, user: str, days: Days, names: Collection[str | None]
+) -> dict[str | None, list[_Run]]:
+    """The last runs of these applications, with what they requested, memory per processor, and used."""
+    place = func.row_number().over(partition_by=jobs.c.application, order_by=[jobs.c.end.desc(), jobs.c.id.desc()])
+    asked = (ASKED_PROCESSORS.label("processors"), ASKED_MEMORY.label("memory"), ASKED_WALLTIME.label("walltime"))
+    one_of_them = jobs.c.application.in_([name for name in names if name is not None])
+    wanted = or_(one_of_them, jobs.c.application.is_(None)) if None in names else one_of_them
+    placed = select(jobs.c.id, jobs.c.application, *asked, place.label("place"))
+    last = placed.where(*_ended(cluster, user, days), wanted).subquery()
     found: dict[str | None, list[_Run]] = {}
     by_id = {}
-    for run_id, name, processors, memory, walltime in connection.execute(query.limit(READ)):
+    for run_id, name, processors, memory, walltime, _ in connection.execute(select(last).where(last.c.place <= READ)):
         run = by_id[run_id] = _Run(memory / (processors or 1) if memory else None, walltime or None, {})
         found.setdefault(name, []).append(run)
     ids = list(by_id)

@@ -29,6 +29,7 @@ from jobsight_server.queries.users import (
 )
 from jobsight_server.savings.read import Days
 from jobsight_server.storage.event_counts import DAY_S
+from jobsight_server.web.job_bars import RESOURCE_OF
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     ORDERS,
@@ -229,6 +230,7 @@ def add_pages(pages: Blueprint) -> None:
             lines=("used", "forecast", "reserved", *five),
             span=span,
             ranges=OF_DAYS,
+            resources=RESOURCE_OF,
             listed=HISTORY_LISTED,
             kept=kept,
             wanted=wanted,

@@ -145,6 +145,13 @@ def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_en
         assert "Content-Encoding" not in client.get("/api/v1/nodes", headers={"Accept-Encoding": refused}).headers
     # A page reflects what is asked for beside its form's secret.
     assert "Content-Encoding" not in client.get("/nodes", headers={"Accept-Encoding": "gzip"}).headers
+    script = client.get("/assets/chart.js", headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(script.data) == client.get("/assets/chart.js").data
+    unchanged = {"Accept-Encoding": "gzip", "If-None-Match": script.headers["ETag"]}
+    assert (client.get("/assets/chart.js", headers=unchanged).status_code, script.headers["Cache-Control"]) == (
+        304,
+        "no-cache",
+    )
 
 
 def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
