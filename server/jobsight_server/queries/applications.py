@@ -115,7 +115,9 @@ def applications(
             if (sums := saved[metric].get(group)) is not None:
                 advised = advised_for(connection, request, metric, days, sums)
                 advice[metric] = saving_row(sums, metric, advised, asking)
-        last = asking.of(RowAdvice(cluster, user, group, 0.0, 0, 0.0))
+        # Advice without a name is for the user's last job, whatever its name.
+        is_one = row.application is not None or len(counted) == 1
+        last = asking.of(RowAdvice(cluster, user, group, 0.0, 0, 0.0)) if is_one else None
         of = used.get(row.application, [])
         found.append(
             Application(
