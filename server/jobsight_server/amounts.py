@@ -129,6 +129,16 @@ def time_text(value: float) -> str:
     return " ".join(f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min")) if count)
 
 
+def clock_text(value: float) -> str:
+    """A run time as schedulers and ``time_s`` read it, rounded up to minutes.
+
+    >>> [clock_text(value) for value in (42, 5400, 93500)]
+    ['00:01:00', '01:30:00', '1-01:59:00']
+    """
+    days, minutes = divmod(math.ceil(value / 60), 24 * 60)
+    return f"{f'{days}-' if days else ''}{minutes // 60:02}:{minutes % 60:02}:00"
+
+
 def percent(share: float, digits: int = 0) -> str:
     """A share between 0 and 1, as commands print it.
 

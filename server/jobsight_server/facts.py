@@ -1,4 +1,4 @@
-"""Names of workflow tasks, and facts of jobs: numbers known at submission, such as ``input_bytes``, as logs have them.
+"""What names of jobs stand for; facts of jobs: numbers known at submission, such as ``input_bytes``, as logs have them.
 
 In a comment they are a word, ``jobsight:input_bytes=3.1e9,samples=12``. What is no such number is dropped and counted.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from math import isfinite
+from string import digits
 from typing import NamedTuple
 
 import msgspec
@@ -99,6 +101,7 @@ HABITS = (
 """The first that fits a whole name counts."""
 
 _RANDOM = re.compile(r"(?:.*_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SEPARATORS = "-_. "
 _RULE = re.compile(r"(?:^|; )rule_([\w-]+?)_?(?:_wildcards_|;|$)")
 
 
@@ -117,6 +120,29 @@ def task_of(name: str) -> str | None:
 def is_random(name: str) -> bool:
     """Whether a name is a UUID, perhaps after a prefix: all jobs of one run of a Snakemake workflow have the same."""
     return _RANDOM.fullmatch(name) is not None
+
+
+@lru_cache(4096)
+def application(name: str) -> str | None:
+    """The application that a job's name stands for: without directories and without the number of the run.
+
+    Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
+    one application, at the end of the name or before its extension, often after a separator; every other part of a
+    name distinguishes applications as often as runs, and is kept. Of a workflow engine's job the task counts. None if
+    nothing is left, or the name is random.
+
+    >>> [application(name) for name in ("run_017", "bin/run_18.sh", "run", "run-", "cfd-large", "cfd-64-2", "4711")]
+    ['run', 'run.sh', 'run', 'run', 'cfd-large', 'cfd-64', None]
+    >>> [application(name) for name in ("nf-NFCORE_EAGER_BWA_(s1)", "NFCORE_EAGER:BWA", "toil_job_7_sort")]
+    ['NFCORE_EAGER_BWA', 'NFCORE_EAGER_BWA', 'sort']
+    """
+    if is_random(name):
+        return None
+    file = (task_of(name) or name).rpartition("/")[2]
+    stem, dot, extension = file.rpartition(".")
+    if not (dot and extension.isascii() and extension.isalpha()):
+        stem, dot, extension = file, "", ""
+    return stem.rstrip(digits).rstrip(_SEPARATORS) + dot + extension or None
 
 
 def readable_name(name: str | None, *comments: str | None) -> str | None:

@@ -35,6 +35,6 @@ class Page(Record):
     total: int
 
 
-def pages_of(total: int) -> int:
-    """How many pages a list of ``total`` entries has; an empty one has one."""
-    return max(1, -(-total // PAGE_SIZE))
+def pages_of(total: int, size: int = PAGE_SIZE) -> int:
+    """How many pages of ``size`` a list of ``total`` entries has; an empty one has one."""
+    return max(1, -(-total // size))

@@ -25,6 +25,7 @@ from sqlalchemy import Connection, Engine, insert
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_server.auth.sessions import create_login
+from jobsight_server.facts import application
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, rebuild
 from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
 from jobsight_server.savings.totals import count_marked
@@ -285,7 +286,14 @@ def values_of(user: str, number: int, rng: random.Random) -> dict[str, float | N
 def job_row(run_id: int, user: str, job_id: str, start: float, recorded: float) -> dict[str, Any]:
     row: dict[str, Any] = {column.name: None for column in schema.jobs.c}
     row |= {"id": run_id, "cluster": "alpha", "job_id": job_id, "user": user, "group": "g", "account": "a b"}
-    row |= {"name": user, "queue": "batch", "start": start, "queued": start - 90, "processors": 8}
+    row |= {
+        "name": user,
+        "application": application(user),
+        "queue": "batch",
+        "start": start,
+        "queued": start - 90,
+        "processors": 8,
+    }
     return (
         row
         | {"exec_host": "", "requested_walltime_s": 3600.0, "requested_memory_bytes": 8 * 2**32}

@@ -21,6 +21,7 @@ from jobsight_server.auth import create_token
 from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.config import RankConfig
@@ -166,7 +167,7 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
     with address.engine.begin() as connection:
         counts = {"sessions": 1234, "successes": 12_345, "evictions": 1234, "failures": 1234, "user_failures": 1234}
         connection.execute(update(ranking_tables.machines).values(counts))
-    for path, table in (("/nodes", "#nodes table"), ("/users/alpha/steady", "#present table")):
+    for path, table in (("/nodes", "#nodes table"), ("/users/alpha/steady", "#next table")):
         page.goto(path)
         expect(page.locator(table).locator("tbody td.num").first).to_be_visible()
         # Names and figures of other sites are wider by a few characters.
@@ -332,10 +333,12 @@ def test_the_greatest_waste_stands_first_with_what_to_ask_for(watched: Watched) 
     expect(page.locator("#rows tbody th")).to_have_text("batch")
     page.get_by_role("link", name="By user").click()
     page.locator("#rows tbody tr").first.get_by_role("link").first.click()
-    expect(page.locator("#advice")).to_contain_text("Memory: next time ask for")
-    page.get_by_role("link", name="All applications").click()
-    expect(page.locator("h1")).to_contain_text("Waste")
-    expect(page).to_have_url(re.compile("/waste[?].*by=application"))
+    expect(page.locator("#answer")).to_contain_text("Most could be saved with")
+    application = page.locator("#applications tbody tr").first
+    expect(application.locator("pre").first).to_contain_text("#SBATCH --mem-per-cpu=")
+    count = application.locator("td.num").nth(1).inner_text()
+    application.get_by_role("link").first.click()
+    expect(page.locator("h1")).to_have_text(f"Jobs {count} runs")
 
 
 def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, address: Any) -> None:
@@ -431,8 +434,12 @@ def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     page.goto("/users/alpha/switching")
     expect(page.locator(".plot .u-over")).to_have_count(4)
     bandwidth = page.locator(".plot[data-metric=bandwidth]")
+    expect(bandwidth.locator(".key")).to_have_text(["used", "forecast", "reserved"])
+    page.get_by_role("link", name="With the published five").click()
+    expect(page).to_have_url(re.compile("five=1"))
+    expect(page.locator(".plot .u-over")).to_have_count(4)
     expect(bandwidth.locator(".key")).to_have_text(
-        ["actual", "answered", "history", "sliding-window", "weighted", "locality", "exponential"]
+        ["used", "forecast", "reserved", "history", "sliding-window", "weighted", "locality", "exponential"]
     )
     before = bandwidth.locator("canvas").evaluate("canvas => canvas.toDataURL()")
     key = bandwidth.get_by_role("button", name="weighted")
@@ -441,12 +448,137 @@ def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     expect(key).to_have_attribute("aria-pressed", "false")
     page.wait_for_function("old => document.querySelector('.plot canvas').toDataURL() !== old", arg=before)
     bandwidth.locator(".u-over").hover()
-    expect(bandwidth.locator(".readout")).to_contain_text("actual")
+    expect(bandwidth.locator(".readout")).to_contain_text("used ")
     expect(bandwidth.locator(".readout")).not_to_contain_text("weighted")
     page.get_by_label("end time").check()
     bandwidth.locator(".u-over").hover()
     expect(bandwidth.locator(".readout b")).to_contain_text(":")
-    expect(page.locator("#present td.used")).to_have_count(4)
+    expect(page.locator("#next td.used")).to_have_count(4)
+
+
+def test_what_if_is_asked_without_scripts(browser: Browser, address: Any) -> None:
+    there = browser.new_context(base_url=address.url, java_script_enabled=False)
+    page = there.new_page()
+    page.goto(address.login_link())
+    page.goto("/users/alpha/steady?range=30d")
+    expect(page.get_by_label("Processors")).to_have_value("8")
+    expect(page.get_by_label("Memory, whole job")).to_have_value("32G")
+    page.get_by_label("Processors").fill("16")
+    page.get_by_label("Memory, whole job").fill("20 potatoes")
+    page.get_by_role("button", name="Ask").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("memory_bytes = '20 potatoes' is not an amount of memory; give bytes such as")
+    expect(page.get_by_label("Processors")).to_have_value("16")
+    page.get_by_label("Memory, whole job").fill("64G")
+    page.get_by_role("button", name="Ask").click()
+    expect(alert).to_have_count(0)
+    query = dict(part.split("=") for part in urlsplit(page.url).query.split("&"))
+    wanted = {"application": "steady", "processors": "16", "memory_bytes": "64G", "range": "30d"}
+    assert query.items() >= wanted.items(), "the address has all of it"
+    slurm = {"num_tasks": 16, "mem_per_cpu": "4G", "time_limit": 60}
+    job = {"cluster": "alpha", "user": "steady", "application": "steady", "queue": "batch", "slurm": slurm}
+    with address.engine.begin() as connection:
+        token = create_token(connection, "scheduler", "test", 0.0)[1]
+    headers = {"Authorization": f"Bearer {token}"}
+    advice = there.request.post("/api/v1/advice", data=job, headers=headers).json()
+    expect(page.locator("#next > .advice")).to_have_text(advice["text"])
+    expect(page.get_by_label("Lines for Slurm").last).to_contain_text(
+        f"#SBATCH --mem-per-cpu={advice['slurm']['mem_per_cpu']}M"
+    )
+    there.close()
+
+
+def test_points_of_a_chart_open_their_jobs(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/users/alpha/steady")
+    chart = page.locator(".plot[data-metric=memory] .chart")
+    expect(chart.locator(".u-over")).to_be_visible()
+    known = page.request.get("/api/v1/users/steady/history?cluster=alpha").json()["metrics"]["memory"]
+    reached = set()
+    for _ in range(90):  # by keyboard alone
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.closest('form, .plot, #applications')?.className ?? ''"))
+        if chart.evaluate("chart => chart === document.activeElement"):
+            break
+    expect(chart).to_be_focused()
+    assert {"form above", "plot"} <= reached
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    readout = page.locator(".plot[data-metric=memory] .readout")
+    expect(readout).to_contain_text(known["job_id"][-2])
+    page.keyboard.press("Enter")
+    expect(page.locator("h1 .name")).to_have_text(known["job_id"][-2])
+    page.go_back()
+    expect(chart.locator(".u-over")).to_be_visible()
+    chart.focus()
+    page.keyboard.press("Home")
+    box = chart.locator(".u-cursor-pt").first.bounding_box()
+    assert box is not None
+    at = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(at[0] + 4, at[1] + 60)  # beside every point a click opens nothing
+    page.mouse.click(at[0] + 4, at[1] + 60)
+    page.mouse.move(at[0] + 1, at[1] + 1)
+    expect(chart).to_have_class("chart opens")
+    page.mouse.click(at[0] + 1, at[1] + 1)
+    expect(page.locator("h1 .name")).to_have_text(known["job_id"][0])
+
+
+def test_the_figures_of_a_chart_are_a_table_in_both_themes(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/users/alpha/drifting")
+    plot = page.locator(".plot[data-metric=memory]")
+    expect(plot.locator(".u-over")).to_be_visible()
+    known = page.request.get("/api/v1/users/drifting/history?cluster=alpha").json()["metrics"]["memory"]
+    light = plot.locator("canvas").evaluate("canvas => canvas.toDataURL()")
+    plot.locator("summary").focus()
+    page.keyboard.press("Enter")
+    rows = plot.locator(".figures tbody tr")
+    expect(rows).to_have_count(len(known["job_id"]))
+    expect(rows.first.locator("th")).to_have_text(known["job_id"][-1])
+    expect(rows.first.locator("td").nth(1)).to_have_text(f"{known['actual'][-1] / 2**30:.2f} GiB")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(
+        "old => document.querySelector('[data-metric=memory] canvas').toDataURL() !== old", arg=light
+    )
+    assert rows.first.evaluate("row => getComputedStyle(row.querySelector('td')).color") == page.evaluate(
+        "getComputedStyle(document.body).color"
+    )
+    rows.first.get_by_role("link").click()
+    expect(page.locator("h1 .name")).to_have_text(known["job_id"][-1])
+    show(page, "node")
+    memory = page.locator(".plot[data-kind=memory_used_bytes]")
+    memory.locator("summary").click()
+    expect(memory.locator(".figures thead th")).to_have_text(["Time", "n01"])
+    expect(memory.locator(".figures tbody tr").first).to_contain_text("GiB")
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+
+
+def test_a_users_page_follows_new_jobs_and_keeps_what_is_typed(watched: Watched, address: Any) -> None:
+    page = watched.page
+    page.goto("/users/alpha/switching")
+    expect(page.locator("#live")).to_have_text("live")
+    count = page.locator("#facts")
+    before = count.inner_text()
+    page.get_by_label("Memory, whole job").fill("12")
+    with address.engine.begin() as connection:
+        run = connection.execute(select(schema.jobs).where(schema.jobs.c.user == "switching").limit(1)).one()
+        new = run._asdict() | {
+            "id": 95_000,
+            "job_id": "95000.server",
+            "state": "running",
+            "end": None,
+            "profiled": False,
+        }
+        connection.execute(insert(schema.jobs), [new])
+        count_all(connection)
+    expect(count).to_contain_text("1 running")
+    assert before != count.inner_text()
+    expect(page.get_by_label("Memory, whole job")).to_have_value("12")
+    expect(page.locator("#next").get_by_role("button", name="Copy for Slurm")).to_be_visible()
+    with address.engine.begin() as connection:
+        connection.execute(delete(schema.jobs).where(schema.jobs.c.id == 95_000))
+        count_all(connection)
 
 
 def test_job_shows_profile_reasons_and_nodes(watched: Watched) -> None:

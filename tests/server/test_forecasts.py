@@ -151,10 +151,13 @@ def test_a_metric_that_is_not_forecast_is_named(engine: Engine) -> None:
 
 def test_history_says_what_was_forecast_before(engine: Engine) -> None:
     fill(engine, "u", STEPS)
+    five = ForecastConfig().parameters
     with engine.connect() as connection:
-        whole = history(connection, "alpha", "u", "bandwidth", 100)
-        tail = history(connection, "alpha", "u", "bandwidth", 3)
-        nobody = history(connection, "alpha", "w", "bandwidth", 3)
+        whole, tail, without, nobody = (
+            history(connection, "alpha", user, limit, five)["bandwidth"]
+            for user, limit, five in (("u", 100, five), ("u", 3, five), ("u", 3, None), ("w", 3, five))
+        )
+        early = history(connection, "alpha", "u", 3, since=1001.0, until=1003.0)["bandwidth"]
     assert whole.actual == STEPS
     assert whole.forecasts["locality"] == [None, *STEPS[:-1]]
     assert whole.forecasts["history"] == pytest.approx([None, 200, 200, 400, 500, 560, 600, 4400 / 7])
@@ -163,6 +166,8 @@ def test_history_says_what_was_forecast_before(engine: Engine) -> None:
     assert tail.job_id == ["u-bandwidth-5", "u-bandwidth-6", "u-bandwidth-7"]
     for name in FIVE:
         assert tail.forecasts[name] == whole.forecasts[name][-3:]
+    assert (without.forecasts, without.actual) == ({}, tail.actual)
+    assert early.time == [1001.0, 1002.0]
     lists = {key: [] for key in ("time", "job_id", "actual", "answered", "bound")}
     assert to_builtins(nobody) == {
         "n": 0,

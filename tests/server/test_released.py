@@ -113,6 +113,7 @@ def test_savings_are_counted_from_the_jobs_that_were_learned(released: Engine) -
     assert count_marked(released) > 0
     names = "SELECT DISTINCT application FROM savings_groups WHERE application <> '' AND \"user\" = 'ann'"
     assert _sorted(released, names) == [("bwa",)]
+    assert _sorted(released, "SELECT DISTINCT application FROM jobs WHERE \"user\" = 'ann'") == [("bwa",)]
 
 
 def _sorted(engine: Engine, query: str) -> list[tuple[Any, ...]]:

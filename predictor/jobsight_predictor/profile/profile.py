@@ -13,10 +13,20 @@ from jobsight_predictor.profile.forecast import PendingForecast, make_forecast
 from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.reserve import Basis
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, GroupKey, JobGroup, Limit, Objective, Question, label
+from jobsight_predictor.question import (
+    DEFAULT_JOB_GROUPS,
+    GroupKey,
+    JobGroup,
+    Limit,
+    Objective,
+    Question,
+    label,
+    parse_job_group,
+)
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
 
+_SHARE_OF_REQUEST = ", share of request"
 DIFFERENT = 0.01  # share of the better one; forecasts further apart than this differ
 
 
@@ -115,7 +125,7 @@ def mean_error(model: Model, user: str | None) -> MeanError | None:
         return None
     job_group, candidate = divmod(error.best_expert, len(CANDIDATES))
     if job_group in model.shares:
-        group = f"{label(SHARES[job_group - model.shares.start])}, share of request"
+        group = label(SHARES[job_group - model.shares.start]) + _SHARE_OF_REQUEST
     else:
         group = label(model.job_groups.groups[job_group])
     return MeanError(error.jobs, error.answered, error.best, f"{CANDIDATES[candidate]} by {group}")
@@ -123,7 +133,16 @@ def mean_error(model: Model, user: str | None) -> MeanError | None:
 
 def level_name(model: Model, key: GroupKey) -> str:
     """How answers name the group."""
-    return model.job_groups.name(key) + (", share of request" if key[0] & SHARE else "")
+    return model.job_groups.name(key) + (_SHARE_OF_REQUEST if key[0] & SHARE else "")
+
+
+def level_fields(level: str) -> tuple[str, ...]:
+    """What the jobs of a group have in common, by its name in an answer.
+
+    >>> level_fields("user + application, share of request"), level_fields("site")
+    (('user', 'application'), ())
+    """
+    return parse_job_group(level.removesuffix(_SHARE_OF_REQUEST))
 
 
 def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:

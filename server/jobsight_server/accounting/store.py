@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
+from jobsight_server.facts import application
 from jobsight_server.storage.engine import lock_until_commit
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import job_nodes, jobs
@@ -31,7 +32,7 @@ _READ = select(jobs.c.id, jobs.c.job_id, jobs.c.state, *(jobs.c[name] for name i
 _UPDATE = (
     update(jobs)
     .where(jobs.c.id == bindparam("run_id"))
-    .values({name: bindparam(name) for name in ("state", "recorded_at", "submitted", *_COLUMNS)})
+    .values({name: bindparam(name) for name in ("state", "recorded_at", "submitted", "application", *_COLUMNS)})
 )
 _INSERT = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
 
@@ -141,7 +142,8 @@ def _values(run: StoredRun, now: float) -> dict[str, Any]:
     times = (record.queued, record.created, record.start)
     submitted = next(time for time in times if time is not None)
     columns = {name: getattr(record, name) for name in _COLUMNS}
-    return {"state": run.state, "recorded_at": now, "submitted": submitted, **columns}
+    stands_for = None if record.name is None else application(record.name)
+    return {"state": run.state, "recorded_at": now, "submitted": submitted, "application": stands_for, **columns}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
-from jobsight_server.advice.scheduler_words import JobRequest, PbsRequest, RequestError, pbs_advice, slurm_advice
+from jobsight_server.advice.scheduler_words import (
+    MINUTE_S,
+    JobRequest,
+    PbsRequest,
+    RequestError,
+    pbs_advice,
+    slurm_advice,
+)
+from jobsight_server.amounts import clock_text
 from jobsight_server.record import Record
+from jobsight_server.settings.declared import AccountingSource
 
 Scheduler = Literal["slurm", "pbs", "gridengine"]
 
@@ -16,6 +26,14 @@ SCHEDULERS: dict[str, Scheduler] = {
     "gridengine": "gridengine",
 }
 """The scheduler of a format of accounting logs; of the other formats it is not known."""
+
+
+def scheduler_of(sources: Iterable[AccountingSource], cluster: str) -> Scheduler | None:
+    """The scheduler whose log is followed for this cluster; None if the settings do not name its format."""
+    for source in sources:
+        if source.cluster == cluster:
+            return "slurm" if source.sacct else SCHEDULERS.get(source.format or "")
+    return None
 
 
 class AskLine(Record):
@@ -48,9 +66,7 @@ def _slurm(request: JobRequest, memory_bytes: float | None, runtime_s: float | N
     found = slurm_advice(request, memory_bytes, runtime_s)
     lines = [] if found.mem_per_cpu is None else [f"#SBATCH --mem-per-cpu={found.mem_per_cpu}M"]
     if found.time_limit is not None:
-        days, minutes = divmod(found.time_limit, 24 * 60)
-        clock = f"{minutes // 60:02}:{minutes % 60:02}:00"
-        lines.append(f"#SBATCH --time={f'{days}-' if days else ''}{clock}")
+        lines.append(f"#SBATCH --time={clock_text(found.time_limit * MINUTE_S)}")
     return "\n".join(lines)
 
 

@@ -57,6 +57,20 @@ class Recommendation:
         """The amount to ask for of one of ``ASKED_FOR``."""
         return self.memory_bytes if metric == "memory" else self.runtime_s
 
+    def best(self, metric: str) -> float | None:
+        """The same, or the job's own request where that is best; None where nothing is known of the user's jobs."""
+        amount, answer = self.amount(metric), self.answers[metric]
+        known = self.such_jobs.used(metric) is not None or (answer.user_jobs and answer.bound is not None)
+        return _requested(metric, self.request) if amount is None and known else amount
+
+
+def plain_request(question: Question) -> JobRequest:
+    """What a job asks for whose question says it per processor; one whose processors are not known has one."""
+    processors = question.processors or 1
+    memory = question.requested_memory_bytes
+    whole = None if memory is None else memory * processors
+    return JobRequest(processors, None, whole, question.requested_time_s)
+
 
 def recommend(
     connection: Connection,

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, and_, bindparam, false, or_, select
 
 from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.facts import facts_of
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
+from jobsight_server.facts import application, facts_of
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.storage.schema import jobs, profiles
 
 LOOKED_AT = 200
@@ -38,6 +38,7 @@ class SuchJob(NamedTuple):
     runtime_s: float | None
     failure: str | None
     facts: Facts = ()
+    requested_nodes: str | None = None
 
     def requested(self, metric: str) -> float | None:
         """What the user asked for of memory or run time."""
@@ -123,6 +124,7 @@ _LAST_RUNS = (
         _RUNTIME.c.value,
         jobs.c.failure,
         jobs.c.facts,
+        jobs.c.requested_nodes,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))

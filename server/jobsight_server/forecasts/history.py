@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from msgspec import Meta
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
-from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
+from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
+from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
@@ -23,16 +22,16 @@ from jobsight_server.storage.schema import group_series, jobs, profiles, series
 Column = list[float | None]
 
 REPLAYED = 1000
-"""Jobs of a user that are read for a history: what was before them moves only forecasts from all values, a little."""
+"""Jobs of a user from which the five are replayed: those before them move only forecasts from all values, a little."""
 
 
 class MetricHistory(Record):
-    """Values learned in one series, oldest first, as arrays of equal length, and the forecasts for each.
+    """Values learned in one series, in the order in which they were, as arrays of equal length, and forecasts for each.
 
     ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: forecast and recommended reservation
-    at its submission; ``forecasts``: those of the published five before the value was known. ``n`` counts all values,
-    including those before the listed ones; ``shown_only`` those among the user's last 1,000 jobs that are shown and
-    were not learned, ``lower_bounds`` of which because the job ran out. The five have seen these jobs only.
+    at its submission; ``forecasts``: those of the published five before the value was known, from the user's last
+    1,000 jobs, where they were asked for. ``n`` counts all values ever learned; ``shown_only`` those of the listed jobs
+    that are shown and were not learned, ``lower_bounds`` of which because the job ran out.
     """
 
     n: int
@@ -43,52 +42,89 @@ class MetricHistory(Record):
     actual: list[float]
     answered: Column
     bound: Column
-    forecasts: Annotated[dict[str, Column], Meta(extra_json_schema={"required": [*FIVE]})]
+    forecasts: dict[str, Column]
 
 
 def history(
     connection: Connection,
     cluster: str,
     user: str,
-    metric: str,
     limit: int,
-    parameters: FiveParameters = DEFAULT_PARAMETERS,
-) -> MetricHistory:
-    """The last ``limit`` values learned of one series, and what the five with these ``parameters`` forecast.
+    five: Callable[[str], FiveParameters] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+) -> dict[str, MetricHistory]:
+    """By metric, the values learned of the user's last ``limit`` jobs that ended from ``since`` on, before ``until``.
 
-    Only the user's last ``REPLAYED`` jobs are read, or ``limit`` if that is more: some users have half a million.
+    ``five``: the parameters of the published five in a metric; None leaves out what they forecast. They see the last
+    ``REPLAYED`` jobs, or ``limit`` if that is more: some users have half a million.
     """
-    of_user = (jobs.c.cluster == cluster, jobs.c.user == user)
-    last = select(jobs.c.id).where(*of_user, jobs.c.end.is_not(None)).order_by(jobs.c.end.desc())
-    last_runs = last.limit(max(limit, REPLAYED)).subquery()
-    columns = (profiles.c.value, profiles.c.forecast, profiles.c.bound, profiles.c.shown_only, profiles.c.lower_bound)
-    query = (
-        select(jobs.c.end, jobs.c.job_id, *columns)
-        .join_from(last_runs, jobs, jobs.c.id == last_runs.c.id)
-        .join(profiles, profiles.c.run_id == jobs.c.id)
-        .where(profiles.c.metric == metric)
-        .order_by(profiles.c.learn_seq)
-    )
-    found = connection.execute(query).all()
-    rows = [row for row in found if row.value is not None and not row.shown_only]
-    counted = select(series.c.n).where(series.c.cluster == cluster, series.c.user == user, series.c.metric == metric)
-    actual = np.array([row.value for row in rows], dtype=np.float64)
-    first = max(0, len(rows) - limit)
-    listed = rows[first:]
+    of_user = [jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None)]
+    if since is not None:
+        of_user.append(jobs.c.end >= since)
+    if until is not None:
+        of_user.append(jobs.c.end < until)
+    newest = select(jobs.c.id, jobs.c.end, jobs.c.job_id).where(*of_user).order_by(jobs.c.end.desc(), jobs.c.id.desc())
+    runs = connection.execute(newest.limit(limit if five is None else max(limit, REPLAYED))).all()
+    listed = {run.id for run in runs[:limit]}
+    counted = select(series.c.metric, series.c.n).where(series.c.cluster == cluster, series.c.user == user)
+    numbers = {row.metric: row.n for row in connection.execute(counted)}
+    found: dict[str, list[_Value]] = {metric: [] for metric in METRICS}
+    of_run = {run.id: run for run in runs}
+    for begin in range(0, len(runs), _AT_ONCE):
+        ids = [run.id for run in runs[begin : begin + _AT_ONCE]]
+        for run_id, metric, *rest in connection.execute(_VALUES, {"runs": ids}):
+            found[metric].append(_Value(of_run[run_id].end, of_run[run_id].job_id, run_id in listed, *rest))
+    return {metric: _of_metric(rows, numbers.get(metric, 0), five and five(metric)) for metric, rows in found.items()}
+
+
+class _Value(NamedTuple):
+    end: float
+    job_id: str
+    listed: bool
+    learn_seq: int
+    value: float | None
+    forecast: float | None
+    bound: float | None
+    shown_only: bool
+    lower_bound: bool
+
+
+_AT_ONCE = 500
+_VALUES = select(
+    profiles.c.run_id,
+    profiles.c.metric,
+    profiles.c.learn_seq,
+    profiles.c.value,
+    profiles.c.forecast,
+    profiles.c.bound,
+    profiles.c.shown_only,
+    profiles.c.lower_bound,
+).where(profiles.c.run_id.in_(bindparam("runs", expanding=True)))
+
+
+def _of_metric(found: list[_Value], n: int, five: FiveParameters | None) -> MetricHistory:
+    learned = [row for row in found if row.value is not None and not row.shown_only]
+    learned.sort(key=lambda row: row.learn_seq)
+    forecasts: dict[str, Column] = {}
+    if five is not None:
+        actual = np.array([row.value for row in learned], dtype=np.float64)
+        for name, forecaster in make_five(five).items():
+            # Replayed from the first of these values: a forecast depends on what was before it.
+            values = zip(learned, forecaster.replay(actual).tolist(), strict=True)
+            forecasts[name] = [None if np.isnan(value) else value for row, value in values if row.listed]
+    rows = [row for row in learned if row.listed]
+    others = [row for row in found if row.listed and row.shown_only]
     return MetricHistory(
-        n=max(len(rows), connection.scalar(counted) or 0),
-        shown_only=sum(row.shown_only for row in found),
-        lower_bounds=sum(row.shown_only and row.lower_bound for row in found),
-        time=[row.end for row in listed],
-        job_id=[row.job_id for row in listed],
-        actual=[row.value for row in listed],
-        answered=[row.forecast for row in listed],
-        bound=[row.bound for row in listed],
-        # Replayed from the first of these values: a forecast depends on what was before it.
-        forecasts={
-            name: [None if np.isnan(value) else value for value in forecaster.replay(actual)[first:].tolist()]
-            for name, forecaster in make_five(parameters).items()
-        },
+        n=max(len(learned), n),
+        shown_only=len(others),
+        lower_bounds=sum(row.lower_bound for row in others),
+        time=[row.end for row in rows],
+        job_id=[row.job_id for row in rows],
+        actual=[row.value for row in rows if row.value is not None],
+        answered=[row.forecast for row in rows],
+        bound=[row.bound for row in rows],
+        forecasts=forecasts,
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from string import digits
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,7 +26,7 @@ from jobsight_predictor.question import (
 )
 from jobsight_server.accounting.runs import Failure
 from jobsight_server.errors import UserError
-from jobsight_server.facts import facts_of, is_random, task_of
+from jobsight_server.facts import application, facts_of
 from jobsight_server.settings import Settings
 from jobsight_server.settings.by_metric import five_parameters
 from jobsight_server.storage.schema import jobs
@@ -200,7 +198,6 @@ COLUMNS = (
 
 LONGEST_GROUP = 255  # characters
 _AT_ONCE = 500
-_SEPARATORS = "-_. "
 
 
 class ForecastJob(NamedTuple):
@@ -329,29 +326,6 @@ def job_question(
         account=account if account and len(account) <= LONGEST_GROUP else None,
         facts=facts,
     )
-
-
-@lru_cache(4096)
-def application(name: str) -> str | None:
-    """The application that a job's name stands for: without directories and without the number of the run.
-
-    Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
-    one application, at the end of the name or before its extension, often after a separator; every other part of a
-    name distinguishes applications as often as runs, and is kept. Of a workflow engine's job the task counts. None if
-    nothing is left, or the name is random.
-
-    >>> [application(name) for name in ("run_017", "bin/run_18.sh", "run", "run-", "cfd-large", "cfd-64-2", "4711")]
-    ['run', 'run.sh', 'run', 'run', 'cfd-large', 'cfd-64', None]
-    >>> [application(name) for name in ("nf-NFCORE_EAGER_BWA_(s1)", "NFCORE_EAGER:BWA", "toil_job_7_sort")]
-    ['NFCORE_EAGER_BWA', 'NFCORE_EAGER_BWA', 'sort']
-    """
-    if is_random(name):
-        return None
-    file = (task_of(name) or name).rpartition("/")[2]
-    stem, dot, extension = file.rpartition(".")
-    if not (dot and extension.isascii() and extension.isalpha()):
-        stem, dot, extension = file, "", ""
-    return stem.rstrip(digits).rstrip(_SEPARATORS) + dot + extension or None
 
 
 def question_text(job: Question) -> str:

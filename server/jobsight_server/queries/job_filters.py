@@ -13,7 +13,7 @@ from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 @dataclass(frozen=True, slots=True)
 class JobFilters:
-    """None does not narrow. ``node`` is as the log writes it; ``application`` is the job's name.
+    """None does not narrow. ``node`` is as the log writes it; ``application`` is the job's name, or what it stands for.
 
     Runs that ended from ``since`` on and before ``until``, UTC epoch seconds, and that ran for more than
     ``longer_than_s``, suspensions not counted: a run that has not ended is in no span and of no duration.
@@ -37,11 +37,12 @@ class JobFilters:
         compared = (
             (jobs.c.queue, self.queue),
             (jobs.c.account, self.account),
-            (jobs.c.name, self.application),
             (jobs.c.exit_status, self.exit_status),
             (jobs.c.profiled, self.profiled),
         )
         found = [column == value for column, value in compared if value is not None]
+        if self.application is not None:
+            found.append(or_(jobs.c.name == self.application, jobs.c.application == self.application))
         if self.since is not None:
             found.append(jobs.c.end >= self.since)
         if self.until is not None:

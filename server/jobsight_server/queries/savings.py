@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
 from jobsight_server.advice.such_jobs import SuchJob, last_runs
+from jobsight_server.facts import application as application_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.request import application as application_of
 from jobsight_server.record import Record
 from jobsight_server.savings.groups import OTHER, group_name
 from jobsight_server.savings.kept import as_date
@@ -285,9 +285,7 @@ def saving_row(row: Sequence[Any], metric: str, advised: RowAdvice | None, askin
     if found:
         like, recommendation = found
         like_job, asked_for = like.job_id, like.requested(metric)
-        recommended = recommendation.amount(metric)
-        if recommended is None and recommendation.such_jobs.used(metric) is not None:
-            recommended = asked_for  # the job's own request is the best
+        recommended = recommendation.best(metric)
     is_better = advised is not None and advised.is_better(asked_for, recommended, asking.may_run_out)
     return SavingsRow(
         cluster=row[0],

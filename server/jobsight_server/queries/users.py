@@ -1,4 +1,4 @@
-"""Users: how much is known about each, how accurate their forecasts are, and one user's whole history."""
+"""Users: how much is known about each, how accurate their forecasts are, and one user with a history."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from sqlalchemy import Connection, Row, Subquery, func, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.advice.recommendation import recommend_as_last, sentence
-from jobsight_server.advice.such_jobs import last_runs
+from jobsight_server.advice.ask_lines import Scheduler
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
-from jobsight_server.queries.savings import Savings, SavingsRequest, savings
+from jobsight_server.queries.next_job import NextJob, next_job
 from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
 
-HISTORY_LISTED = 500
+HISTORY_LISTED = 300
 
 # A user's columns, and of each metric the figures of the prediction, by which the list can be sorted.
 COLUMNS = ("user", "cluster", "jobs", "last_end")
@@ -52,26 +51,10 @@ class UserList(Page):
     search: str | None
 
 
-class UserMetric(Prediction):
-    """The current prediction in one metric, and those for the user's last jobs."""
-
-    history: MetricHistory
-
-
-class NextJob(Record):
-    """A job submitted as the user's last finished one, ``like_job``, was: what it should ask for, in the ``text`` that
-    users read at submission, and what it will need as a whole."""
-
-    like_job: str
-    processors: int
-    text: str
-    forecasts: list[Prediction]
-
-
 class UserProfile(Record):
-    """One user: runs by state, each metric, and the application with the largest recent savings.
+    """One user: runs by state, what the next job should ask for, and the prediction per metric.
 
-    ``next_job`` is null for a user without a finished job.
+    ``next_job`` is null for a user without a finished job, unless a job was described.
     """
 
     cluster: str
@@ -79,8 +62,20 @@ class UserProfile(Record):
     jobs: dict[str, int]
     last_end: float | None
     next_job: NextJob | None
-    metrics: list[UserMetric]
-    savings: Savings
+    metrics: list[Prediction]
+
+
+class UserHistory(Record):
+    """What a user's last jobs used, per processor where the metric is, and what was forecast and reserved for them.
+
+    Of jobs that ended from ``since`` on and before ``until``. Values have six digits.
+    """
+
+    cluster: str
+    user: str
+    since: float | None
+    until: float | None
+    metrics: Annotated[dict[str, MetricHistory], Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}})]
 
 
 def user_list(
@@ -124,42 +119,69 @@ def user_clusters(connection: Connection, user: str) -> list[str]:
     return sorted(row[0] for row in connection.execute(ran.union(learned)))
 
 
+def last_end(connection: Connection, cluster: str, user: str) -> float | None:
+    """When the user's last finished job ended; None without one."""
+    of_user = (job_counts.c.cluster == cluster, job_counts.c.user == user)
+    found: float | None = connection.scalar(select(func.max(job_counts.c.last_end)).where(*of_user))
+    return found
+
+
 def user_profile(
-    connection: Connection, reader: AnswerReader, cluster: str, user: str, limit: int = HISTORY_LISTED
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    user: str,
+    described: Question | None = None,
+    scheduler: Scheduler | None = None,
 ) -> UserProfile | None:
-    """One user with the history of the last ``limit`` jobs; None if the cluster does not know the user."""
+    """One user, and what the next job should ask for: ``described``, or like the last. None if the cluster does not
+    know the user."""
     query = select(job_counts.c.state, NUMBER, func.max(job_counts.c.last_end)).where(
         job_counts.c.cluster == cluster, job_counts.c.user == user
     )
     states = connection.execute(query.group_by(job_counts.c.state)).all()
     if not states and cluster not in user_clusters(connection, user):
         return None
-    present = reader.answers(connection, [ForecastRequest(cluster, Question(user=user))])
     return UserProfile(
         cluster=cluster,
         user=user,
         jobs={state: count for state, count, _ in states},
         last_end=max((end for _, _, end in states if end is not None), default=None),
-        next_job=_next_job(connection, reader, cluster, user),
-        metrics=[
-            UserMetric(
-                **msgspec.structs.asdict(prediction),
-                history=history(
-                    connection, cluster, user, prediction.metric, limit, reader.config.parameters(prediction.metric)
-                ),
-            )
-            for prediction in present
-        ],
-        savings=savings(connection, reader, SavingsRequest("application", cluster, user, limit=1)),
+        next_job=next_job(connection, reader, cluster, user, described, scheduler),
+        metrics=reader.answers(connection, [ForecastRequest(cluster, Question(user=user))]),
     )
 
 
-def _next_job(connection: Connection, reader: AnswerReader, cluster: str, user: str) -> NextJob | None:
-    runs = last_runs(connection, cluster, user)
-    if not runs:
-        return None
-    found = recommend_as_last(connection, reader, cluster, user, runs[0], runs, None)
-    return NextJob(runs[0].job_id, runs[0].processors, sentence(found), list(found.answers.values()))
+def user_history(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    user: str,
+    limit: int = HISTORY_LISTED,
+    since: float | None = None,
+    until: float | None = None,
+    *,
+    with_five: bool = False,
+) -> UserHistory:
+    """The user's last ``limit`` jobs that ended in this span; ``with_five``: and what the published five forecast."""
+    five = reader.config.parameters if with_five else None
+    found = history(connection, cluster, user, limit, five, since, until)
+    rounded = {metric: _rounded(of) for metric, of in found.items() if of.n or not METRICS[metric].of_gpus}
+    return UserHistory(cluster, user, since, until, rounded)
+
+
+def _rounded(of: MetricHistory) -> MetricHistory:
+    """With values of six digits: charts show no more, and JSON has a third of the bytes."""
+    return msgspec.structs.replace(
+        of,
+        actual=[float(f"{value:.6g}") for value in of.actual],
+        **{name: _digits(getattr(of, name)) for name in ("answered", "bound")},
+        forecasts={name: _digits(column) for name, column in of.forecasts.items()},
+    )
+
+
+def _digits(column: Iterable[float | None]) -> list[float | None]:
+    return [None if value is None else float(f"{value:.6g}") for value in column]
 
 
 def _grouped(cluster: str | None, search: str | None) -> Subquery:

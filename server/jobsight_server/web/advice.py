@@ -8,9 +8,8 @@ from typing import Annotated
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.advice.recommendation import Advice, advise
+from jobsight_server.advice.recommendation import Advice, advise, plain_request
 from jobsight_server.advice.scheduler_words import (
-    JobRequest,
     PbsRequest,
     RequestError,
     SlurmRequest,
@@ -60,10 +59,7 @@ def give_advice() -> Advice:
         elif asked.pbs is not None:
             request = pbs_request(asked.pbs)
         else:
-            processors = question.processors or 1
-            memory = question.requested_memory_bytes
-            whole = None if memory is None else memory * processors
-            request = JobRequest(processors, None, whole, question.requested_time_s)
+            request = plain_request(question)
     except RequestError as error:
         raise BadRequest(str(error)) from error
     resources = job_question("", None, None, request.processors, request.memory_bytes, request.walltime_s)

@@ -14,7 +14,7 @@ from werkzeug.utils import redirect
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
-from jobsight_server.advice.ask_lines import SCHEDULERS, Scheduler
+from jobsight_server.advice.ask_lines import scheduler_of
 from jobsight_server.queries.arrays import JobArray
 from jobsight_server.queries.job_filters import JobFilters, is_task
 from jobsight_server.queries.jobs import SORTS, Job, JobList, Run, job_clusters, job_detail, job_list
@@ -133,7 +133,8 @@ def job() -> Job:
     with here.read_engine.connect() as connection:
         cluster, found = one_cluster(job_clusters(connection, job_id), "job"), None
         if cluster is not None:
-            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points, _scheduler(cluster))
+            scheduler = scheduler_of(here.settings.accounting, cluster)
+            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points, scheduler)
     if found is None:
         raise not_found("job", job_id, cluster)
     who = viewer()
@@ -159,14 +160,6 @@ def job_forecast() -> OpenJob:
         return open_job(connection, here.answers, cluster, job_id, here.clock())
 
 
-def _scheduler(cluster: str) -> Scheduler | None:
-    """The scheduler whose log is followed for this cluster; None if the settings do not name its format."""
-    for source in context().settings.accounting:
-        if source.cluster == cluster:
-            return "slurm" if source.sacct else SCHEDULERS.get(source.format or "")
-    return None
-
-
 EXIT_STATUS: dict[str, object] = {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999}
 
 JOBS = Route(
@@ -186,7 +179,7 @@ JOBS = Route(
         ),
         Parameter("queue", "only of this queue or partition", NAME),
         Parameter("account", "only of this account", NAME),
-        Parameter("application", "only jobs of this name", NAME),
+        Parameter("application", "only jobs of this name, with or without the number of the run", NAME),
         Parameter(
             "exit_status",
             "only with this exit status",

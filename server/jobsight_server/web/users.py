@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Blueprint
+from sqlalchemy import Connection
+from werkzeug.exceptions import BadRequest
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.question import Question
+from jobsight_server.advice.ask_lines import scheduler_of
+from jobsight_server.queries.applications import LISTED, ApplicationList, applications
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
     SORTS,
+    UserHistory,
     UserList,
     UserProfile,
+    last_end,
     user_clusters,
+    user_history,
     user_list,
     user_profile,
 )
+from jobsight_server.savings.read import Days
+from jobsight_server.storage.event_counts import DAY_S
+from jobsight_server.web.job_bars import RESOURCE_OF
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     ORDERS,
@@ -30,10 +43,17 @@ from jobsight_server.web.kit.inputs import (
     one_cluster,
     required_name,
 )
-from jobsight_server.web.kit.pages import clusters_offered, page, user_url
+from jobsight_server.web.kit.pages import clusters_offered, json_url, page, user_url
+from jobsight_server.web.kit.questions import PARAMETERS, request_in_query
 from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
 
 _HISTORY_AT_MOST = 5000
+_RANGE = "90d"
+_YES_NO = ("0", "1")
+
+DESCRIPTION = tuple(parameter for parameter in PARAMETERS if parameter.name != "per")
+"""What a request may say of a job that has not been submitted."""
 
 
 def users() -> UserList:
@@ -45,13 +65,60 @@ def users() -> UserList:
 
 
 def user() -> UserProfile:
-    name, limit = required_name("name"), integer_argument("limit", HISTORY_LISTED, _HISTORY_AT_MOST)
-    with context().read_engine.connect() as connection:
-        cluster = one_cluster(user_clusters(connection, name), "user")
-        found = None if cluster is None else user_profile(connection, context().answers, cluster, name, limit)
+    return _user(_described())
+
+
+def _user(described: Question | None) -> UserProfile:
+    name, here = required_name("name"), context()
+    with here.read_engine.connect() as connection:
+        cluster, found = one_cluster(user_clusters(connection, name), "user"), None
+        if cluster is not None:
+            scheduler = scheduler_of(here.settings.accounting, cluster)
+            found = user_profile(connection, here.answers, cluster, name, described, scheduler)
     if found is None:
         raise not_found("user", name, cluster)
     return found
+
+
+def user_applications() -> ApplicationList:
+    name, here = required_name("name"), context()
+    number = integer_argument("page", 1, PAGES_AT_MOST)
+    with here.read_engine.connect() as connection:
+        cluster = _known_cluster(connection, name)
+        span = _span(connection, cluster, name)
+        days, scheduler = Days(span.first_day, span.last_day), scheduler_of(here.settings.accounting, cluster)
+        return applications(connection, here.answers, cluster, name, days, number, scheduler)
+
+
+def user_jobs() -> UserHistory:
+    name, limit = required_name("name"), integer_argument("limit", HISTORY_LISTED, _HISTORY_AT_MOST)
+    five = choice_argument("five", _YES_NO) == "1"
+    with context().read_engine.connect() as connection:
+        cluster = _known_cluster(connection, name)
+        span = _span(connection, cluster, name)
+        begin, end = span.first_day * DAY_S, (span.last_day + 1) * DAY_S
+        return user_history(connection, context().answers, cluster, name, limit, begin, end, with_five=five)
+
+
+def _known_cluster(connection: Connection, name: str) -> str:
+    clusters = user_clusters(connection, name)
+    cluster = one_cluster(clusters, "user")
+    if cluster is None or cluster not in clusters:
+        raise not_found("user", name, cluster)
+    return cluster
+
+
+def _span(connection: Connection, cluster: str, name: str) -> TimeRange:
+    """The days asked for; without an end, until the user's last job: who has run nothing lately has a page, too."""
+    last = last_end(connection, cluster, name)
+    return range_argument(context().clock() if last is None else last, _RANGE, OF_DAYS)
+
+
+def _described() -> Question | None:
+    """The job that the request describes; None if it describes none."""
+    if all(given(parameter.name) is None for parameter in DESCRIPTION):
+        return None
+    return request_in_query(None, required_name("name"), None).question
 
 
 USERS = Route(
@@ -69,25 +136,52 @@ USERS = Route(
     ),
     errors=(400, 404),
 )
+_ONE_OF_SEVERAL = Parameter("cluster", "needed if several clusters know the user", NAME)
 USER = Route(
     "GET",
     "/api/v1/users/{name}/profile",
     user,
     ("scheduler",),
-    "One user: runs by state, and per metric the current prediction and the history",
+    "One user: runs by state, the current prediction per metric, and what the next job should ask for, which is "
+    "submitted as the last one was, or as the other parameters say",
+    (_ONE_OF_SEVERAL, *DESCRIPTION),
+    errors=(400, 404),
+    own="name",
+)
+APPLICATIONS = Route(
+    "GET",
+    "/api/v1/users/{name}/applications",
+    user_applications,
+    ("scheduler",),
+    f"The applications of one user, {LISTED} a page, that with most to save first: what their jobs requested and used, "
+    "and what the next one should ask for",
+    (_ONE_OF_SEVERAL, *range_parameters(_RANGE, OF_DAYS), Parameter("page", "from 1", PAGE)),
+    errors=(400, 404),
+    own="name",
+)
+HISTORY = Route(
+    "GET",
+    "/api/v1/users/{name}/history",
+    user_jobs,
+    ("scheduler",),
+    "What one user's last jobs used, and what was forecast and reserved for them at their submission",
     (
-        Parameter("cluster", "needed if several clusters know the user", NAME),
+        _ONE_OF_SEVERAL,
+        *range_parameters(_RANGE, OF_DAYS),
         Parameter(
             "limit",
-            f"jobs of history per metric (default {HISTORY_LISTED})",
+            f"jobs at most, the last ones (default {HISTORY_LISTED})",
             {"type": "integer", "minimum": 1, "maximum": _HISTORY_AT_MOST},
         ),
+        Parameter("five", "1: also what the published five forecast for them", choice_of(_YES_NO)),
     ),
     errors=(400, 404),
     own="name",
 )
 USER_BY_QUERY = by_query(USER, "/api/v1/user")
-ROUTES = (USERS, USER, USER_BY_QUERY)
+APPLICATIONS_BY_QUERY = by_query(APPLICATIONS, "/api/v1/user/applications")
+HISTORY_BY_QUERY = by_query(HISTORY, "/api/v1/user/history")
+ROUTES = (USERS, USER, USER_BY_QUERY, APPLICATIONS, APPLICATIONS_BY_QUERY, HISTORY, HISTORY_BY_QUERY)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -110,4 +204,34 @@ def add_pages(pages: Blueprint) -> None:
     @pages.get("/user", endpoint="user_by_query")
     @pages.get("/users/<cluster>/<path:name>", endpoint="user", merge_slashes=False)
     def show_one(**_names: str) -> Response:
-        return page("user.html", user(), USER_BY_QUERY, five=FIVE)
+        refused, described, route = None, None, USER_BY_QUERY
+        try:
+            described = _described()
+        except BadRequest as error:  # said beside the form, which keeps what was entered
+            refused = error.description
+            route = replace(route, parameters=tuple(each for each in route.parameters if each not in DESCRIPTION))
+        found = _user(described)
+        with context().read_engine.connect() as connection:
+            span = _span(connection, found.cluster, found.user)
+        five = FIVE if choice_argument("five", _YES_NO) == "1" else ()
+        kept: dict[str, str | None] = {"cluster": found.cluster, "name": found.user}
+        kept |= {name: given(name) for name in ("range", "since", "until", "five")}
+        wanted = kept | {parameter.name: given(parameter.name) for parameter in DESCRIPTION}
+        return page(
+            "user.html",
+            found,
+            route,
+            status=200 if refused is None else 400,
+            refused=refused,
+            applications=user_applications(),
+            history_url=json_url(HISTORY_BY_QUERY),
+            applications_url=json_url(APPLICATIONS_BY_QUERY),
+            five=five,
+            lines=("used", "forecast", "reserved", *five),
+            span=span,
+            ranges=OF_DAYS,
+            resources=RESOURCE_OF,
+            listed=HISTORY_LISTED,
+            kept=kept,
+            wanted=wanted,
+        )

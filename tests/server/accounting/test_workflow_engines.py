@@ -219,7 +219,8 @@ def test_both_are_imported_once_and_profiled(
     assert "2 new runs, 2 profiled" in shown
     assert "sort.tsv: snakemake (guessed)" in shown
     with sqlite_engine.connect() as connection:
-        found = connection.execute(select(jobs.c.user, jobs.c.name, jobs.c.failure).order_by(jobs.c.job_id)).all()
+        query = select(jobs.c.user, jobs.c.application, jobs.c.failure).order_by(jobs.c.job_id)
+        found = connection.execute(query).all()
         bounds = connection.execute(
             select(profiles.c.metric, profiles.c.value).where(profiles.c.lower_bound).order_by(profiles.c.metric)
         ).all()

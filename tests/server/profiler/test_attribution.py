@@ -51,7 +51,7 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
         **{("silent", metric): 1 for metric in ("bandwidth", "memory", "cpu")},
     }
     with site.engine.connect() as connection:
-        given = history(connection, "alpha", "silent", "bandwidth", 10)
+        given = history(connection, "alpha", "silent", 10)["bandwidth"]
         counts = read_event_counts(connection)
         workload = jobs_of_database(connection, "bandwidth", None, "site")
         detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "2.s", 1e9)

@@ -238,5 +238,5 @@ def test_a_job_that_ramps_up_is_learned_by_its_peak(site: Any) -> None:
     assert (shown.memory_mean, shown.memory_source, shown.memory_idle_age_s) == (row.mean, "samples", 60)
     # What is learned is the peak.
     with site.engine.connect() as connection:
-        learned = history(connection, "alpha", "u1", "memory", 1).actual
+        learned = history(connection, "alpha", "u1", 1)["memory"].actual
     assert learned == [row.value]

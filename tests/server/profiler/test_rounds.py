@@ -203,7 +203,7 @@ def test_another_window_retrains_by_itself(site: Any, plan: Any) -> None:
     assert rebuild_if_outdated(site.engine, config) is True
     assert rebuild_if_outdated(site.engine, config) is False
     with site.engine.connect() as connection:
-        found = history(connection, "alpha", "a", "runtime", 500, config.parameters("runtime"))
+        found = history(connection, "alpha", "a", 500, config.parameters)["runtime"]
         answer = AnswerReader(site.engine, config).answers(connection, [ForecastRequest("alpha", Question(user="a"))])
     assert len(found.actual) > 3
     said = next(one for one in answer if one.metric == "runtime").forecasts

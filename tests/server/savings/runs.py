@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Engine, insert
 
+from jobsight_server.facts import application
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs
@@ -18,6 +19,7 @@ GIB = 2**30
 
 def ended(number: int, **changes: Any) -> dict[str, Any]:
     """A run of an hour on two processors that requested 8 GiB and two hours, ended but not profiled."""
+    name = changes.get("name", "fluid_7")
     return {
         "cluster": "alpha",
         "job_id": f"{number}.s",
@@ -25,7 +27,8 @@ def ended(number: int, **changes: Any) -> dict[str, Any]:
         "end": NOON + 3600,
         "state": "ended",
         "user": "ann",
-        "name": "fluid_7",
+        "name": name,
+        "application": None if name is None else application(name),
         "queue": "batch",
         "processors": 2,
         "requested_memory_bytes": 8 * GIB,

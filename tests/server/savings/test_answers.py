@@ -149,9 +149,10 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     assert "60 jobs without a request" in text
     assert SCRIPT not in client.get("/waste?by=application").text
     user = " ".join(client.get("/users/alpha/ann").text.split())
-    assert f"Memory: next time ask for {advice} instead of 8G for “fluid”. Reserving as recommended would have" in user
+    assert f"Next time, ask for {advice} instead of 8G." in user
     eve = " ".join(client.get("/users/beta/eve").text.split())
-    assert "no advice yet, because no recent job has a request" in eve
+    assert "Nothing could be saved by other requests for memory." in eve, "there was none"
+    assert "#SBATCH --mem-per-cpu=" in eve
     site = client.get("/api/v1/overview").get_json()["savings"]
     assert site["memory"] == ask()["metrics"][0]["total"]
     assert site["runtime"] == ask()["metrics"][1]["total"]
@@ -211,13 +212,9 @@ def test_what_to_ask_for_is_shown_where_it_is_better_than_before(
 @pytest.mark.parametrize(
     ("recommended", "ran_out", "words"),
     [
-        (3.0 * GIB, 0, "go on as before: you asked for 4G for “cfd” last time, and reserving as "),
-        (6.0 * GIB, 0, "go on as before: you asked for 4G for “cfd” last time, and no job needed"),
-        (
-            3.0 * GIB,
-            2,
-            "no better request is known yet: you asked for 4G for “cfd” last time, and",
-        ),
+        (3.0 * GIB, 0, "as before: reserving as recommended would have freed nothing"),
+        (6.0 * GIB, 0, "as before: no job needed more"),
+        (3.0 * GIB, 2, "as before: no better request is known yet, and 2 of 10 jobs needed more"),
     ],
 )
 def test_a_user_whose_request_is_kept_reads_why(
@@ -226,8 +223,7 @@ def test_a_user_whose_request_is_kept_reads_why(
     amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
     row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, None)
     template = client.application.jinja_env.get_template("savings_parts.html")
-    text = str(template.make_module().sentence({"metric": "memory", "rows": [row]}))  # type: ignore[attr-defined]
-    assert f"<p>Memory: {words}" in text
+    assert str(template.make_module().why("memory", row)) == f"Memory {words}"  # type: ignore[attr-defined]
 
 
 @pytest.mark.storage
@@ -245,13 +241,15 @@ def test_user_page_and_savings_name_one_application_and_one_amount(
             write(engine, [ended(2002, user="kim", name="zeta", **failed)])
             learn(engine)
         by_user = [metric["rows"][0] for metric in ask(user="kim")["metrics"]]
-        profile = client.get("/api/v1/user?name=kim").get_json()["savings"]
-        of_page = [metric["rows"][0] for metric in profile["metrics"]]
-        for names in ("application", "asked_for", "recommended", "ask_for"):
-            assert [row[names] for row in by_user] == [row[names] for row in of_page]
+        listed = client.get("/api/v1/user/applications?name=kim").get_json()["applications"]
+        for row in by_user:
+            of_page = next(each for each in listed if each["application"] == row["application"])
+            metric = "memory" if row is by_user[0] else "runtime"
+            for name in ("asked_for", "recommended", "ask_for"):
+                assert of_page[f"{metric}_advice"][name] == row[name]
         assert by_user[0]["application"] == ("zeta" if ran_out else "beta")
         page = " ".join(client.get("/users/alpha/kim").text.split())
-        assert ("Memory: go on as before: you asked for 1G for" in page) is (by_user[0]["ask_for"] is None)
+        assert ("instead of 1G: " in page) is (by_user[0]["ask_for"] is not None)
     assert main(["savings", "--database", database_url, "--csv", "--by", "application", "--user", "kim"]) == 0
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {line["name"]: line["ask_for"] for line in lines if line["metric"] == "memory"}["beta"] == ""

@@ -13,12 +13,12 @@ from sqlalchemy import Engine, insert
 from jobsight_server.storage import schema
 
 RUN = {"cluster": "c", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0, "profiled": False}
-NONE = dict.fromkeys(("queue", "account", "name", "exit_status", "array_task"))
+NONE = dict.fromkeys(("queue", "account", "name", "application", "exit_status", "array_task"))
 PLANTED = (
     {"job_id": "4711_1", "queue": "long", "account": "a1", "exit_status": 0},
     {"job_id": "9001", "array_task": "4711_2", "queue": "short", "account": "a2", "exit_status": -11},
     {"job_id": "14711", "queue": "long", "name": "a;b=c", "exit_status": 1},
-    {"job_id": "47110", "exit_status": 1},
+    {"job_id": "47110", "exit_status": 1, "name": "cfd_17", "application": "cfd"},
     {"job_id": "4711[3].head.example.org"},
 )
 
@@ -32,6 +32,9 @@ PLANTED = (
         ({"queue": "long", "exit_status": "1"}, {"14711"}),
         ({"account": "a2"}, {"9001"}),
         ({"application": "a;b=c"}, {"14711"}),
+        ({"application": "cfd"}, {"47110"}),
+        ({"application": "cfd_17"}, {"47110"}),
+        ({"application": "cfd_1"}, set()),
         ({"exit_status": "-11"}, {"9001"}),
         ({"node": "n1"}, {"14711"}),
         ({"node": "n"}, set()),

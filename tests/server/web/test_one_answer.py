@@ -26,7 +26,7 @@ def run(connection: Any, number: int, **changes: Any) -> None:
     row = {
         "id": 5000 + number, "cluster": "gamma", "job_id": f"{number}", "start": T0 + 7200 * number,
         "end": T0 + 7200 * number + 1800, "state": "ended", "user": "kim", "name": "solve", "queue": "batch",
-        "account": "physics", "group": "hpc", "processors": 1, "exit_status": 0,
+        "application": "solve", "account": "physics", "group": "hpc", "processors": 1, "exit_status": 0,
         "requested_memory_bytes": 64 * 1024 * MIB, "requested_walltime_s": 36_000.0,
         "used_memory_bytes": 308 * MIB, "recorded_at": 0.0, "profiled": False,
     } | changes  # fmt: skip
@@ -100,8 +100,15 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     assert f'<p class="advice">{answer["text"]}</p>' in user, "the next job is as the last was"
     profile = served.client("scheduler").get("/api/v1/users/kim/profile?cluster=gamma").json
     assert (profile["next_job"]["text"], profile["next_job"]["like_job"]) == (answer["text"], "7")
+    applications = served.client("scheduler").get("/api/v1/users/kim/applications?cluster=gamma").json["applications"]
+    assert [row["application"] for row in applications] == ["solve"]
+    assert (applications[0]["memory_advice"], applications[0]["runtime_advice"]) == (
+        rows["memory"] | {"name": "solve"},
+        rows["runtime"] | {"name": "solve"},
+    )
+    assert profile["next_job"]["ask_lines"] == job["ask_lines"]
     if rows["memory"]["ask_for"] is not None:
-        assert f"Memory: next time ask for <strong>{memory}M</strong> instead of {asked}" in user
+        assert f"Memory {memory}M instead of {asked}: " in user
     assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"][0]["rows"][0]["recommended"] == memory * MIB
 

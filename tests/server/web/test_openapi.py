@@ -57,7 +57,19 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/users?search=%25&sort=bandwidth:pqm&order=desc", None, 200
     yield "get", f"{api}/users/{quote(HOSTILE, safe='')}/profile", None, 200
     yield "get", f"{api}/users/group/bob/profile", None, 200
-    yield "get", f"{api}/users/ada/profile?cluster=alpha&limit=2", None, 200
+    yield (
+        "get",
+        f"{api}/users/ada/profile?cluster=alpha&application=cfd&processors=4&memory_bytes=8G&walltime_s=01:00:00",
+        None,
+        200,
+    )
+    yield "get", f"{api}/users/ada/profile?cluster=alpha&memory_bytes=much", None, 400
+    yield "get", f"{api}/users/ada/applications?cluster=alpha&range=1y", None, 200
+    yield "get", f"{api}/users/ada/applications?cluster=gamma", None, 404
+    yield "get", f"{api}/users/ada/history?cluster=alpha&limit=2&five=1", None, 200
+    yield "get", f"{api}/user/applications?name=ada&cluster=alpha", None, 200
+    yield "get", f"{api}/user/history?name=ada&cluster=alpha", None, 200
+    yield "get", f"{api}/users/ada/history?cluster=alpha&five=2", None, 400
     yield "get", f"{api}/users/ada/profile", None, 400
     yield "get", f"{api}/users/nobody/profile", None, 404
     yield "get", f"{api}/groups", None, 200

@@ -145,6 +145,13 @@ def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_en
         assert "Content-Encoding" not in client.get("/api/v1/nodes", headers={"Accept-Encoding": refused}).headers
     # A page reflects what is asked for beside its form's secret.
     assert "Content-Encoding" not in client.get("/nodes", headers={"Accept-Encoding": "gzip"}).headers
+    script = client.get("/assets/chart.js", headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(script.data) == client.get("/assets/chart.js").data
+    unchanged = {"Accept-Encoding": "gzip", "If-None-Match": script.headers["ETag"]}
+    assert (client.get("/assets/chart.js", headers=unchanged).status_code, script.headers["Cache-Control"]) == (
+        304,
+        "no-cache",
+    )
 
 
 def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
@@ -246,7 +253,7 @@ def test_a_job_page_says_what_the_job_ran_out_of(
     assert client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"][0]["failure"] == failure
 
 
-def test_a_users_page_tells_lower_bounds_from_shared_nodes(client: FlaskClient, sqlite_engine: Engine) -> None:
+def test_a_history_counts_lower_bounds_apart_from_shared_nodes(client: FlaskClient, sqlite_engine: Engine) -> None:
     run = {"cluster": "c", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
     with sqlite_engine.begin() as connection:
         for number, ran_out in enumerate((False, True, True)):
@@ -254,12 +261,8 @@ def test_a_users_page_tells_lower_bounds_from_shared_nodes(client: FlaskClient, 
             row = {"run_id": connection.scalar(new), "learn_seq": 1, "lower_bound": ran_out, "shown_only": True}
             connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=8.0))
         count_all(connection)
-    text = client.get("/users/c/u").text
-    assert (
-        "2 more jobs ran out of it, ended early or had parts that were not measured: the values are lower bounds"
-        in text
-    )
-    assert "1 more job ran on shared nodes" in text
+    found = client.get("/api/v1/users/u/history").get_json()["metrics"]["runtime"]
+    assert (found["actual"], found["shown_only"], found["lower_bounds"]) == ([], 3, 2)
 
 
 def test_the_list_of_jobs_has_run_times_without_suspension(client: FlaskClient, sqlite_engine: Engine) -> None:

@@ -29,7 +29,11 @@ OPEN = {"/health", "/ready", "/api/v1/health", "/api/v1/ready", "/login", "/logo
 USERS_MAY = {
     "/api/v1/openapi.json",
     "/api/v1/users/<name:name>/profile",
+    "/api/v1/users/<name:name>/applications",
+    "/api/v1/users/<name:name>/history",
     "/api/v1/user",
+    "/api/v1/user/applications",
+    "/api/v1/user/history",
     "/api/v1/jobs",
     "/api/v1/jobs.csv",
     "/api/v1/jobs/<name:name>",
@@ -127,7 +131,7 @@ def test_own_data_is_shown_and_no_others_within_it(shared: Any) -> None:
             if rule not in USERS_MAY or (api_only and not rule.startswith("/api/")):
                 continue
             asked = {"cluster": "alpha"} if "<cluster>" not in rule and "openapi" not in rule else {}
-            if rule in {"/api/v1/user", "/user"}:
+            if rule.startswith(("/api/v1/user/", "/user")) or rule == "/api/v1/user":
                 asked["name"] = "ada"
             if rule in {"/api/v1/job", "/api/v1/job/forecast", "/job", "/api/v1/efficiency"}:
                 asked["name"] = "77.server" if rule != "/api/v1/efficiency" else "0.ada"

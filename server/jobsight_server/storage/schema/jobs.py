@@ -67,6 +67,7 @@ jobs = Table(
     Column("submitted", Double),  # queued, or else created, or else start
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
     Column("start_seq", BigInteger),  # the same, when it was asked again as the run started
+    Column("application", Text),  # what the name stands for (facts.application); NULL if that is nothing
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
     Index(None, "cluster", "end"),

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, new_record
 from jobsight_predictor.reliability.success import with_end
-from jobsight_server.forecasts.request import application
+from jobsight_server.facts import application
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.blame import JudgedRun, ends_of, went_away

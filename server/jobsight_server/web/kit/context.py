@@ -87,7 +87,11 @@ def protect(response: Response) -> Response:
         response.headers.setdefault(name, value)  # a plot has a policy of its own
     if request.endpoint != "pages.static":
         response.headers["Cache-Control"] = "no-cache, private"
-    return response
+        return response
+    response.direct_passthrough = False
+    response.make_sequence()  # a script or a style, of 50 kB at most
+    response.close()  # its file
+    return _compressed(response)
 
 
 def _compressed(response: Response) -> Response:

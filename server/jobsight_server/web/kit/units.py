@@ -11,7 +11,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.amounts import memory_text, time_text
+from jobsight_predictor.profile.profile import level_fields
+from jobsight_server.amounts import clock_text, memory_text, time_text
 from jobsight_server.forecasts import Prediction
 
 DASH = "–"
@@ -226,10 +227,32 @@ def resource_value(value: float | None, resource: str) -> str:
     return DASH if value is None else write(value) if write else metric_value(value, resource)
 
 
+_ALIKE = {
+    "processors": "number of processors",
+    "requested_memory_bytes": "requested memory",
+    "requested_time_s": "requested run time",
+    "group": "Unix group",
+}
+
+
+def level(value: str) -> str:
+    """Whose jobs a forecast rests on, and what they have in common with the one that it is for.
+
+    >>> [level(value) for value in ("user + queue + processors, share of request", "site")]
+    ['of this user with the same queue and number of processors', 'of all users']
+    """
+    fields = level_fields(value)
+    *rest, last = [_ALIKE.get(field, field) for field in fields if field != "user"] or [""]
+    alike = f" with the same {', '.join(rest)}{' and ' if rest else ''}{last}" if last else ""
+    return f"of {'this user' if 'user' in fields else 'all users'}{alike}"
+
+
 FILTERS = {
     **{f"as_{name}": write for name, write in FORMATS.items()},
     "as_metric": metric_value,
     "as_resource": resource_value,
+    "as_level": level,
+    "as_clock": clock_text,
 }
 FOR_TEMPLATES = {
     "formats": FORMATS,

@@ -1,7 +1,10 @@
-// A line chart over uPlot with this site's colours, units and its own legend of buttons.
+// A line chart over uPlot with this site's colours, units and its own legend of buttons. By keyboard: arrow keys, Home
+// and End go through the values. Points may be links, which a click and Enter open.
+import { figures } from "./figures.js";
 import { format } from "./format.js";
 
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+const NEAR_PX = 12, DRAGGED_PX = 4;
 const SVG = "http://www.w3.org/2000/svg";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const coarse = matchMedia("(max-width: 560px)");
@@ -24,7 +27,8 @@ function clockMarks(ticks, step) {
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// `lines`: [{name, colour: a custom property, dash, points, width}]; `data`: [xs, ys, ...]; `unit`: a name of format.js.
+// `lines`: [{name, colour: a custom property, dash, points, width, over: the line down to which the area is filled}];
+// `data`: [xs, ys, ...]; `unit`: a name of format.js; `links`: for each x {name, href, time}, the points of the first line.
 export class Chart {
   constructor(plot, unit, marks = []) {
     this.marks = marks;
@@ -34,17 +38,24 @@ export class Chart {
     this.hidden = new Set();
     this.lines = [];
     this.chart = null;
+    this.links = null;
+    this.figures = figures(plot.querySelector("details.figures"), unit);
+    this.box.addEventListener("keydown", (event) => this.key(event));
+    // In the capture phase: uPlot stops clicks.
+    this.box.addEventListener("pointerdown", ({ clientX }) => { this.pressedAt = clientX; }, true);
+    this.box.addEventListener("click", ({ clientX }) => this.click(clientX), true);
     new ResizeObserver(() => this.resize()).observe(this.box);
     this.box.tabIndex = 0;
     this.box.addEventListener("keydown", (event) => this.walk(event));
     dark.addEventListener("change", () => this.draw());
   }
 
-  show(lines, data, time) {
+  show(lines, data, time, links = null) {
     const same = this.chart !== null && this.time === time && JSON.stringify(this.lines) === JSON.stringify(lines);
-    Object.assign(this, { lines, data, time });
+    Object.assign(this, { lines, data, time, links });
     if (same) this.chart.setData(data);
     else this.draw();
+    this.figures.show(lines, data, links);
   }
 
   toggle(name, on) {
@@ -86,9 +97,36 @@ export class Chart {
         points: line.points ? { show: true, size: 4, width: 1, fill: colour(line.colour) } : { show: false },
         spanGaps: false,
       }))],
+      bands: this.lines.flatMap((line, i) => (line.over === undefined ? [] : [{ series: [i + 1, this.lines.findIndex(({ name }) => name === line.over) + 1], fill: colour("--band") }])),
       hooks: { setCursor: [(chart) => this.read(chart)], draw: [(chart) => this.mark(chart)] },
     };
     this.chart = new uPlot(options, this.data, this.box);
+  }
+
+  // The link of the point under the pointer; null where there is none.
+  under() {
+    const { chart, links } = this;
+    if (chart === null || links === null) return null;
+    const { idx: at, left, top } = chart.cursor, y = at == null ? null : this.data[1][at];
+    if (y == null || Math.abs(chart.valToPos(this.data[0][at], "x") - left) > NEAR_PX || Math.abs(chart.valToPos(y, "y") - top) > NEAR_PX) return null;
+    return links[at];
+  }
+
+  click(at) {
+    const link = this.under(), isDragged = Math.abs(at - this.pressedAt) > DRAGGED_PX;
+    if (link !== null && !isDragged) location.assign(link.href);
+  }
+
+  key(event) {
+    const { chart } = this, last = (this.data?.[0].length ?? 0) - 1, at = chart?.cursor.idx;
+    if (chart === null || last < 0) return;
+    const step = { ArrowLeft: (at ?? last + 1) - 1, ArrowRight: (at ?? -1) + 1, Home: 0, End: last }[event.key];
+    if (step !== undefined) {
+      const to = Math.max(0, Math.min(last, step)), y = this.data.slice(1).find((column) => column[to] != null)?.[to] ?? 0;
+      chart.setCursor({ left: chart.valToPos(this.data[0][to], "x"), top: chart.valToPos(y, "y") });
+    } else if (event.key === "Enter" && at != null && this.links !== null) location.assign(this.links[at].href);
+    else return;
+    event.preventDefault();
   }
 
   // All of a line and the marks, unless a part was chosen with the pointer.
@@ -135,8 +173,9 @@ export class Chart {
   read(chart) {
     const at = chart.cursor.idx, parts = [];
     if (at == null || chart.cursor.left < 0) return void this.readout.replaceChildren();
-    const x = this.data[0][at], head = document.createElement("b");
-    head.textContent = this.time ? format("utc", x) : `job ${format("count", x)}`;
+    const link = this.links?.[at], head = document.createElement("b");
+    head.textContent = link ? `${link.name}, ${format("utc", link.time)}` : format("utc", this.data[0][at]);
+    this.box.classList.toggle("opens", this.under() !== null);
     this.lines.forEach((line, i) => {
       const value = this.data[i + 1][at];
       if (!this.hidden.has(line.name) && value != null) parts.push(`${line.name} ${format(this.unit, value)}`);

@@ -1,6 +1,7 @@
 // Brings a page up to date with its JSON: figures and rows in place. Where rows appeared or disappeared, the table is
 // replaced by that of the page as the server renders it now.
 import { fill, fillRows } from "./bind.js";
+import { isLocal, showTimes } from "./clock.js";
 import { Refused } from "./poll.js";
 
 export async function refresh(data) {
@@ -9,11 +10,25 @@ export async function refresh(data) {
   if (!fillRows(main, data)) await replaceTables(main);
 }
 
-async function replaceTables(main) {
+async function asItIsNow() {
   const url = document.body.dataset.page ?? location.href;
   const answer = await fetch(url, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "error" });
   if (!answer.ok) throw new Refused(answer.status);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
+// Replaces these parts of the page, by their ids.
+export async function replaceParts(ids) {
+  const page = await asItIsNow();
+  for (const id of ids) {
+    const fresh = page.getElementById(id);
+    if (fresh !== null && isLocal()) showTimes(fresh);
+    replace(document.getElementById(id), fresh ?? undefined);
+  }
+}
+
+async function replaceTables(main) {
+  const page = await asItIsNow();
   for (const name of new Set([...main.querySelectorAll("[data-rows]")].map((body) => body.dataset.rows))) {
     // Several tables may show the same rows: they stand in the same order on both pages.
     const here = `[data-rows="${CSS.escape(name)}"]`, fresh = [...page.querySelectorAll(here)];

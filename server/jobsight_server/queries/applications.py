@@ -1,0 +1,222 @@
+"""The applications of a user: what the jobs of each used and requested, and what the next one should ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, bindparam, false, func, or_, select
+
+from jobsight_server.accounting.runs import ENDED
+from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation
+from jobsight_server.advice.such_jobs import SuchJob
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.queries.next_job import Borrowed, borrowed
+from jobsight_server.queries.savings import (
+    Asking,
+    RowAdvice,
+    SavingsRequest,
+    SavingsRow,
+    advised_for,
+    saved_amounts,
+    saving_row,
+)
+from jobsight_server.record import Page, Record, pages_of
+from jobsight_server.savings.groups import group_name
+from jobsight_server.savings.kept import as_date
+from jobsight_server.savings.read import Days, stored_days, sums_of_user, widened
+from jobsight_server.savings.totals import COLUMNS, METRICS
+from jobsight_server.storage.event_counts import DAY_S
+from jobsight_server.storage.schema import jobs, profiles
+
+LISTED = 10
+"""Applications on a page: each costs a recommendation."""
+
+READ = 100
+"""The last jobs of an application of which medians are."""
+
+_MOST = 0.95
+
+
+class Spread(Record):
+    """Of ``jobs`` with a value: the median, and what 95 % of them stayed within."""
+
+    jobs: int
+    median: float | None
+    p95: float | None
+
+
+class Application(Record):
+    """One application; null is that of jobs without a name. ``jobs`` ended in the span.
+
+    ``memory``, in bytes per processor, ``cpu``, the share of processors kept busy, and ``runtime``, in seconds, are of
+    its last 100 jobs, as are the medians requested. ``memory_advice`` and ``runtime_advice``: as in the
+    answer about savings; null where no job is counted. ``ask_lines`` are for a job like the last of the application:
+    what the advice asks for, and what that job asked for where going on as before is best; empty where it is too long
+    ago. ``borrowed``: which recommendations rest on others' jobs.
+    """
+
+    application: str | None
+    jobs: int
+    last_end: float
+    memory: Spread
+    cpu: Spread
+    runtime: Spread
+    requested_memory_bytes: float | None
+    requested_walltime_s: float | None
+    memory_advice: SavingsRow | None
+    runtime_advice: SavingsRow | None
+    like_job: str | None
+    ask_lines: list[AskLine]
+    borrowed: list[Borrowed]
+
+
+class ApplicationList(Page):
+    """One page of a user's applications, that with most to save first, from ``first_day`` to ``last_day`` (UTC)."""
+
+    cluster: str
+    user: str
+    first_day: str
+    last_day: str
+    jobs: int
+    applications: list[Application]
+
+
+def applications(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    user: str,
+    days: Days,
+    page: int = 1,
+    scheduler: Scheduler | None = None,
+) -> ApplicationList:
+    """The applications of jobs that ended in these days, UTC; ``scheduler``: in whose words to write lines."""
+    counted = _counted(connection, cluster, user, days)
+    saved = _saved(connection, cluster, user, days)
+
+    def could_save(row: Any) -> float:
+        of = saved["memory"].get(_group(cluster, user, row.application))
+        return -math.inf if of is None else saved_amounts(of[2:], "memory")["freed_hours"]
+
+    order = sorted(counted, key=lambda row: (-could_save(row), -row.jobs, row.application or ""))
+    shown = order[(page - 1) * LISTED : page * LISTED]
+    used = _used(connection, cluster, user, days, [row.application for row in shown])
+    asking, request = Asking(connection, reader), SavingsRequest("application", cluster, user)
+    found = []
+    for row in shown:
+        group = _group(cluster, user, row.application)
+        advice: dict[str, SavingsRow | None] = dict.fromkeys(METRICS)
+        for metric in METRICS:
+            if (sums := saved[metric].get(group)) is not None:
+                advised = advised_for(connection, request, metric, days, sums)
+                advice[metric] = saving_row(sums, metric, advised, asking)
+        # Advice without a name is for the user's last job, whatever its name.
+        is_one = row.application is not None or len(counted) == 1
+        last = asking.of(RowAdvice(cluster, user, group, 0.0, 0, 0.0)) if is_one else None
+        of = used.get(row.application, [])
+        found.append(
+            Application(
+                application=row.application,
+                jobs=row.jobs,
+                last_end=row.last_end,
+                memory=_spread([run.used.get("memory") for run in of]),
+                cpu=_spread([run.used.get("cpu") for run in of]),
+                runtime=_spread([run.used.get("runtime") for run in of]),
+                requested_memory_bytes=_spread([run.memory_bytes for run in of]).median,
+                requested_walltime_s=_spread([run.walltime_s for run in of]).median,
+                memory_advice=advice["memory"],
+                runtime_advice=advice["runtime"],
+                like_job=last and last[0].job_id,
+                ask_lines=[] if last is None else _lines(*last, advice, scheduler),
+                borrowed=[] if last is None else borrowed(last[1], ASKED_FOR),
+            )
+        )
+    total, number = len(counted), sum(row.jobs for row in counted)
+    first, newest = (as_date(day).isoformat() for day in days)
+    return ApplicationList(page, pages_of(total, LISTED), total, cluster, user, first, newest, number, found)
+
+
+def _group(cluster: str, user: str, name: str | None) -> str:
+    """As its savings are counted."""
+    return group_name(cluster, user, name, None, None).application
+
+
+def _lines(
+    like: SuchJob, found: Recommendation, advice: Mapping[str, SavingsRow | None], scheduler: Scheduler | None
+) -> list[AskLine]:
+    def amount(metric: str) -> float | None:
+        row = advice[metric]
+        return found.best(metric) if row is None or row.asked_for is None else row.ask_for or row.asked_for
+
+    return ask_lines(scheduler, found.request, amount("memory"), amount("runtime"), like.requested_nodes)
+
+
+class _Run(NamedTuple):
+    memory_bytes: float | None
+    walltime_s: float | None
+    used: dict[str, float]
+
+
+def _ended(cluster: str, user: str, days: Days) -> list[Any]:
+    of_user = [jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.state == ENDED]
+    return [*of_user, jobs.c.end >= days.first * DAY_S, jobs.c.end < (days.last + 1) * DAY_S]
+
+
+def _counted(connection: Connection, cluster: str, user: str, days: Days) -> list[Any]:
+    number, last = func.count().label("jobs"), func.max(jobs.c.end).label("last_end")
+    query = select(jobs.c.application, number, last).where(*_ended(cluster, user, days))
+    return list(connection.execute(query.group_by(jobs.c.application)))
+
+
+def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[str, dict[str, Sequence[Any]]]:
+    """By metric and application, cluster, name and sums of the jobs that are counted."""
+    stored = stored_days(connection)
+    if stored is None or days.first > stored.last or days.last < stored.first:
+        return {metric: {} for metric in METRICS}
+    within = widened(Days(max(days.first, stored.first), min(days.last, stored.last)), stored)
+    rows = {metric: sums_of_user(connection, metric, within, "application", cluster, user) for metric in METRICS}
+    jobs_at = 2 + COLUMNS.index("jobs")
+    return {metric: {row[1]: row for row in of if row[jobs_at]} for metric, of in rows.items()}
+
+
+_VALUES = select(profiles.c.run_id, profiles.c.metric, profiles.c.value).where(
+    profiles.c.run_id.in_(bindparam("runs", expanding=True)),
+    profiles.c.metric.in_(("memory", "cpu", "runtime")),
+    profiles.c.value.is_not(None),
+    profiles.c.shown_only == false(),
+)
+_AT_ONCE = 500
+
+
+def _used(
+    connection: Connection, cluster: str, user: str, days: Days, names: Collection[str | None]
+) -> dict[str | None, list[_Run]]:
+    """The last runs of these applications, with what they requested, memory per processor, and used."""
+    place = func.row_number().over(partition_by=jobs.c.application, order_by=[jobs.c.end.desc(), jobs.c.id.desc()])
+    asked = (ASKED_PROCESSORS.label("processors"), ASKED_MEMORY.label("memory"), ASKED_WALLTIME.label("walltime"))
+    one_of_them = jobs.c.application.in_([name for name in names if name is not None])
+    wanted = or_(one_of_them, jobs.c.application.is_(None)) if None in names else one_of_them
+    placed = select(jobs.c.id, jobs.c.application, *asked, place.label("place"))
+    last = placed.where(*_ended(cluster, user, days), wanted).subquery()
+    found: dict[str | None, list[_Run]] = {}
+    by_id = {}
+    for run_id, name, processors, memory, walltime, _ in connection.execute(select(last).where(last.c.place <= READ)):
+        run = by_id[run_id] = _Run(memory / (processors or 1) if memory else None, walltime or None, {})
+        found.setdefault(name, []).append(run)
+    ids = list(by_id)
+    for begin in range(0, len(ids), _AT_ONCE):
+        for run_id, metric, value in connection.execute(_VALUES, {"runs": ids[begin : begin + _AT_ONCE]}):
+            by_id[run_id].used[metric] = value
+    return found
+
+
+def _spread(values: Sequence[float | None]) -> Spread:
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    if not known.size:
+        return Spread(0, None, None)
+    return Spread(len(known), float(np.median(known)), float(np.quantile(known, _MOST, method="inverted_cdf")))

@@ -1,0 +1,204 @@
+"""A user's page on planted jobs: applications checked against SQL, what-if questions, whose figures are shown."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from statistics import median
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import insert, text
+
+from jobsight_server.auth import create_token
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage import schema
+from jobsight_server.storage.job_counts import count_all
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+DAY_S = 86_400.0
+FIRST_DAY = "2023-09-01"
+T0 = 1_693_526_400.0  # that day
+MIB = 2**20
+
+# GiB requested and MiB used by each processor, hours of run time and of its limit, how many jobs.
+PLANTED = {
+    "mesh": (8, 300, 2, 10, 30),
+    "solve": (2, 900, 1, 2, 41),
+    "render": (4, 3000, 1, 2, 3),
+}
+RUN = {"cluster": "gamma", "queue": "batch", "account": "physics", "group": "hpc", "processors": 4, "recorded_at": 0.0}
+
+
+def plant(served: Any) -> None:
+    """Kim's jobs, two a day, with numbered names; lee's with the same names, which are much larger."""
+    rows = []
+    for user, times in (("kim", 1), ("lee", 9)):
+        for application, (gib, mib, run_h, limit_h, count) in PLANTED.items():
+            for number in range(count):
+                start = T0 + number * DAY_S / 2
+                rows.append(
+                    RUN | {"id": 5000 + len(rows), "job_id": f"{5000 + len(rows)}", "user": user, "start": start}
+                    | {"name": f"{application}_{number}", "application": application, "submitted": start - 10}
+                    | {"end": start + 3600 * (run_h + number % 3 / 10), "state": "ended", "profiled": False}
+                    | {"requested_memory_bytes": gib * 4 * times * 2**30, "requested_walltime_s": limit_h * 3600.0}
+                    | {"used_memory_bytes": (mib + number % 7) * MIB * 4 * times, "used_cpu_s": 3600.0}
+                )  # fmt: skip
+    rows.append(rows[0] | {"id": 6000, "job_id": "6000", "state": "requeued"})
+    with served.engine.begin() as connection:
+        connection.execute(insert(schema.jobs), rows)
+    assert profile_finished(served.engine, 0.0, lambda: T0 + 1e8) == len(rows) - 1
+
+
+def get(client: FlaskClient, path: str, **query: Any) -> Any:
+    answer = client.get(f"/api/v1/{path}", query_string={"cluster": "gamma"} | query)
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def logged_in(served: Any) -> FlaskClient:
+    client: FlaskClient = served.client()
+    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    return client
+
+
+@pytest.mark.parametrize("days", [("2023-09-01", "2023-09-30"), ("2023-09-03", "2023-09-10")])
+def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) -> None:
+    plant(served)
+    client = served.client("scheduler")
+    found = get(client, "users/kim/applications", since=days[0], until=days[1])
+    first, end = (T0 + (int(day[-2:]) - 1) * DAY_S for day in days)
+    query = (
+        "SELECT j.application, j.requested_memory_bytes / 4.0, j.requested_walltime_s, m.value, r.value, c.value "
+        "FROM jobs j JOIN profiles m ON m.run_id = j.id AND m.metric = 'memory' JOIN profiles r ON r.run_id = j.id "
+        "AND r.metric = 'runtime' JOIN profiles c ON c.run_id = j.id AND c.metric = 'cpu' WHERE j.user = 'kim' "
+        "AND j.cluster = 'gamma' AND j.state = 'ended' AND j.\"end\" >= :first AND j.\"end\" < :end"
+    )
+    with served.engine.connect() as connection:
+        rows = connection.execute(text(query), {"first": first, "end": end + DAY_S}).all()
+    assert {row["application"] for row in found["applications"]} == {row[0] for row in rows}
+    assert found["jobs"] == len(rows)
+    freed = [row["memory_advice"]["freed_hours"] for row in found["applications"]]
+    assert freed == sorted(freed, reverse=True)
+    assert found["applications"][0]["application"] == "mesh", "8 GiB requested, 0.3 used"
+    for shown in found["applications"]:
+        columns = list(zip(*(row[1:] for row in rows if row[0] == shown["application"]), strict=True))
+        assert shown["jobs"] == len(columns[0])
+        assert (shown["requested_memory_bytes"], shown["requested_walltime_s"]) == tuple(map(median, columns[:2]))
+        for metric, values in zip(("memory", "runtime", "cpu"), columns[2:], strict=True):
+            least = min(value for value in values if sum(other <= value for other in values) >= 0.95 * len(values))
+            assert shown[metric] == {"jobs": len(values), "median": pytest.approx(median(values)), "p95": least}
+        # The number is that of the list which it links to.
+        span = {"since": days[0], "until": days[1], "state": "ended"}
+        assert get(client, "jobs", user="kim", application=shown["application"], **span)["total"] == shown["jobs"]
+    page = logged_in(served).get("/users/gamma/kim", query_string=dict(zip(("since", "until"), days, strict=True))).text
+    (link,) = re.findall(r'href="([^"]*)" title="mesh"', page)
+    jobs = logged_in(served).get(unescape(link)).text
+    assert jobs.count("data-row=") == found["applications"][0]["jobs"]
+
+
+def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -> None:
+    plant(served)
+    asked = {"application": "mesh", "processors": 8, "memory_bytes": "32G", "walltime_s": "10:00:00", "queue": "batch"}
+    slurm = {"num_tasks": 8, "mem_per_cpu": "4G", "time_limit": 600}
+    job = {"cluster": "gamma", "user": "kim", "application": "mesh", "queue": "batch", "slurm": slurm}
+    advice = served.client("submitter").post("/api/v1/advice", json=job).json
+    found = get(served.client("scheduler"), "users/kim/profile", **asked)["next_job"]
+    assert (found["like_job"], found["processors"], found["memory_bytes"]) == (None, 8, 32 * 2**30)
+    assert found["text"] == advice["text"]
+    assert advice["slurm"]["mem_per_cpu"] < 4096
+    per_cpu, minutes = advice["slurm"]["mem_per_cpu"], advice["slurm"]["time_limit"]
+    lines = f"#SBATCH --mem-per-cpu={per_cpu}M\n#SBATCH --time={minutes // 60:02}:{minutes % 60:02}:00"
+    assert {"scheduler": "slurm", "text": lines} in found["ask_lines"]
+    predicted = get(served.client("scheduler"), "predictions", user="kim", per="job", **asked)["predictions"]
+    assert found["forecasts"] == predicted
+    page = unescape(logged_in(served).get("/users/gamma/kim", query_string=asked).text)
+    assert f'<p class="advice">{advice["text"]}</p>' in page
+    assert lines in page
+    assert 'name="memory_bytes" maxlength="40" size="10" placeholder="64G" value="32G"' in page
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"memory_bytes": "much"}, "memory_bytes = 'much' is not an amount of memory; give bytes such as 4294967296"),
+        ({"processors": "-4"}, "processors='-4' is not a whole number from 1 to 1000000000"),
+        ({"walltime_s": "soon"}, "walltime_s = 'soon' is not a time; give seconds such as 3600"),
+        ({"memory_bytes": "0"}, "memory_bytes = 0.0 is not above 0"),
+        ({"application": "a\0b"}, "contains a character that no name can have"),
+    ],
+)
+def test_what_cannot_be_read_is_said_beside_the_form(served: Any, bad: dict[str, str], message: str) -> None:
+    plant(served)
+    query = {"queue": "<b>batch"} | bad
+    answer = logged_in(served).get("/users/gamma/kim", query_string=query)
+    page = unescape(answer.text)
+    assert (answer.status_code, message in page, "Your last" in page) == (400, True, True)
+    assert 'value="<b>batch"' in page, "what was entered stays"
+    assert "&lt;b&gt;batch" in answer.text
+    (polled,) = re.findall(r'data-json="([^"]*)"', page)
+    assert not set(bad) & set(re.findall(r"(\w+)=", polled)), "what is polled is the job like the last"
+    refused = served.client("scheduler").get("/api/v1/users/kim/profile", query_string={"cluster": "gamma"} | bad)
+    assert (refused.status_code, message in refused.json["error"]) == (400, True)
+
+
+def test_figures_of_other_users_are_called_so(served: Any) -> None:
+    plant(served)
+    with served.engine.begin() as connection:
+        new = RUN | {"id": 7000, "job_id": "7000", "user": "new", "start": T0, "state": "running", "profiled": False}
+        connection.execute(insert(schema.jobs).values(new))
+        count_all(connection)
+    client = served.client("scheduler")
+    kim = get(client, "users/kim/profile")["next_job"]
+    assert kim["borrowed"] == []
+    asked = {"application": "mesh", "processors": 4, "queue": "batch"}
+    # A job is waiting or running, so that there is a page; nothing of this user has been measured.
+    found = get(client, "user", name="new", **asked)["next_job"]
+    memory = next(entry for entry in found["borrowed"] if entry["metric"] == "memory")
+    assert (memory["own_jobs"], "user" in memory["level"]) == (0, False)
+    assert (found["ask_lines"], found["text"]) == ([], "No such job of yours has been measured yet.")
+    new_user = {"cluster": "gamma", "name": "new"}
+    page = " ".join(unescape(logged_in(served).get("/user", query_string=new_user | asked).text).split())
+    assert "These figures are not of new's own jobs" in page
+    words = f"Memory: {memory['n']} jobs of all users"
+    assert words in page
+    assert "on gamma, because no job of new has been measured." in page
+    assert re.search(r"Memory <span class=.unit under.>of other users", page)
+    bare = logged_in(served).get("/user", query_string=new_user).text
+    assert "no job of this user has finished yet: describe one above" in bare
+
+
+def test_nothing_of_another_user_is_in_a_users_answers(served: Any) -> None:
+    plant(served)
+    with served.engine.begin() as connection:
+        served.tokens["user"] = create_token(connection, "user", "", T0, user="kim")[1]
+    client = served.client("user")
+    asked = {"application": "mesh", "processors": 8, "memory_bytes": "32G"}
+    with served.engine.connect() as connection:
+        others = set(connection.scalars(text("SELECT job_id FROM jobs WHERE cluster = 'gamma' AND \"user\" = 'lee'")))
+    for path in ("profile", "applications", "history"):
+        query = {"cluster": "gamma"} | (asked if path == "profile" else {})
+        own = client.get(f"/api/v1/users/kim/{path}", query_string=query)
+        assert own.status_code == 200
+        assert not others & set(re.findall(r'"(\d+)"', own.text))
+        assert "lee" not in own.text
+        assert client.get(f"/api/v1/users/lee/{path}", query_string=query).status_code == 403
+    assert client.get("/api/v1/user?name=kim&name=lee&cluster=gamma").status_code in {400, 403}
+
+
+def test_the_history_has_the_five_only_where_they_are_asked_for(served: Any) -> None:
+    plant(served)
+    client = served.client("scheduler")
+    plain = get(client, "users/kim/history", limit=5)["metrics"]["memory"]
+    five = get(client, "users/kim/history", limit=5, five=1)["metrics"]["memory"]
+    assert (plain["forecasts"], len(five["forecasts"])) == ({}, 5)
+    assert plain["actual"] == five["actual"]
+    assert (len(plain["job_id"]), plain["n"]) == (5, 74)
+    newest = "SELECT job_id FROM jobs WHERE \"user\" = 'kim' AND state = 'ended' ORDER BY \"end\" DESC LIMIT 5"
+    with served.engine.connect() as connection:
+        assert set(plain["job_id"]) == set(connection.scalars(text(newest)))
+    page = logged_in(served).get("/users/gamma/kim").text
+    assert "sliding-window" not in page
+    assert page.count("sliding-window") < logged_in(served).get("/users/gamma/kim?five=1").text.count("sliding-window")
