@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.alarms.check import EVERY_S as ALARMS_EVERY_S
@@ -66,6 +67,10 @@ def run_until(
             # A command may hang until its deadline: nothing else waits for it.
             follower = SlurmFollower(engine, source, clock, said)
             work.every(source.interval_s, name, follower.read, stop, thread=f"commands {number}", at_once=True)
+        if source.queue_command:
+            queue = QueueFollower(engine, source, clock, said)
+            name = f"queue of {source.cluster} {number}"
+            work.every(source.interval_s, name, queue.read, stop, thread=f"queue {number}", at_once=True)
     monitoring = SiteMonitoring(settings.measurements, clock)
     work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock, monitoring)
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
