@@ -24,8 +24,9 @@ from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
 
-# For a job that has just begun: neither the queue nor the log has it for a moment.
-_SETTLED_S = 60.0
+SETTLED_S = 60.0
+"""For a job that has just begun: neither the queue nor the log has it for a moment."""
+
 _JOBS_AT_ONCE = 500
 
 RunKey = tuple[str, float | None]
@@ -72,7 +73,7 @@ class QueueFollower:
             lock_cluster(connection, cluster)
             store_waiting(connection, cluster, name, changed, rejects, began, report)
             if not rejects:
-                remove_gone(connection, cluster, known, began - _SETTLED_S)
+                remove_gone(connection, cluster, known, began - SETTLED_S)
         self._waiting = waiting
 
 
