@@ -11,6 +11,7 @@ from flask import Response
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest, Conflict
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.follow_queue import SETTLED_S, remove_gone, store_waiting
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
@@ -18,15 +19,17 @@ from jobsight_server.accounting.parsers.quantities import LATEST
 from jobsight_server.accounting.runs import JobEvent, RunRecord
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.facts import found_facts
+from jobsight_server.forecasts.changes import METRICS_ASKED
 from jobsight_server.queries.changes import ForecastChanges, changes_since
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
-from jobsight_server.record import Record
+from jobsight_server.record import Metric, Record
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     LATEST_TIME_S,
     cluster_argument,
     cluster_name,
     given,
+    metric_argument,
     name_text,
     number_of,
     parsed_body,
@@ -37,7 +40,7 @@ from jobsight_server.web.kit.questions import (
     JobProperties,
     question_in_body,
 )
-from jobsight_server.web.kit.routes import ID, NAME, Parameter, Route, record_reply
+from jobsight_server.web.kit.routes import ID, NAME, Parameter, Route, choice_of, record_reply
 
 JOBS_AT_MOST = 10_000
 
@@ -67,10 +70,14 @@ class WaitingStored(Record):
 
 
 class ForecastsAsked(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of ``POST /api/v1/forecasts``: ids as in the accounting log, of one cluster or of all."""
+    """The body of ``POST /api/v1/forecasts``: ids as in the accounting log, of one cluster or of all.
+
+    Without ``metrics``: what a job asks an amount of.
+    """
 
     ids: Ids
     cluster: AskedName | None = None
+    metrics: Annotated[tuple[Metric, ...], Meta(extra_json_schema={"minItems": 1})] = METRICS_ASKED
 
 
 def replace_waiting() -> Response:
@@ -120,23 +127,27 @@ def _event(job: WaitingJob, place: str) -> JobEvent:
 
 
 def ask_by_query() -> OpenJobs:
-    return _answer(cluster_argument(), required_name("ids").split(","), "query parameter ids")
+    metric = metric_argument()
+    ids = required_name("ids").split(",")
+    return _answer(cluster_argument(), ids, "query parameter ids", METRICS_ASKED if metric is None else (metric,))
 
 
 def ask_by_body() -> Response:
     limit = context().settings.max_body_bytes
     asked = parsed_body(ForecastsAsked, '{"cluster": C, "ids": [ID]}', limit)
     cluster = None if asked.cluster is None else cluster_name(asked.cluster, "cluster")
-    return record_reply(_answer(cluster, asked.ids, "ids"))
+    if not asked.metrics or not METRICS.keys() >= set(asked.metrics):
+        raise BadRequest(f"metrics = {asked.metrics!r:.80}: give some of {', '.join(METRICS)}")
+    return record_reply(_answer(cluster, asked.ids, "ids", tuple(dict.fromkeys(asked.metrics))))
 
 
-def _answer(cluster: str | None, ids: Sequence[str], place: str) -> OpenJobs:
+def _answer(cluster: str | None, ids: Sequence[str], place: str, metrics: Sequence[str]) -> OpenJobs:
     if len(ids) > JOBS_AT_MOST:
         raise BadRequest(f"{place} has {len(ids)} ids; at most {JOBS_AT_MOST} in one request")
     names = [name_text(job_id, f"{place}[{number}]") for number, job_id in enumerate(ids)]
     here = context()
     with here.read_engine.connect() as connection:
-        return open_jobs(connection, here.answers, cluster, names, here.clock())
+        return open_jobs(connection, here.answers, cluster, names, metrics, here.clock())
 
 
 def changes() -> ForecastChanges:
@@ -173,6 +184,7 @@ ROUTES = (
         (
             Parameter("ids", "their ids, separated by commas", NAME, required=True),
             Parameter("cluster", "only this cluster's", NAME),
+            Parameter("metric", "without it: memory and run time", choice_of(tuple(METRICS))),
         ),
         errors=(400, 404),
     ),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, select
 
+from jobsight_predictor.metrics import metrics_of
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.profiler.run import profile_finished
@@ -89,13 +90,16 @@ def test_who_may_and_how_much(served: Any, another: Any) -> None:
 def test_many_are_answered_as_one_by_one(served: Any) -> None:
     post(served, waiting("w1", processors=4), waiting("w2", user="nobody"))
     client = served.client("scheduler")
-    found = client.post("/api/v1/forecasts", json={"ids": ["w2", "none", "w1", "77.server", "w1"]}).json
+    found = client.post(
+        "/api/v1/forecasts", json={"ids": ["w2", "none", "w1", "77.server", "w1"], "metrics": [*metrics_of(gpus=False)]}
+    ).json
     assert [run["job_id"] for run in found["runs"]][:2] == ["w2", "w1"]
     assert found["others"] == ["none", *([] if len(found["runs"]) > 2 else ["77.server"])]
     for run in found["runs"]:
         name, cluster = run.pop("job_id"), run.pop("cluster")
         alone = client.get("/api/v1/job/forecast", query_string={"name": name, "cluster": cluster}).json["runs"]
         assert run in alone
+    assert client.post("/api/v1/forecasts", json={"ids": ["w1"], "metrics": ["speed"]}).status_code == 400
     by_query = client.get("/api/v1/forecasts?ids=w2,none,w1&cluster=alpha").json
     assert [run["job_id"] for run in by_query["runs"]] == ["w2", "w1"]
     assert client.get("/api/v1/forecasts?ids=w1&cluster=beta").json["others"] == ["w1"]
