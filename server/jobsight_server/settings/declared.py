@@ -16,6 +16,7 @@ from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, jo
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.access import Access
+from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.settings.alarms import AlarmRule, Mail, MonthlyMail, Watchdog
 from jobsight_server.settings.measurements import MeasurementSource
 
@@ -246,6 +247,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     accounting: tuple[AccountingSource, ...] = ()
     measurements: tuple[MeasurementSource, ...] = ()
+    adjust: tuple[AdjustLimits, ...] = ()
     access: Access = Access()
     alarms: tuple[AlarmRule, ...] = ()
     mail: Mail = Mail()

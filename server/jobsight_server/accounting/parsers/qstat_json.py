@@ -23,7 +23,12 @@ _LISTS = ("Resource_List",)
 
 
 def entries(output: bytes) -> Iterator[Listed]:
-    """The jobs of the list.
+    """The jobs of the list; raises as ``attributes`` does."""
+    return (listed(job_id, found, time_of) for job_id, found in attributes(output))
+
+
+def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
+    """The attributes of each job, by its id.
 
     Raises:
         AccountingError: the output is no such document.
@@ -34,8 +39,8 @@ def entries(output: bytes) -> Iterator[Listed]:
     jobs = document.get("Jobs", {})  # left out where there are none
     if not isinstance(jobs, dict):
         raise AccountingError("Jobs is not an object", repr(jobs))
-    for job_id, attributes in jobs.items():
-        yield listed(job_id, _flat(attributes), _time)
+    for job_id, of_job in jobs.items():
+        yield job_id, _flat(of_job)
 
 
 def _decoded(text: str) -> Any:
@@ -52,9 +57,9 @@ def _decoded(text: str) -> Any:
         raise AccountingError("its output is not JSON", str(error)) from None
 
 
-def _flat(attributes: Any) -> dict[str, str]:
+def _flat(of_job: Any) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in attributes.items() if isinstance(attributes, dict) else ():
+    for name, value in of_job.items() if isinstance(of_job, dict) else ():
         if isinstance(value, str):
             found[name] = value
         elif name in _LISTS and isinstance(value, dict):
@@ -62,7 +67,7 @@ def _flat(attributes: Any) -> dict[str, str]:
     return {name: _IN_NO_NAME.sub("?", text) for name, text in found.items()}
 
 
-def _time(name: str, text: str) -> float:
+def time_of(name: str, text: str) -> float:
     """UTC of ``Wed Nov 25 08:49:42 2026`` in this machine's zone, or of epoch seconds."""
     if text.isdigit():
         return epoch(name, text)

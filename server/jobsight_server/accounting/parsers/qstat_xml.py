@@ -17,8 +17,17 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _LISTS = ("Resource_List",)
 
 
+time_of = epoch
+"""Reads a time, given its name and its text."""
+
+
 def entries(output: bytes) -> Iterator[Listed]:
-    """The jobs of the list; without any, TORQUE prints nothing.
+    """The jobs of the list; raises as ``attributes`` does."""
+    return (listed(job_id, found, time_of) for job_id, found in attributes(output))
+
+
+def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
+    """The attributes of each job, by its id; without any jobs, TORQUE prints nothing.
 
     Raises:
         AccountingError: the output is no such document.
@@ -33,6 +42,6 @@ def entries(output: bytes) -> Iterator[Listed]:
     except ElementTree.ParseError as error:
         raise AccountingError("its output is not XML", str(error)) from None
     for job in document.iter("Job"):
-        attributes = {part.tag: part.text or "" for part in job if not len(part)}
-        attributes |= {f"{name}.{part.tag}": part.text or "" for name in _LISTS for part in job.findall(f"{name}/*")}
-        yield listed(attributes.get("Job_Id", ""), attributes, epoch)
+        found = {part.tag: part.text or "" for part in job if not len(part)}
+        found |= {f"{name}.{part.tag}": part.text or "" for name in _LISTS for part in job.findall(f"{name}/*")}
+        yield found.get("Job_Id", ""), found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
 
 from jobsight_server.storage.schema.metadata import metadata
 
@@ -27,9 +27,10 @@ _OF_JOB = ("cluster", "job_id", "resource")
 _OPEN = text("state IN ('begun', 'undoing')")
 
 # What `jobsight adjust` has the scheduler change: a row is written before the scheduler is asked, and settled after.
-# parameter: the scheduler's own name of what is changed, such as MinMemoryNode or walltime; ``old`` and ``new`` in MiB
-# or seconds, as the scheduler counts it. state: begun, done, failed (the scheduler refused), not made (what was begun
-# had no effect), lost (someone else changed it, or the job is gone), undoing, undone.
+# resource: memory or runtime. parameter: the scheduler's own name of what is changed, such as MinMemoryNode or
+# walltime; ``old`` and ``new`` are its values in bytes or seconds, which the job has ``times``. state: begun, done,
+# failed (the scheduler refused), not made (it was begun and had no effect), lost (the job is gone, or someone else has
+# changed it), undoing, undone.
 adjustments = Table(
     "adjustments",
     metadata,
@@ -40,8 +41,9 @@ adjustments = Table(
     Column("submitted", Double, nullable=False),
     Column("resource", Text, nullable=False),
     Column("parameter", Text, nullable=False),
-    Column("old", Integer, nullable=False),
-    Column("new", Integer, nullable=False),
+    Column("old", BigInteger, nullable=False),
+    Column("new", BigInteger, nullable=False),
+    Column("times", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("begun", Double, nullable=False),

@@ -13,6 +13,7 @@ from jobsight_server.accounting.text import text_of
 
 WIDTHS: Mapping[str, int] = {
     "JobID": 24,
+    "ArrayTaskID": 64,
     "State": 24,
     "UserName": 256,
     "GroupName": 128,
@@ -20,6 +21,7 @@ WIDTHS: Mapping[str, int] = {
     "Partition": 256,
     "SubmitTime": 32,
     "EligibleTime": 32,
+    "StartTime": 32,
     "TimeLimit": 32,
     "NumCPUs": 16,
     "NumNodes": 24,
