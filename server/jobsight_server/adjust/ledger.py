@@ -14,9 +14,11 @@ from jobsight_server.adjust.plan import Change
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.storage.schema import adjustments, jobs
 
-BEGUN, DONE, FAILED, NOT_MADE, LOST, UNDOING, UNDONE = (
+STATES = BEGUN, DONE, FAILED, NOT_MADE, LOST, UNDOING, UNDONE = (
     "begun", "done", "failed", "not made", "lost", "undoing", "undone"
 )  # fmt: skip
+"""Every value of ``adjustments.state``."""
+
 _ROW = adjustments.c
 _ASKED = {"memory": jobs.c.asked_memory_bytes, "runtime": jobs.c.asked_walltime_s}
 

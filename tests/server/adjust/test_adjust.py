@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from jobsight_server.accounting.parsers import pbspro
 from jobsight_server.accounting.store import StampedEvent, apply_events
+from jobsight_server.queries.adjusted import adjusted
 from jobsight_server.storage.schema import jobs
 
 GIB = 2**30
@@ -173,3 +174,24 @@ def test_wrong_usage_is_refused(site: Any, arguments: tuple[str, ...], why: str)
     done = site.command(*arguments)
     assert done.returncode == 1
     assert why in done.stderr
+
+
+def test_what_it_did_is_counted(site: Any) -> None:
+    for job_id in ("101.srv", "102.srv", "103.srv"):
+        site.pbs.submit(job_id)
+    site.follow()
+    site.adjuster(jobs_at_most=2).apply()
+    given_gib = given(site)["101.srv"]
+    site.pbs.mode("refuse")
+    site.adjuster().apply()
+    with site.engine.begin() as connection:
+        for job_id, failure in (("101.srv", None), ("102.srv", "memory")):
+            run = {"start": site.now + 100, "end": site.now + 3700, "state": "ended", "failure": failure}
+            connection.execute(update(jobs).where(jobs.c.job_id == job_id).values(run))
+        memory, runtime = adjusted(connection, site.now + 4000).resources
+        found = adjusted(connection, site.now + 4000).last
+    assert (memory.lowered, memory.raised, memory.ran_out, memory.waiting, memory.refused) == (2, 0, 1, 0, 1)
+    assert memory.freed_hours == pytest.approx(2 * (16.0 - given_gib))
+    assert (runtime.lowered, runtime.freed_hours) == (0, 0.0)
+    assert [(one.job_id[:3], one.state) for one in found] == [("103", "failed"), ("102", "done"), ("101", "done")]
+    assert "Unauthorized" in (found[0].error or "")

@@ -82,6 +82,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/jobs", {"cluster": "alpha", "jobs": [waiting]}, 200
     yield "post", f"{api}/jobs", {"cluster": "alpha", "jobs": [{**waiting, "submitted": 0}]}, 400
     yield "get", f"{api}/changes?since=3", None, 200
+    yield "get", f"{api}/adjustments?cluster=alpha", None, 200
     yield "get", f"{api}/nodes", None, 200
     yield "get", f"{api}/nodes?cluster=nowhere", None, 200
     yield "get", f"{api}/nodes?cluster=none", None, 404
