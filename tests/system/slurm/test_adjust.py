@@ -54,7 +54,15 @@ class AdjustedSlurm:
         return RealJob(self.cluster.submit(self.user, command, *asked), label, self.user)
 
     def ended(self, *jobs: RealJob) -> None:
-        self.live.wait_until_profiled({str(job.job_id): job.label for job in jobs}, 120)
+        def ended() -> bool:
+            return all(run["state"] == "ended" and run["profiled"] for run in map(self.run, jobs))
+
+        wait_until(ended, 120, lambda: f"{[self.run(job) for job in jobs]}")
+
+    def run(self, job: RealJob) -> dict[str, Any]:
+        """The job's last run, as Jobsight knows it."""
+        listed = self.live.site.api("jobs", job_id=str(job.job_id), cluster=self.cluster.places.cluster)
+        return dict(listed["jobs"][0]) if listed["jobs"] else {"state": "not known yet"}
 
     def queue(self) -> dict[int, tuple[str, int, int]]:
         """State, MiB per node and minutes of each job."""
@@ -73,11 +81,11 @@ class AdjustedSlurm:
     def wait_until_known(self, *jobs: RealJob) -> None:
         """Until Jobsight has read that they wait."""
 
-        def known() -> bool:
-            found = {run["job_id"] for run in self.live.runs() if run["state"] == "queued"}
-            return found >= {str(job.job_id) for job in jobs}
+        def waiting() -> set[str]:
+            listed = self.live.site.api("jobs", cluster=self.cluster.places.cluster, state="queued")
+            return {run["job_id"] for run in listed["jobs"]}
 
-        wait_until(known, 30, lambda: f"{self.live.runs()}")
+        wait_until(lambda: waiting() >= {str(job.job_id) for job in jobs}, 30, lambda: f"{waiting()}")
 
     def command(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "SLURM_CONF": self.cluster.environment["SLURM_CONF"], **more}
@@ -149,9 +157,8 @@ def test_more_of_them_run_at_once_and_undo_restores_what_still_waits(
     print(site.running(), "run at once, where requests allow", AT_ONCE)
     wait_until(lambda: site.running() == WAITING, 60, lambda: f"{site.queue()}")
     site.ended(*waiting)
-    runs = {run["job_id"]: run for run in site.live.runs()}
     for job in waiting:
-        run = runs[str(job.job_id)]
+        run = site.run(job)
         assert run["exit_status"] == 0
         assert run["requested_memory_bytes"] < run["asked_memory_bytes"] == ASKED_MIB * 2**20
 
@@ -166,12 +173,8 @@ def test_one_that_fails_gets_more_when_it_is_requeued_and_runs(learned: Adjusted
     _, mib, _ = site.queue()[outgrown.job_id]
     assert mib < ASKED_MIB * 0.5
     release(site)
-
-    def run() -> dict[str, Any]:
-        return next(run for run in site.live.runs() if run["job_id"] == str(outgrown.job_id))
-
-    wait_until(lambda: run()["state"] == "ended" and run()["profiled"], 90, lambda: f"{run()}")
-    assert run()["failure"] == "memory"
+    site.ended(outgrown)
+    assert site.run(outgrown)["failure"] == "memory"
     given = [mib]
     for _ in range(6):
         site.cluster.run("scontrol", "requeuehold", str(outgrown.job_id))
@@ -181,12 +184,12 @@ def test_one_that_fails_gets_more_when_it_is_requeued_and_runs(learned: Adjusted
         assert given[-2] < given[-1] <= ASKED_MIB, given
         site.cluster.run("scontrol", "release", str(outgrown.job_id))
         site.cluster.run("scontrol", "update", f"JobId={outgrown.job_id}", "StartTime=now")  # not in two minutes
-        wait_until(lambda: run()["state"] == "ended" and run()["profiled"], 90, lambda: f"{run()}")
-        if run()["exit_status"] == 0:
+        site.ended(outgrown)
+        if site.run(outgrown)["exit_status"] == 0:
             break
     print("given", given)
-    assert run()["exit_status"] == 0, given
-    assert run()["asked_memory_bytes"] == ASKED_MIB * 2**20
+    assert site.run(outgrown)["exit_status"] == 0, given
+    assert site.run(outgrown)["asked_memory_bytes"] == ASKED_MIB * 2**20
 
 
 def test_killed_in_the_middle_every_job_is_as_it_was_or_as_it_should_be(
