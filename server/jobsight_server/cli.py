@@ -36,6 +36,8 @@ COMMANDS = {
     ),
     "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
+    "adjust": ("jobsight_server.commands.adjust", "change what waiting jobs ask for; shows it first"),
+    "trial": ("jobsight_server.commands.trial", "compare jobs that a trial changed with others"),
     "mail": ("jobsight_server.commands.mail", "send users who waste memory their monthly mail"),
     "export": ("jobsight_server.commands.export", "write readings and jobs for DuckDB, Spark, Dask"),
     "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),

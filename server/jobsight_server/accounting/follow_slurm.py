@@ -1,4 +1,4 @@
-"""Follows a Slurm by its commands: ``sacct`` for what ran, ``squeue`` for what waits.
+"""Follows a Slurm's jobs that ran by its command ``sacct``; those that wait are in ``follow_queue``.
 
 Each time, sacct is asked for what has changed since the last answer, and for a while before that, as jobs reach
 slurmdbd late. What the last answer already had is skipped, so that it is counted once. An answer that could
@@ -7,45 +7,37 @@ not be read to its end counts as a failure, and the next query reaches back to t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from threading import Event
 
-from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy import Connection, Engine, select
 
 from jobsight_server.accounting.command_output import CommandError, CommandOutput
+from jobsight_server.accounting.command_source import CommandSource
 from jobsight_server.accounting.files import RawRecord
 from jobsight_server.accounting.formats import BEGINNING_BYTES, LineReader, Read, RecordReader, slurm_reader
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
-from jobsight_server.accounting.parsers.slurm.job import event_of
-from jobsight_server.accounting.parsers.slurm.json_job import parse_squeue
 from jobsight_server.accounting.parsers.slurm.reader import JsonReader, TextReader
 from jobsight_server.accounting.position import Fingerprint, Position, positions, set_position
-from jobsight_server.accounting.runs import QUEUED, RUNNING, AccountingError, JobEvent, UnsettledError
+from jobsight_server.accounting.runs import RUNNING, AccountingError, JobEvent, UnsettledError
 from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
-
-log = logging.getLogger(__name__)
 
 SACCT = ("--allusers", "--duplicates", "--json", "--starttime", "now-{seconds}")
 """Added to the command ``sacct``, unless it contains ``{seconds}`` itself."""
-SQUEUE = ("--all", "--json")
 
-SACCT_NAME, SQUEUE_NAME = "command sacct", "command squeue"
-"""Name of the commands, whatever their arguments, where other sources have the name of a file."""
+SACCT_NAME = "command sacct"
+"""Name of the command, whatever its arguments, where other sources have the name of a file."""
 
 _SECONDS = "{seconds}"
-# For a job that ended after sacct was queried, or that neither command lists for a moment.
+# For a job that ended after sacct was queried.
 _SETTLED_S = 60.0
 # How long records that slurmdbd has not finished are read again.
 _UNSETTLED_S = 600.0
-_JOBS_AT_ONCE = 500
 
 RunKey = tuple[str, float | None]
 """Job id and submission."""
@@ -53,41 +45,27 @@ RunKey = tuple[str, float | None]
 
 @dataclass(slots=True)
 class SlurmFollower:
-    """Reads one Slurm into the database of ``engine``, and remembers the last answers."""
+    """Reads one Slurm into the database of ``engine``, and remembers the last answer."""
 
     engine: Engine
     source: AccountingSource
     clock: Callable[[], float]
     said: Seldom
     _events: dict[RunKey, JobEvent] = field(default_factory=dict)
-    _waiting: dict[RunKey, JobEvent] = field(default_factory=dict)
     _rejected: set[bytes] = field(default_factory=set)
     _asked_again: set[RunKey] = field(default_factory=set)
     _unsettled: dict[str, float] = field(default_factory=dict)
-    _failing: set[str] = field(default_factory=set)
     _back_to: float | None = None
+    _command: CommandSource = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._command = CommandSource(self.engine, self.source.cluster, self.clock, self.said)
 
     def read(self, stop: Event | None = None) -> LoadReport:
-        """Runs both commands and stores what is new. Failures are counted and reported."""
+        """Runs the command and stores what is new. Failures are counted and reported."""
         report = LoadReport()
-        self._try(report, SACCT_NAME, lambda: self._read_sacct(report, stop))
-        if self.source.squeue and not (stop is not None and stop.is_set()):
-            self._try(report, SQUEUE_NAME, lambda: self._read_squeue(report, stop))
+        self._command.attempt(report, SACCT_NAME, lambda: self._read_sacct(report, stop))
         return report
-
-    def _try(self, report: LoadReport, name: str, read: Callable[[], None]) -> None:
-        try:
-            read()
-            if name in self._failing:
-                self._failing.remove(name)
-                log.info("accounting of %s: %s can be read again", self.source.cluster, name)
-        except CommandError as error:
-            self._failing.add(name)
-            report.unreadable[name] = str(error)
-            if self.said.lets((name, str(error)), self.clock()):
-                log.warning("accounting of %s: %s: %s", self.source.cluster, name, error)
-            with self.engine.begin() as connection:
-                add_event_counts(connection, {("accounting_unreadable", f"{name}: {error.reason}"): 1})
 
     def _read_sacct(self, report: LoadReport, stop: Event | None) -> None:
         began, name = self.clock(), SACCT_NAME
@@ -197,60 +175,6 @@ class SlurmFollower:
         new = [start for key, start in lost.items() if key not in self._asked_again]
         self._asked_again = set(lost)
         self._back_to = min(new, default=None)
-
-    def _read_squeue(self, report: LoadReport, stop: Event | None) -> None:
-        began, name = self.clock(), SQUEUE_NAME
-        reader = JsonReader(b"", parse_squeue)
-        listed: set[str] = set()
-        waiting: dict[RunKey, JobEvent] = {}
-        rejects: list[Reject] = []
-        with CommandOutput((*self.source.squeue, *SQUEUE), self.source.timeout_s, stop) as output:
-            watched = _Watched(output.read)
-            for chunk in reader.split(watched.read):
-                if output.stopped:
-                    return
-                for record in chunk.records:
-                    try:
-                        reader.check(record)
-                        job = parse_squeue(record.data)
-                        # squeue lists ended jobs for some minutes more.
-                        if job.nodes or "CANCELLED" not in job.states:
-                            listed.add(job.job_id)
-                        if "PENDING" in job.states:
-                            event = event_of(job)
-                            waiting[event.job_id, event.submitted] = event
-                    except AccountingError as error:
-                        rejects.append(Reject(len(rejects) + 1, error.reason, str(error), record.data))
-            if output.stopped:
-                return
-            output.finish()
-        watched.check(reader)
-        changed = [event for key, event in waiting.items() if self._waiting.get(key) != event]
-        new = tuple(StampedEvent(event, event.local_s, True) for event in changed)
-        with self.engine.begin() as connection:
-            lock_cluster(connection, self.source.cluster)
-            store_chunk(connection, self.source.cluster, name, ParsedChunk(new, tuple(rejects)), self.clock(), report)
-        if not rejects:
-            with self.engine.begin() as connection:
-                lock_cluster(connection, self.source.cluster)
-                self._remove_gone(connection, listed, began)
-        self._waiting = waiting
-
-    def _remove_gone(self, connection: Connection, listed: set[str], began: float) -> None:
-        """Removes jobs that waited and are gone without a record: cancelled before they were eligible."""
-        queued = select(jobs.c.id, jobs.c.job_id, jobs.c.queued).where(
-            jobs.c.cluster == self.source.cluster, jobs.c.state == QUEUED
-        )
-        gone = [
-            run_id
-            for run_id, job_id, since in connection.execute(queued)
-            if job_id not in listed and (since or 0.0) < began - _SETTLED_S
-        ]
-        with recounted(connection, gone):
-            for begin in range(0, len(gone), _JOBS_AT_ONCE):
-                connection.execute(delete(jobs).where(jobs.c.id.in_(gone[begin : begin + _JOBS_AT_ONCE])))
-        if gone:
-            add_event_counts(connection, {("accounting_queued_gone", ""): len(gone)})
 
 
 class _Watched:

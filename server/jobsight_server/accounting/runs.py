@@ -193,9 +193,10 @@ class JobRuns:
         if known is None:
             self._add(QUEUED, record)
             return QUEUED
-        if known.state != QUEUED or known.record == record:
+        changed = _merged(known.record, record)
+        if known.state != QUEUED or known.record == changed:
             return "already known"
-        known.record, known.changed = record, True
+        known.record, known.changed = changed, True
         return "queued, changed"
 
     def _never_ran(self, submitted: float) -> str:
@@ -246,7 +247,9 @@ class JobRuns:
     def _find(self, start: float, submitted: float | None) -> StoredRun | None:
         if submitted is not None:
             return next((run for run in self.runs if run.record.queued == submitted), None)
-        return next((run for run in self.runs if run.record.start == start), None)
+        begun = next((run for run in self.runs if run.record.start == start), None)
+        # What a look at the queue showed to wait has begun.
+        return begun or next((run for run in self.runs if run.state == QUEUED), None)
 
     def _add(self, state: str, record: RunRecord) -> StoredRun:
         run = StoredRun(None, state, record, changed=True, nodes_changed=bool(record.nodes))

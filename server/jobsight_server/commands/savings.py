@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+import time
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from jobsight_server.amounts import memory_text, percent, time_text, utc_day
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
 from jobsight_server.queries.savings import BY, DAYS_SHOWN, MetricSavings, Savings, SavingsRequest, SavingsRow, savings
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.storage.clusters import listed, stored_clusters
@@ -64,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
             cluster = _cluster(connection, args.cluster, args.user)
             request = SavingsRequest(args.by, cluster, args.user, args.since, args.until, args.limit)
             found = savings(connection, AnswerReader(engine, forecast_config(settings_of(args))), request)
+            changed = adjusted(connection, time.time(), cluster)
     finally:
         engine.dispose()
     if args.json:
@@ -73,8 +76,27 @@ def run(args: argparse.Namespace) -> int:
         if found.first_day is None:
             print(f"jobsight savings: {_NOTHING}", file=sys.stderr)
     else:
-        show(found, Console())
+        console = Console()
+        show(found, console)
+        for resource in changed.resources:
+            if said := _adjusted(resource):
+                console.print(Text(said))
     return 0
+
+
+def _adjusted(of: AdjustedResource) -> str:
+    """What `jobsight adjust` did; empty where it did nothing."""
+    if not (of.lowered or of.raised or of.waiting or of.undone or of.refused):
+        return ""
+    unit = "GiB-hours of memory" if of.resource == "memory" else "processor-hours of limits"
+    return (
+        f"`jobsight adjust`, last {DAYS} days: {of.lowered:,} jobs ran with less {_WORDS[of.resource]} than requested, "
+        f"{of.raised:,} with more, which freed {_hours(of.freed_hours)} {unit}; {of.ran_out:,} of them ran out of it. "
+        f"{of.waiting:,} changed jobs wait; {of.undone:,} changes undone, {of.refused:,} refused by the scheduler."
+    )
+
+
+_WORDS = {"memory": "memory", "runtime": "time"}
 
 
 def _cluster(connection: Connection, cluster: str | None, user: str | None) -> str | None:

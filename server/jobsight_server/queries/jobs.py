@@ -16,6 +16,7 @@ from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.at_start import AtStart, read_at_start
 from jobsight_server.queries.arrays import JobArray, job_arrays
+from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, exactly, of_number
 from jobsight_server.queries.own_readings import OwnReadings, own_readings
@@ -145,12 +146,14 @@ class RunDetail(Run):
     most that was charged to them in all, both in bytes per processor.
     ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
     for now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, of the cluster's
-    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name.
+    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name. ``changes``:
+    how its forecasts of memory and run time moved while it waited.
     """
 
     exec_host: str | None
     facts: dict[str, float]
     profile: list[RunMetric]
+    changes: list[Moved]
     memory_mean: float | None
     memory_source: str | None
     memory_idle_age_s: float | None
@@ -305,6 +308,7 @@ def _run(
         over_bound=over_bound(run.id, forecasts, used),
         facts=dict(facts_of(run.facts)),
         profile=profile,
+        changes=changes_of(connection, run.id),
         memory_mean=memory.get("mean"),
         memory_source=memory.get("source"),
         memory_idle_age_s=memory.get("idle_age_s"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import METRICS, metrics_of
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.at_start import read_at_start
+from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.forecasts.reader import read_pending
 from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.jobs import ForecastAtStart, RunState, named
-from jobsight_server.queries.running import Forecast, forecasts_of
 from jobsight_server.record import Metric, Record, Share
 from jobsight_server.storage.schema import jobs
 
@@ -62,22 +65,73 @@ class OpenJob(Record):
     runs: list[OpenRun]
 
 
+class OpenRunOf(OpenRun):
+    """An open run of one of several jobs."""
+
+    cluster: str
+    job_id: str
+
+
+class OpenJobs(Record):
+    """The open runs of the jobs asked for, in their order; ``others`` are the ids that no such run has."""
+
+    now: float
+    runs: list[OpenRunOf]
+    others: list[str]
+
+
 def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float) -> OpenJob:
     """The job's forecasts with all that has been learned until now."""
-    is_open = (named(job_id, cluster), jobs.c.state.in_((QUEUED, RUNNING)))
-    runs = connection.execute(select(jobs).where(*is_open).order_by(jobs.c.start, jobs.c.id)).all()
-    return OpenJob(now, cluster, job_id, [_open_run(connection, reader, run) for run in runs])
+    runs = connection.execute(select(jobs).where(named(job_id, cluster), _IS_OPEN).order_by(jobs.c.start, jobs.c.id))
+    return OpenJob(now, cluster, job_id, [OpenRun(**found) for found in _open_runs(connection, reader, runs.all())])
 
 
-def _open_run(connection: Connection, reader: AnswerReader, run: Row[Any]) -> OpenRun:
-    metrics = metrics_of(gpus=bool(run.gpus))
-    question = question_of(run)
-    answers = reader.answers(connection, [ForecastRequest(run.cluster, question, metric) for metric in metrics])
-    submitted, started = forecasts_of(connection, reader, [run]), read_at_start(connection, [run.id])
-    forecasts = []
-    for metric, answer in zip(metrics, answers, strict=True):
+def open_jobs(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str | None,
+    job_ids: Sequence[str],
+    metrics: Sequence[str],
+    now: float,
+) -> OpenJobs:
+    """The same for many jobs at once, in these metrics; ``cluster`` None: of every cluster that knows them."""
+    here = [] if cluster is None else [jobs.c.cluster == cluster]
+    runs: dict[str, list[Row[Any]]] = {}
+    for column in (jobs.c.job_id, jobs.c.array_task):
+        query = select(jobs).where(column.in_(bindparam("ids", expanding=True)), _IS_OPEN, *here)
+        asked = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in runs]
+        for begin in range(0, len(asked), _AT_ONCE):
+            some = {"ids": asked[begin : begin + _AT_ONCE]}
+            for run in connection.execute(query.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id), some):
+                runs.setdefault(getattr(run, column.name), []).append(run)
+    ordered = [run for job_id in dict.fromkeys(job_ids) for run in runs.get(job_id, ())]
+    found = _open_runs(connection, reader, ordered, metrics)
+    return OpenJobs(
+        now,
+        [OpenRunOf(**of, cluster=run.cluster, job_id=run.job_id) for run, of in zip(ordered, found, strict=True)],
+        [job_id for job_id in dict.fromkeys(job_ids) if job_id not in runs],
+    )
+
+
+_IS_OPEN = jobs.c.state.in_((QUEUED, RUNNING))
+_AT_ONCE = 500
+
+
+def _open_runs(
+    connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """For each run the fields of ``OpenRun``; without ``metrics`` in all that concern the run."""
+    asked = [(run, metric) for run in runs for metric in metrics or metrics_of(gpus=bool(run.gpus))]
+    questions = {run.id: question_of(run) for run in runs}
+    answers = reader.answers(
+        connection, [ForecastRequest(run.cluster, questions[run.id], metric) for run, metric in asked]
+    )
+    ids = [run.id for run in runs]
+    submitted, started = read_pending(connection, ids), read_at_start(connection, ids)
+    forecasts: dict[int, list[ForecastNow]] = {run.id: [] for run in runs}
+    for (run, metric), answer in zip(asked, answers, strict=True):
         again = started.get((run.id, metric))
-        forecasts.append(
+        forecasts[run.id].append(
             ForecastNow(
                 metric=metric,
                 unit=METRICS[metric].unit,
@@ -86,13 +140,24 @@ def _open_run(connection: Connection, reader: AnswerReader, run: Row[Any]) -> Op
                 probability=answer.probability,
                 exceed_probability=answer.exceed_probability,
                 reason=answer.reason,
-                at_submission=_kept(submitted.get((run.id, metric))),
+                # Until all that ended before the submission has been learned, it is the present one.
+                at_submission=_kept(answer if run.forecast_seq is None else submitted.get((run.id, metric)), run),
                 at_start=None if again is None or again.value is None else ForecastAtStart(again.value, *again[1:]),
             )
         )
-    start = None if run.state == QUEUED else run.start
-    return OpenRun(run.state, run.submitted, start, run.user, forecasts)
+    return [
+        {
+            "state": run.state,
+            "submitted": run.submitted,
+            "start": None if run.state == QUEUED else run.start,
+            "user": run.user,
+            "forecasts": forecasts[run.id],
+        }
+        for run in runs
+    ]
 
 
-def _kept(found: Forecast | None) -> KeptForecast | None:
-    return None if found is None else KeptForecast(*found)
+def _kept(found: Prediction | PendingForecast | None, run: Row[Any]) -> KeptForecast | None:
+    if found is None or found.value is None:
+        return None
+    return KeptForecast(found.value, found.bound, found.probability, run.forecast_seq is None)

@@ -14,11 +14,13 @@ from typing import Protocol, cast
 
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.alarms.check import EVERY_S as ALARMS_EVERY_S
 from jobsight_server.alarms.check import check_alarms
-from jobsight_server.forecasts import forecast_config
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.periodic import BackgroundWork
 from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.late import profile_late
@@ -44,6 +46,7 @@ log = logging.getLogger(__name__)
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
 _LOOK_AT_REQUIREMENTS_S = 5.0
 _LOOK_AT_WRITERS_S = 30.0
+_ASK_AGAIN_S = 60.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
@@ -66,9 +69,15 @@ def run_until(
             # A command may hang until its deadline: nothing else waits for it.
             follower = SlurmFollower(engine, source, clock, said)
             work.every(source.interval_s, name, follower.read, stop, thread=f"commands {number}", at_once=True)
+        if source.queue_command:
+            queue = QueueFollower(engine, source, clock, said)
+            name = f"queue of {source.cluster} {number}"
+            work.every(source.interval_s, name, queue.read, stop, thread=f"queue {number}", at_once=True)
     monitoring = SiteMonitoring(settings.measurements, clock)
     work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock, monitoring)
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
+    changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
+    work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock)
     work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
@@ -107,6 +116,11 @@ def _profile(
     profile_finished(engine, settings.profile_grace_s, clock, stop=stop, config=config, monitoring=monitoring)
     if not stop.is_set():
         profile_late(engine, settings.profile_grace_s, clock, stop=stop, config=config)
+
+
+def _ask_again(stop: threading.Event, changes: ChangeWatch, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        changes.look(clock(), stop)
 
 
 def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -16,6 +16,7 @@ from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, jo
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.access import Access
+from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.settings.alarms import AlarmRule, Mail, MonthlyMail, Watchdog
 from jobsight_server.settings.measurements import MeasurementSource
 
@@ -47,9 +48,9 @@ def from_text(kind: type, value: str) -> Any:
 class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
     """The log of one cluster's scheduler: a directory of files, one file that grows, or Slurm's commands.
 
-    The format of files is guessed if it is not named. ``sacct`` and ``squeue`` are argument lists, run every
-    ``interval_s`` and ended after ``timeout_s``. sacct is asked again for the last ``overlap_s``, and the first time
-    for ``history_s``.
+    The format of files is guessed if it is not named. ``sacct``, and ``squeue`` or ``qstat`` for the jobs that wait,
+    are argument lists, run every ``interval_s`` and ended after ``timeout_s``. sacct is asked again for the last
+    ``overlap_s``, and the first time for ``history_s``.
     """
 
     cluster: Annotated[str, Meta(min_length=1)]
@@ -58,6 +59,7 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
     format: AccountingFormat | None = None
     sacct: tuple[str, ...] = ()
     squeue: tuple[str, ...] = ()
+    qstat: tuple[str, ...] = ()
     interval_s: Annotated[float, Meta(ge=0.5)] = 30.0
     timeout_s: Annotated[float, Meta(ge=1)] = 120.0
     overlap_s: Annotated[float, Meta(ge=0)] = 900.0
@@ -69,13 +71,25 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("expected directory, file or sacct, one of them")
         if self.sacct and self.format not in (None, "slurm"):
             raise ValueError(f"expected format = 'slurm' for sacct, got {self.format!r}")
-        if self.squeue and not self.sacct:
-            raise ValueError("expected sacct beside squeue")
+        if self.squeue and self.scheduler != "slurm":
+            raise ValueError("expected format = 'slurm' for squeue")
+        if self.qstat and self.format not in ("torque", "pbspro"):
+            raise ValueError("expected format = 'torque' or 'pbspro' for qstat")
 
     @property
     def name(self) -> str:
         """What is followed, as it is shown."""
         return " ".join(self.sacct) or str(self.place)
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler whose log it is; empty if that is not known before the log is read."""
+        return "slurm" if self.sacct else self.format or ""
+
+    @property
+    def queue_command(self) -> tuple[str, ...]:
+        """The command that lists what waits; empty without one."""
+        return self.squeue or self.qstat
 
     @property
     def place(self) -> Path:
@@ -233,6 +247,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     accounting: tuple[AccountingSource, ...] = ()
     measurements: tuple[MeasurementSource, ...] = ()
+    adjust: tuple[AdjustLimits, ...] = ()
     access: Access = Access()
     alarms: tuple[AlarmRule, ...] = ()
     mail: Mail = Mail()

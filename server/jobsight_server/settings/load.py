@@ -20,6 +20,7 @@ from msgspec import Struct
 from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_server.errors import UserError
 from jobsight_server.settings.access import Access
+from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.settings.alarms import ALARM_KINDS, AlarmRule, Mail, MonthlyMail, Watchdog
 from jobsight_server.settings.by_metric import parse_alphas, parse_counts
 from jobsight_server.settings.declared import (
@@ -239,6 +240,10 @@ def _measurements(tables: Any, place: str) -> tuple[MeasurementSource, ...]:
 
 
 _RECORDS: Mapping[str, tuple[Any, str]] = {
+    "adjust": (
+        tuple[AdjustLimits, ...],
+        f"write [[adjust]] tables with cluster and any of {', '.join(AdjustLimits.__struct_fields__[1:])}",
+    ),
     "access": (Access, "write a table [access] with login_header, admins and staff"),
     "alarms": (
         tuple[AlarmRule, ...],

@@ -29,7 +29,7 @@ _DELETE_ROWS = text("DELETE FROM samples WHERE node_id = :node_id AND time < :un
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Deletes what ``delete_readings`` does, and pending forecasts and sessions, older than ``before``.
+    """Deletes what ``delete_readings`` does, and pending forecasts, their changes and sessions, older than ``before``.
 
     Profiles, jobs and summaries of readings by day stay; summaries by hour stay for a year more.
 
@@ -44,6 +44,7 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
             forgotten = "SELECT id FROM jobs WHERE start < :before AND profiled = :no"
             query = text(f"DELETE FROM {table} WHERE run_id IN ({forgotten})")
             connection.execute(query, {"before": before, "no": False})
+        connection.execute(text("DELETE FROM forecast_changes WHERE time < :before"), {"before": before})
         connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
         delete_hours(connection, before)
     return deleted

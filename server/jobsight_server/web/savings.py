@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from werkzeug.exceptions import BadRequest, NotFound
 
+from jobsight_server.queries.adjusted import Adjusted, adjusted
 from jobsight_server.queries.savings import BY, LISTED, Savings, SavingsRequest
 from jobsight_server.queries.savings import savings as read_savings
 from jobsight_server.queries.users import user_clusters
@@ -62,4 +63,21 @@ SAVINGS = Route(
     errors=(400, 404),
     own="user",
 )
-ROUTES = (SAVINGS,)
+
+
+def adjustments() -> Adjusted:
+    here, cluster = context(), cluster_argument()
+    with here.read_engine.connect() as connection:
+        return adjusted(connection, here.clock(), cluster)
+
+
+ADJUSTMENTS = Route(
+    "GET",
+    "/api/v1/adjustments",
+    adjustments,
+    ("scheduler",),
+    "What `jobsight adjust` changed of waiting jobs in the last 30 days, what that freed, and what failed",
+    (Parameter("cluster", "only this cluster's", NAME),),
+    errors=(400, 404),
+)
+ROUTES = (SAVINGS, ADJUSTMENTS)

@@ -6,6 +6,7 @@ from flask import Blueprint, redirect, request
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
+from jobsight_server.queries.adjusted import adjusted
 from jobsight_server.queries.savings import BY, LISTED
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, newest_day
@@ -84,6 +85,7 @@ def add_pages(pages: Blueprint) -> None:
         found = waste()
         with context().read_engine.connect() as connection:
             span = asked_range(newest_day(connection))
+            changed = adjusted(connection, context().clock(), cluster_argument())
         wanted = {name: given(name) for name in ("by", "cluster", "user", "sort", "order", "before")}
         dates = {name: given(name) for name in ("range", "since", "until")}
         return page(
@@ -97,4 +99,5 @@ def add_pages(pages: Blueprint) -> None:
             nouns=BY,
             resources=tuple(RESOURCES),
             clusters=clusters_offered(),
+            adjusted=changed,
         )

@@ -87,6 +87,14 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/jobs/77.server/forecast", None, 200
     yield "get", f"{api}/job/forecast?name=77.server", None, 200
     yield "get", f"{api}/jobs/none/forecast", None, 404
+    yield "get", f"{api}/forecasts?ids=77.server,none", None, 200
+    yield "get", f"{api}/forecasts", None, 400
+    yield "post", f"{api}/forecasts", {"ids": ["77.server"], "cluster": "alpha"}, 200
+    waiting = {"job_id": "w1", "user": "ada", "submitted": 1.6e9, "processors": 4, "memory_bytes": "4gb"}
+    yield "post", f"{api}/jobs", {"cluster": "alpha", "jobs": [waiting]}, 200
+    yield "post", f"{api}/jobs", {"cluster": "alpha", "jobs": [{**waiting, "submitted": 0}]}, 400
+    yield "get", f"{api}/changes?since=3", None, 200
+    yield "get", f"{api}/adjustments?cluster=alpha", None, 200
     yield "get", f"{api}/nodes", None, 200
     yield "get", f"{api}/nodes?cluster=nowhere", None, 200
     yield "get", f"{api}/nodes?cluster=none", None, 404

@@ -65,7 +65,7 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
         raise AccountingError("another record begins within the line")
     if kind not in JOB_KINDS:
         return JobEvent(kind, job_id, local_s)
-    if len(job_id) > LONGEST_INDEXED or not _JOB_ID.fullmatch(job_id):
+    if not is_job_id(job_id):
         raise AccountingError("not a job id", job_id)
     parent = job_id.partition(".")[0].endswith("[]")
     of_a_run = kind == "S" or kind in with_usage
@@ -90,7 +90,7 @@ def _local_s(stamp: str) -> float:
 
 
 def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
-    user = _text(fields, "user", LONGEST_INDEXED)
+    user = text_field("user", fields.get("user"), LONGEST_INDEXED)
     if user is None:
         raise AccountingError("user is missing")
     start, end = _epoch(fields, "start"), None if kind == "S" else _epoch(fields, "end")
@@ -111,10 +111,10 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
         user=user,
         start=start,
         end=end,
-        group=_text(fields, "group", LONGEST_TEXT),
-        account=_text(fields, "account", LONGEST_TEXT),
-        name=_text(fields, "jobname", LONGEST_TEXT),
-        queue=_text(fields, "queue", LONGEST_TEXT),
+        group=text_field("group", fields.get("group"), LONGEST_TEXT),
+        account=text_field("account", fields.get("account"), LONGEST_TEXT),
+        name=text_field("jobname", fields.get("jobname"), LONGEST_TEXT),
+        queue=text_field("queue", fields.get("queue"), LONGEST_TEXT),
         created=_epoch(fields, "ctime", zero_is_none=True),
         queued=_epoch(fields, "qtime", zero_is_none=True),
         eligible=_epoch(fields, "etime", zero_is_none=True),
@@ -123,7 +123,7 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
         processors=processors,
         exit_status=status,
         requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
-        requested_memory_bytes=_requested_memory(fields, processors),
+        requested_memory_bytes=requested_memory(fields, processors),
         requested_nodes=fields.get("Resource_List.nodes") or fields.get("Resource_List.select"),
         used_cpu_s=None if cput is None else duration_s("resources_used.cput", cput),
         used_memory_bytes=None if used_memory is None else size_bytes("resources_used.mem", used_memory),
@@ -134,8 +134,17 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
     )
 
 
-def _text(fields: dict[str, str], key: str, longest: int) -> str | None:
-    value = fields.get(key)
+def is_job_id(text: str) -> bool:
+    """Whether a text is the id of a job, an array, or a task of one."""
+    return len(text) <= LONGEST_INDEXED and _JOB_ID.fullmatch(text) is not None
+
+
+def text_field(key: str, value: str | None, longest: int) -> str | None:
+    """A text, None if it is empty.
+
+    Raises:
+        AccountingError: it is longer.
+    """
     if value is not None and len(value) > longest:
         raise AccountingError(f"{key} is longer than {longest} characters", value)
     return value or None
@@ -148,7 +157,7 @@ def _epoch(fields: dict[str, str], key: str, *, zero_is_none: bool = False) -> f
     return epoch(key, text)
 
 
-def _requested_memory(fields: dict[str, str], processors: int | None) -> int | None:
+def requested_memory(fields: Mapping[str, str], processors: int | None) -> int | None:
     """Of the whole job: ``mem``, else ``pmem`` of each processor, else ``vmem``, else ``pvmem`` of each one."""
     for key, each in (("mem", False), ("pmem", True), ("vmem", False), ("pvmem", True)):
         name = f"Resource_List.{key}"

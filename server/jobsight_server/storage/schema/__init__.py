@@ -47,14 +47,17 @@ from jobsight_server.storage.schema.operation import (
 )
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
 from jobsight_server.storage.schema.savings import forecast_scores, savings, savings_groups, savings_to_do
+from jobsight_server.storage.schema.waiting import adjustments, forecast_changes, trial_jobs
 
 __all__ = [
     "accounting_files",
     "accounting_rejects",
+    "adjustments",
     "alarm_readings",
     "alarms",
     "batches",
     "event_counts",
+    "forecast_changes",
     "forecast_scores",
     "group_series",
     "job_counts",
@@ -92,4 +95,5 @@ __all__ = [
     "sessions",
     "shifts",
     "tokens",
+    "trial_jobs",
 ]

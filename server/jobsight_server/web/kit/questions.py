@@ -74,10 +74,9 @@ Facts = Annotated[
 ]
 
 
-class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A job in a body. Its constraints are checked in ``job_in_body``, whose messages say what to do."""
+class JobProperties(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is known of a job. Its constraints are checked in ``question_in_body``, whose messages say what to do."""
 
-    cluster: AskedName
     user: AskedName
     application: ApplicationName | None = None
     queue: Queue | None = None
@@ -87,6 +86,12 @@ class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     group: UnixGroup | None = None
     account: Account | None = None
     facts: Facts | None = None
+
+
+class DescribedJob(JobProperties, kw_only=True):
+    """A job in a body, with its cluster."""
+
+    cluster: AskedName
 
 
 class JobFields(DescribedJob, kw_only=True):
@@ -130,9 +135,17 @@ def job_in_body(asked: DescribedJob, place: str) -> tuple[str, Question]:
         BadRequest: naming value, place and what to do.
         NotFound: there is no such cluster.
     """
+    return cluster_name(asked.cluster, f"{place}cluster"), question_in_body(asked, place)
+
+
+def question_in_body(asked: JobProperties, place: str) -> Question:
+    """The job in a body, at ``place`` there.
+
+    Raises:
+        BadRequest: naming value, place and what to do.
+    """
     memory, walltime = asked.memory_bytes, asked.walltime_s
-    cluster = cluster_name(asked.cluster, f"{place}cluster")
-    question = job_question(
+    return job_question(
         name_text(asked.user, f"{place}user"),
         None if asked.application is None else name_text(asked.application, f"{place}application"),
         None if asked.queue is None else name_text(asked.queue, f"{place}queue"),
@@ -143,7 +156,6 @@ def job_in_body(asked: DescribedJob, place: str) -> tuple[str, Question]:
         None if asked.account is None else name_text(asked.account, f"{place}account"),
         tuple(sorted((asked.facts or {}).items())),
     )
-    return cluster, question
 
 
 def _whole(value: float, place: str) -> int:

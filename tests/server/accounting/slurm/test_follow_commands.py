@@ -17,7 +17,10 @@ import psutil
 import pytest
 from sqlalchemy import Engine, select
 
+from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
+from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import read_event_counts
@@ -35,11 +38,12 @@ class FakeSlurm:
         for name in ("sacct", "squeue"):
             script = directory / name
             script.write_text(
-                f'#!/bin/sh\ncd {directory}\necho "$*" >> calls\n'
-                f". ./{name}.behaviour\ncat {name}.json\n. ./{name}.after\n"
+                f'#!/bin/sh\ncd {directory}\necho "$*" >> calls\n. ./{name}.behaviour\n'
+                """mark=$(printf %s "$*" | sed -n 's/.*,Name:256\\(.*\\)/\\1/p')\n"""
+                f"""sed "s/@MARK@/$mark/g" {name}.json\n. ./{name}.after\n"""
             )
             script.chmod(0o755)
-            self.answers(name, b'{"jobs": []}')
+            self.answers(name, b'{"jobs": []}' if name == "sacct" else b"")
 
     def answers(self, name: str, data: bytes, before: str = ":", after: str = "exit 0") -> None:
         (self.directory / f"{name}.json").write_bytes(data)
@@ -55,21 +59,29 @@ class FakeSlurm:
         return AccountingSource("lab", format="slurm", **{**commands, **more})
 
 
-def waiting(release: Any, job_id: int, submitted: int = NOON - 60, state: str = "PENDING") -> dict[str, Any]:
-    return {
-        "account": "physics",
-        "job_id": job_id,
-        "job_state": release.state(state),
-        "submit_time": release.number(submitted),
-        "user_name": "ann",
-        "group_name": "hpc",
-        "name": "name",
-        "partition": "batch",
-        "time_limit": release.number(5),
-        "cpus": release.number(4),
-        "node_count": release.number(2),
-        "tres_req_str": "cpu=4,mem=1200M,node=2,billing=4",
+def waiting(job_id: int, submitted: int = NOON - 60, state: str = "PENDING", **changed: str) -> bytes:
+    """A line of squeue with marks after its values, each as wide as was asked for."""
+    values = {
+        "JobID": f"{job_id}",
+        "State": state,
+        "UserName": "ann",
+        "GroupName": "hpc",
+        "Account": "physics",
+        "Partition": "batch",
+        "SubmitTime": f"{submitted}",
+        "EligibleTime": "N/A",
+        "TimeLimit": "5:00",
+        "NumCPUs": "4",
+        "NumNodes": "2",
+        "MinMemory": "600M",
+        "tres-alloc": "cpu=4,mem=1200M,node=2,billing=4",
+        "Reason": "Priority",
+        "AdminComment": "",
+        "Comment": "(null)",
+        "Name": "name",
+        **changed,
     }
+    return ("".join(f"{values[name]:<{width}}@MARK@" for name, width in WIDTHS.items()) + "\n").encode()
 
 
 @pytest.fixture
@@ -79,10 +91,24 @@ def slurm(tmp_path: Path) -> FakeSlurm:
     return FakeSlurm(directory)
 
 
+class Follower:
+    """Both followers of a Slurm, one after the other."""
+
+    def __init__(self, engine: Engine, source: AccountingSource, clock: Callable[[], float]) -> None:
+        self.ran = SlurmFollower(engine, source, clock, Seldom(60.0, 100))
+        self.waits = QueueFollower(engine, source, clock, Seldom(60.0, 100)) if source.squeue else None
+
+    def read(self, stop: threading.Event | None = None) -> LoadReport:
+        report = self.ran.read(stop)
+        if self.waits is not None:
+            report.unreadable |= self.waits.read(stop).unreadable
+        return report
+
+
 @pytest.fixture
-def follow(sqlite_engine: Engine, slurm: FakeSlurm) -> Callable[..., SlurmFollower]:
-    def make(clock: Callable[[], float] = lambda: NOON + 1000.0, **more: Any) -> SlurmFollower:
-        return SlurmFollower(sqlite_engine, slurm.source(**more), clock, Seldom(60.0, 100))
+def follow(sqlite_engine: Engine, slurm: FakeSlurm) -> Callable[..., Follower]:
+    def make(clock: Callable[[], float] = lambda: NOON + 1000.0, **more: Any) -> Follower:
+        return Follower(sqlite_engine, slurm.source(**more), clock)
 
     return make
 
@@ -100,14 +126,14 @@ def counted(engine: Engine, name: str) -> dict[str, int]:
 
 
 def test_a_job_from_its_submission_to_its_end(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], release: Any
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], release: Any
 ) -> None:
     follower = follow()
-    slurm.answers("squeue", release.document(waiting(release, 7), waiting(release, 6, state="RUNNING")))
+    slurm.answers("squeue", waiting(7) + waiting(6, state="RUNNING"))
     assert follower.read().unreadable == {}
     columns = ("job_id", "state", "submitted", "processors", "requested_memory_bytes", "requested_walltime_s")
     assert rows(sqlite_engine, *columns) == [("7", "queued", NOON - 60.0, 4, 1200 * 2**20, 300.0)]
-    slurm.answers("squeue", release.document(waiting(release, 7, state="RUNNING")))
+    slurm.answers("squeue", waiting(7, state="RUNNING"))
     slurm.answers("sacct", release.document(release.job(state=("RUNNING",), end=0)))
     follower.read()
     assert rows(sqlite_engine, "job_id", "state", "start") == [("7", "running", NOON)]
@@ -126,7 +152,7 @@ def test_a_job_from_its_submission_to_its_end(
     assert counted(sqlite_engine, "accounting_lines") == before
 
 
-def test_what_is_asked(slurm: FakeSlurm, follow: Callable[..., SlurmFollower]) -> None:
+def test_what_is_asked(slurm: FakeSlurm, follow: Callable[..., Follower]) -> None:
     now = [NOON + 0.0]
     follower = follow(lambda: now[0], overlap_s=100.0, history_s=5000.0)
     follower.read()
@@ -148,10 +174,10 @@ def test_what_is_asked(slurm: FakeSlurm, follow: Callable[..., SlurmFollower]) -
 
 
 def test_failures_are_counted_and_shown_and_do_not_stop_the_other(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], newest: Any
 ) -> None:
     slurm.answers("sacct", b"", before="echo 'sacct: error: slurmdbd: Connection refused' >&2; exit 1")
-    slurm.answers("squeue", newest.document(waiting(newest, 7)))
+    slurm.answers("squeue", waiting(7))
     report = follow().read()
     assert report.unreadable == {"command sacct": "exit status 1: sacct: error: slurmdbd: Connection refused"}
     assert counted(sqlite_engine, "accounting_unreadable") == {"command sacct: exit status 1": 1}
@@ -174,7 +200,7 @@ def test_failures_are_counted_and_shown_and_do_not_stop_the_other(
 def test_every_way_to_fail(
     sqlite_engine: Engine,
     slurm: FakeSlurm,
-    follow: Callable[..., SlurmFollower],
+    follow: Callable[..., Follower],
     before: str,
     data: bytes,
     after: str,
@@ -197,7 +223,7 @@ def test_every_way_to_fail(
 
 
 def test_an_output_that_ends_within_a_record_is_read_again(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], newest: Any
 ) -> None:
     whole = newest.document(newest.job(job_id=1), newest.job(job_id=2))
     slurm.answers("sacct", whole[: whole.index(b'"job_id": 2')])
@@ -210,7 +236,7 @@ def test_an_output_that_ends_within_a_record_is_read_again(
 
 
 def test_a_damaged_record_is_listed_once(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], newest: Any
 ) -> None:
     damaged = newest.job(job_id=2)
     damaged["time"]["start"] = "x"
@@ -225,7 +251,7 @@ def test_a_damaged_record_is_listed_once(
 
 
 def test_a_record_that_slurmdbd_has_not_finished_is_read_again(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], newest: Any
 ) -> None:
     now = [NOON + 1000.0]
     follower = follow(lambda: now[0])
@@ -245,7 +271,7 @@ def test_a_record_that_slurmdbd_has_not_finished_is_read_again(
 
 
 def test_a_header_without_a_needed_column_is_refused_once(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower]
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower]
 ) -> None:
     slurm.answers("sacct", b"JobIDRaw|State\n7|COMPLETED\n8|COMPLETED\n")
     report = follow().read()
@@ -254,7 +280,7 @@ def test_a_header_without_a_needed_column_is_refused_once(
 
 
 def test_the_log_says_when_a_command_can_be_read_again(
-    slurm: FakeSlurm, follow: Callable[..., SlurmFollower], caplog: pytest.LogCaptureFixture
+    slurm: FakeSlurm, follow: Callable[..., Follower], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     follower = follow()
@@ -273,14 +299,53 @@ def rejects(engine: Engine) -> list[str]:
         return list(connection.scalars(select(accounting_rejects.c.reason)))
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("a|b;c 'd' \"e\" $(id)", None),
+        ("two\nlines\n99|99", None),
+        ("é 中", None),
+        ("%j,%u", None),
+        ("x" * 300, "x" * 256),
+    ],
+)
+def test_names_of_waiting_jobs_forge_nothing(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], name: str, found: str | None
+) -> None:
+    # It cuts values off by bytes.
+    slurm.answers("squeue", waiting(7, Name=name).replace(name.encode(), name.encode()[:256]))
+    assert follow().read().unreadable == {}
+    assert rows(sqlite_engine, "job_id", "name", "user") == [("7", found or name, "ann")]
+
+
+@pytest.mark.parametrize("output", [b"squeue: no controller\n", waiting(7)[:-700], b"x" * 200_000])
+def test_a_list_that_is_none_removes_nothing(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], output: bytes
+) -> None:
+    slurm.answers("squeue", waiting(7))
+    follow().read()
+    slurm.answers("squeue", output)
+    assert "its output is not in the form that was asked for" in follow().read().unreadable["command squeue"]
+    assert rows(sqlite_engine, "job_id", "state") == [("7", "queued")]
+
+
+def test_a_waiting_job_that_cannot_be_used_is_listed(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower]
+) -> None:
+    slurm.answers("squeue", waiting(7, TimeLimit="soon") + waiting(8))
+    assert follow().read().unreadable == {}
+    assert rows(sqlite_engine, "job_id") == [("8",)]
+    assert rejects(sqlite_engine) == ["job 7: TimeLimit is not a duration: 'soon'"]
+
+
 def test_waiting_jobs_that_vanish(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], newest: Any
 ) -> None:
     now = [NOON + 0.0]
     follower = follow(lambda: now[0])
-    slurm.answers("squeue", newest.document(*(waiting(newest, number, NOON - 10) for number in (7, 8))))
+    slurm.answers("squeue", b"".join(waiting(number, NOON - 10) for number in (7, 8)))
     follower.read()
-    slurm.answers("squeue", newest.document(waiting(newest, 8, NOON - 10)))
+    slurm.answers("squeue", waiting(8, NOON - 10))
     follower.read()
     assert rows(sqlite_engine, "job_id") == [("7",), ("8",)]  # it may have started just now
     now[0] += 300
@@ -288,15 +353,15 @@ def test_waiting_jobs_that_vanish(
     follower.read()
     assert rows(sqlite_engine, "job_id") == [("7",), ("8",)]
     # squeue goes on listing a cancelled job for some minutes.
-    cancelled = waiting(newest, 7, NOON - 10, state="CANCELLED")
-    slurm.answers("squeue", newest.document(waiting(newest, 8, NOON - 10), cancelled))
+    cancelled = waiting(7, NOON - 10, state="CANCELLED")
+    slurm.answers("squeue", waiting(8, NOON - 10) + cancelled)
     follower.read()
     assert rows(sqlite_engine, "job_id") == [("8",)]
     assert counted(sqlite_engine, "accounting_queued_gone") == {"": 1}
 
 
 def test_a_job_whose_end_was_recorded_late_is_asked_for(
-    slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+    slurm: FakeSlurm, follow: Callable[..., Follower], newest: Any
 ) -> None:
     now = [NOON + 100.0]
     follower = follow(lambda: now[0], overlap_s=0.0, squeue=())
@@ -310,7 +375,7 @@ def test_a_job_whose_end_was_recorded_late_is_asked_for(
     assert [call.rpartition("now-")[2] for call in slurm.calls][1:] == ["100", "300", "100"]
 
 
-def test_another_form_of_output(sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower]) -> None:
+def test_another_form_of_output(sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower]) -> None:
     header = "JobIDRaw|User|State|Submit|Start|End|NodeList"
     text = f"{header}\n7|ann|COMPLETED|{NOON - 9}|{NOON}|{NOON + 9}|n1\n"
     slurm.answers("sacct", text.encode())
@@ -318,7 +383,7 @@ def test_another_form_of_output(sqlite_engine: Engine, slurm: FakeSlurm, follow:
     assert rows(sqlite_engine, "job_id", "user", "end") == [("7", "ann", NOON + 9)]
 
 
-def test_it_stops_at_once_when_told(slurm: FakeSlurm, follow: Callable[..., SlurmFollower]) -> None:
+def test_it_stops_at_once_when_told(slurm: FakeSlurm, follow: Callable[..., Follower]) -> None:
     slurm.answers("sacct", b"", before="sleep 60")
     stop = threading.Event()
     timer = threading.Timer(0.5, stop.set)
@@ -338,6 +403,8 @@ def test_settings_of_a_source() -> None:
         ({"format": "slurm"}, "directory, file or sacct"),
         ({"format": "torque", "sacct": ["sacct"]}, "format = 'slurm'"),
         ({"format": "slurm", "sacct": ["sacct"], "interval_s": 0}, "interval_s"),
+        ({"format": "pbspro", "directory": Path("/x"), "squeue": ["squeue"]}, "format = 'slurm' for squeue"),
+        ({"format": "gridengine", "file": Path("/x"), "qstat": ["qstat"]}, "'torque' or 'pbspro' for qstat"),
     ):
         with pytest.raises(msgspec.ValidationError, match=why):
             source(**wrong)
@@ -345,7 +412,10 @@ def test_settings_of_a_source() -> None:
 
 _CHILD = """
 import sys
+from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
+from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobsight_server.accounting.parsers.slurm.job import event_of
-from jobsight_server.accounting.parsers.slurm.json_job import parse_squeue
+from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS, job_of
 from jobsight_server.accounting.runs import JobEvent, JobRuns
 
 from .test_text import COLUMNS, row, run_of, text
@@ -29,10 +29,8 @@ def test_json_and_text_say_the_rule(events: Read, release: Any, whose: str) -> N
 
 def test_a_later_record_without_the_comment_leaves_the_rule(events: Read) -> None:
     """Slurm's database has the user's comment only with a flag; squeue has it while the job waits."""
-    waiting = parse_squeue(
-        b'{"job_id": 7, "job_state": "PENDING", "submit_time": %d, "user_name": "ann", "name": "%s",'
-        b' "comment": "rule_align"}' % (1_700_000_000 - 60, UUID.encode())
-    )
+    listed = dict.fromkeys(WIDTHS, "") | {"JobID": "7", "State": "PENDING", "UserName": "ann", "Name": UUID}
+    waiting = job_of(listed | {"SubmitTime": f"{1_700_000_000 - 60}", "Comment": "rule_align"})
     runs = JobRuns()
     queued = event_of(waiting)
     assert runs.apply(queued, 0.0, utc_known=True) == "queued"

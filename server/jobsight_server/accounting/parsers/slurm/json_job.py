@@ -1,4 +1,4 @@
-"""A job in the JSON of ``sacct`` and ``squeue``, as every release since 21.08 writes it.
+"""A job in the JSON of ``sacct``, as every release since 21.08 writes it.
 
 A number is a number or null, or, from 23.02 on, ``{"set": true, "infinite": false, "number": 5}``; a state or status is
 a text or a list of texts. Fields that are not needed are not looked at, so that a later release may change them.
@@ -20,7 +20,6 @@ from jobsight_server.accounting.parsers.slurm.job import (
     checked_seconds,
     checked_time,
 )
-from jobsight_server.accounting.parsers.slurm.quantities import tres
 from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, SlurmStep
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
@@ -101,29 +100,7 @@ class _Sacct(Struct):
     tres: _JobTres | None = None
 
 
-class _Squeue(Struct):
-    """A record of ``squeue``."""
-
-    job_id: int
-    job_state: Any
-    submit_time: Any
-    user_name: str | None = None
-    group_name: str | None = None
-    account: str | None = None
-    name: str | None = None
-    partition: str | None = None
-    eligible_time: Any = None
-    time_limit: Any = None
-    cpus: Any = None
-    node_count: Any = None
-    tres_req_str: str | None = None
-    nodes: str | None = None
-    admin_comment: Any = None
-    comment: Any = None
-
-
 _decode_sacct = msgspec.json.Decoder(_Sacct).decode
-_decode_squeue = msgspec.json.Decoder(_Squeue).decode
 
 
 def parse_sacct(data: bytes) -> SlurmJob:
@@ -132,7 +109,7 @@ def parse_sacct(data: bytes) -> SlurmJob:
     Raises:
         AccountingError: it cannot be used; the reason says why.
     """
-    record: _Sacct = _decoded(_decode_sacct, data)
+    record = _decoded(data)
     time, of_tres = record.time, record.tres or _JobTres()
     allocated, requested = _by_type("tres", of_tres.allocated), _by_type("tres", of_tres.requested)
     of_association = record.association or _Association()
@@ -171,43 +148,14 @@ def parse_sacct(data: bytes) -> SlurmJob:
     )
 
 
-def parse_squeue(data: bytes) -> SlurmJob:
-    """The job in a record of ``squeue --json``; meant for jobs that wait.
-
-    Raises:
-        AccountingError: it cannot be used; the reason says why.
-    """
-    record: _Squeue = _decoded(_decode_squeue, data)
-    requested = tres("tres_req_str", record.tres_req_str or "")
-    return SlurmJob(
-        job_id=str(record.job_id),
-        user=record.user_name,
-        states=_texts("job_state", record.job_state),
-        submitted=_time("submit_time", record.submit_time),
-        eligible=_time("eligible_time", record.eligible_time),
-        limit_s=_limit_s("time_limit", record.time_limit),
-        group=record.group_name,
-        account=record.account,
-        name=record.name,
-        partition=record.partition,
-        nodes=record.nodes or "",
-        node_count=checked_count("node_count", _count("node_count", record.node_count)),
-        processors=checked_count("cpus", int(requested.get("cpu", 0)) or _count("cpus", record.cpus)),
-        requested_memory_bytes=checked_bytes("tres_req_str", int(requested["mem"]) if "mem" in requested else None),
-        comment=_comment(record.admin_comment),
-        user_comment=_comment(record.comment),
-        gpus=checked_count("tres_req_str", gpus_of(requested)),
-    )
-
-
-def _decoded(decode: Any, data: bytes) -> Any:
+def _decoded(data: bytes) -> _Sacct:
     try:
         try:
-            return decode(data)
+            return _decode_sacct(data)
         except UnicodeDecodeError:
-            return decode(text_of(data))
+            return _decode_sacct(text_of(data))
     except msgspec.ValidationError as error:
-        if decode is _decode_sacct and b'"job_state"' in data:
+        if b'"job_state"' in data:
             raise AccountingError("a record of squeue: import what sacct says") from None
         raise AccountingError("a field of another type than Slurm writes", f"{error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -21,13 +21,12 @@ CUT = "cut off: the file ends within the record"
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """Reads documents of ``sacct --json`` or, with another ``parse``, of ``squeue --json``.
+    """Reads documents of ``sacct --json``.
 
     ``cluster`` is Slurm's name of the cluster whose jobs count, None if unknown.
     """
 
     beginning: bytes
-    parse: Callable[[bytes], SlurmJob] = parse_sacct
     cluster: str | None = None
     by_lines: bool = False
     form: str = "JSON of sacct"
@@ -37,7 +36,7 @@ class JsonReader:
 
     def event(self, record: RawRecord) -> JobEvent:
         self.check(record)
-        return event_of(_of_cluster(self.parse(record.data), self.cluster))
+        return event_of(_of_cluster(parse_sacct(record.data), self.cluster))
 
     def check(self, record: RawRecord) -> None:
         """Raises AccountingError if the record is not whole."""

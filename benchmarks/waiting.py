@@ -1,0 +1,99 @@
+"""Waiting jobs asked about at once: CPU seconds of ``POST /api/v1/forecasts`` for 10,000 of them.
+
+    python benchmarks/waiting.py [TRACE ...] [--learned 30000] [--waiting 10000]
+
+Each trace of `JOBSIGHT_TRACES` is imported as an accounting log; the jobs after the learned ones wait, as they were
+submitted. They are asked about in one request, as of now, and looked at for changes as the server does each minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from sqlalchemy import insert
+from trace_log import write_trace_log
+
+from jobsight_scheduler.workload.swf import read_swf
+from jobsight_server.auth import create_token
+from jobsight_server.cli import main as jobsight
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.forecasts.changes import ChangeWatch
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.serve.app import create_app
+from jobsight_server.settings import load_settings
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.schema import jobs
+
+TRACES = Path(os.environ.get("JOBSIGHT_TRACES", "traces"))
+
+
+def measure(path: Path, learned: int, waiting: int) -> None:
+    """Prints a line for one trace."""
+    with tempfile.TemporaryDirectory() as directory:
+        url, log = f"sqlite:///{directory}/jobsight.db", Path(directory) / "log"
+        now = float(write_trace_log(log, path, learned))
+        if jobsight(["import", "torque", str(log), "--cluster", "alpha", "--database", url]):
+            raise SystemExit(f"{path}: not imported")
+        engine = open_engine(url)
+        with engine.begin() as connection:
+            connection.execute(insert(jobs), rows(path, learned, waiting, now))
+            token = create_token(connection, "scheduler", "benchmark", now)[1]
+        profile_finished(engine, 0.0, lambda: now + 1000.0)
+        reading = open_engine(url, "read")
+        app = create_app(load_settings(flags={"database": url}), reading, engine, lambda: now + 1000.0)
+        client, ids = app.test_client(), [f"w{number}" for number in range(waiting)]
+        took = []
+        for _ in range(3):
+            begin = time.process_time()
+            answer = client.post("/api/v1/forecasts", json={"ids": ids}, headers={"Authorization": f"Bearer {token}"})
+            took.append(time.process_time() - begin)
+            assert answer.status_code == 200, answer.text
+        found = answer.get_json()["runs"]
+        known = sum(any(one["forecast"] is not None for one in run["forecasts"]) for run in found)
+        watch = ChangeWatch(engine, AnswerReader(reading, ForecastConfig()))
+        begin = time.process_time()
+        changes = watch.look(now + 1000.0)
+        look_s = time.process_time() - begin
+        print(
+            f"{path.name}: {len(found)} jobs, {known} with a forecast: {min(took):.2f} s of CPU "
+            f"({max(took):.2f} at most); looking for changes {look_s:.2f} s, {changes} found",
+            flush=True,
+        )
+
+
+def rows(path: Path, learned: int, waiting: int, now: float) -> list[dict[str, object]]:
+    """The jobs of the trace after the learned ones, from its beginning again where it ends."""
+    trace = read_swf(path)
+    found = []
+    for number in range(waiting):
+        row = (learned + number) % len(trace)
+        known = {name: int(trace[name][row]) for name in ("user", "application", "queue", "requested_s")}
+        processors = max(int(trace["requested_processors"][row]), int(trace["processors"][row]), 1)
+        memory = int(trace["requested_memory_kb"][row]) * 1024 * processors
+        app = "".join(chr(97 + int(digit)) for digit in str(max(known["application"], 0)))
+        found.append(
+            {"cluster": "alpha", "job_id": f"w{number}", "start": float("inf"), "state": "queued"}
+            | {"user": f"u{known['user']}-0", "name": f"app{app}xa", "queue": f"q{known['queue']}"}
+            | {"processors": processors, "requested_memory_bytes": memory if memory > 0 else None}
+            | {"requested_walltime_s": float(known["requested_s"]) if known["requested_s"] > 0 else None}
+            | {"queued": now, "submitted": now, "recorded_at": now, "profiled": False}
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", nargs="*", type=Path, default=sorted(TRACES.glob("*.swf.gz")))
+    parser.add_argument("--learned", type=int, default=30_000)
+    parser.add_argument("--waiting", type=int, default=10_000)
+    args = parser.parse_args()
+    for path in args.traces:
+        measure(path, args.learned, args.waiting)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Follows the jobs that wait, by the scheduler's own command: ``squeue`` or ``qstat``.
+
+Each look replaces what was known to wait: what is listed no more has gone without a record, and is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event
+
+from sqlalchemy import Connection, Engine, delete, select
+
+from jobsight_server.accounting.command_output import CommandOutput
+from jobsight_server.accounting.command_source import CommandSource
+from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
+from jobsight_server.accounting.queue_commands import QUEUE_COMMANDS
+from jobsight_server.accounting.runs import QUEUED, JobEvent
+from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
+from jobsight_server.seldom import Seldom
+from jobsight_server.settings import AccountingSource
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.job_counts import recounted
+from jobsight_server.storage.schema import jobs
+
+SETTLED_S = 60.0
+"""For a job that has just begun: neither the queue nor the log has it for a moment."""
+
+_JOBS_AT_ONCE = 500
+
+RunKey = tuple[str, float | None]
+"""Job id and submission."""
+
+
+@dataclass(slots=True)
+class QueueFollower:
+    """Reads one queue into the database of ``engine``, and remembers the last look."""
+
+    engine: Engine
+    source: AccountingSource
+    clock: Callable[[], float]
+    said: Seldom
+    _waiting: dict[RunKey, JobEvent] = field(default_factory=dict)
+    _command: CommandSource = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._command = CommandSource(self.engine, self.source.cluster, self.clock, self.said)
+
+    def read(self, stop: Event | None = None) -> LoadReport:
+        """Runs the command and stores what has changed. Failures are counted and reported."""
+        report = LoadReport()
+        name = QUEUE_COMMANDS[self.source.scheduler].name
+        self._command.attempt(report, name, lambda: self._read(name, report, stop))
+        return report
+
+    def _read(self, name: str, report: LoadReport, stop: Event | None) -> None:
+        began, cluster = self.clock(), self.source.cluster
+        run = partial(CommandOutput, timeout_s=self.source.timeout_s, stop=stop)
+        known: set[str] = set()
+        waiting: dict[RunKey, JobEvent] = {}
+        rejects: list[Reject] = []
+        for job in QUEUE_COMMANDS[self.source.scheduler].read(run, self.source.queue_command):
+            known.add(job.job_id)
+            if job.error is not None:
+                rejects.append(Reject(len(rejects) + 1, job.error.reason, str(job.error), job.data))
+            elif job.event is not None and job.event.run is not None:
+                waiting[job.job_id, job.event.run.queued] = job.event
+        if stop is not None and stop.is_set():
+            return
+        changed = [event for key, event in waiting.items() if self._waiting.get(key) != event]
+        with self.engine.begin() as connection:
+            lock_cluster(connection, cluster)
+            store_waiting(connection, cluster, name, changed, rejects, began, report)
+            if not rejects:
+                remove_gone(connection, cluster, known, began - SETTLED_S)
+        self._waiting = waiting
+
+
+def store_waiting(
+    connection: Connection,
+    cluster: str,
+    name: str,
+    events: Sequence[JobEvent],
+    rejects: Sequence[Reject],
+    now: float,
+    report: LoadReport,
+) -> None:
+    """Stores jobs that wait, in the caller's transaction, and what could not be read of the source ``name``."""
+    stamped = tuple(StampedEvent(event, event.local_s, True) for event in events)
+    store_chunk(connection, cluster, name, ParsedChunk(stamped, tuple(rejects)), now, report)
+
+
+def remove_gone(connection: Connection, cluster: str, known: Collection[str], before: float) -> int:
+    """Removes jobs submitted before ``before`` that waited and are not ``known``; returns how many.
+
+    They were cancelled before they began, and left no record.
+    """
+    queued = select(jobs.c.id, jobs.c.job_id, jobs.c.submitted).where(jobs.c.cluster == cluster, jobs.c.state == QUEUED)
+    gone = [
+        run_id
+        for run_id, job_id, since in connection.execute(queued)
+        if job_id not in known and (since or 0.0) < before
+    ]
+    with recounted(connection, gone):
+        for begin in range(0, len(gone), _JOBS_AT_ONCE):
+            connection.execute(delete(jobs).where(jobs.c.id.in_(gone[begin : begin + _JOBS_AT_ONCE])))
+    if gone:
+        add_event_counts(connection, {("accounting_queued_gone", ""): len(gone)})
+    return len(gone)

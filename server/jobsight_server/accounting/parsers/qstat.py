@@ -1,0 +1,97 @@
+"""A job in ``qstat -f`` of the PBS family: its attributes by name, those of lists as ``Resource_List.mem``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from math import inf
+
+from jobsight_server.accounting.parsers.pbs import (
+    LONGEST_INDEXED,
+    LONGEST_TEXT,
+    is_job_id,
+    requested_memory,
+    text_field,
+)
+from jobsight_server.accounting.parsers.quantities import INT32, requested_s
+from jobsight_server.accounting.queue import Listed, failed
+from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+from jobsight_server.facts import facts_in
+
+WAITS = frozenset("QHW")
+"""States of jobs that wait: queued, held, and until a time."""
+_OVER = frozenset("FXC")
+_TIMES = re.compile(r"([0-9]{1,9})(?::|$)", re.ASCII)
+_PER_NODE = re.compile(r":(?:ppn|ncpus)=([0-9]{1,9})(?::|$)", re.ASCII)
+
+
+def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> Listed:
+    """One job of the list; ``time_of(name, text)`` reads a time as this scheduler writes it.
+
+    Arrays have no run of their own: their tasks are known when they start.
+    """
+    state = attributes.get("job_state", "")
+    try:
+        if not is_job_id(job_id):
+            raise AccountingError("not a job id", job_id)
+        if state not in WAITS or job_id.partition(".")[0].endswith("[]"):
+            return Listed("" if state in _OVER else job_id)
+        run = _run(attributes, time_of)
+        submitted = run.queued or run.created
+        if submitted is None:
+            raise AccountingError("qtime and ctime are missing")
+        return Listed(job_id, JobEvent("Q", job_id, submitted, run, utc_s=submitted))
+    except AccountingError as error:
+        error.job_id = job_id
+        return failed(error, repr(dict(attributes)).encode())
+
+
+def _run(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> RunRecord:
+    def when(name: str) -> float | None:
+        return time_of(name, attributes[name]) if attributes.get(name) else None
+
+    owner = attributes.get("euser") or attributes.get("Job_Owner", "").rpartition("@")[0]
+    user = text_field("Job_Owner", owner, LONGEST_INDEXED)
+    if user is None or not user.isprintable():
+        raise AccountingError("Job_Owner is missing or not printable", owner)
+    nodes = attributes.get("Resource_List.nodes")
+    select = attributes.get("Resource_List.select")
+    processors = _count(attributes.get("Resource_List.ncpus")) or _of_chunks(nodes or select)
+    walltime = attributes.get("Resource_List.walltime")
+    facts = facts_in(attributes.get("comment"), attributes.get("x"))
+    return RunRecord(
+        user=user,
+        start=inf,
+        group=text_field("egroup", attributes.get("egroup"), LONGEST_TEXT),
+        account=text_field("Account_Name", attributes.get("Account_Name"), LONGEST_TEXT),
+        name=text_field("Job_Name", attributes.get("Job_Name"), LONGEST_TEXT),
+        queue=text_field("queue", attributes.get("queue"), LONGEST_TEXT),
+        created=when("ctime"),
+        queued=when("qtime"),
+        eligible=when("etime"),
+        processors=processors,
+        requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
+        requested_memory_bytes=requested_memory(attributes, processors),
+        requested_nodes=text_field("Resource_List.nodes", nodes or select, LONGEST_TEXT),
+        facts=facts.text,
+        dropped_facts=facts.dropped,
+    )
+
+
+def _of_chunks(text: str | None) -> int | None:
+    """The processors of ``2:ppn=4+host1:ppn=2`` or ``2:ncpus=4``; None if there are none, or more than a job can have.
+
+    >>> _of_chunks("2:ppn=4+host1:ppn=2"), _of_chunks("3"), _of_chunks("2:ncpus=4:mem=1gb"), _of_chunks(None)
+    (10, 3, 8, None)
+    """
+    total = 0
+    for chunk in (text or "").split("+") if text else ():
+        times, each = _TIMES.match(chunk), _PER_NODE.search(chunk)
+        total += (int(times[1]) if times else 1) * (int(each[1]) if each else 1)
+    return total if 0 < total < INT32 else None
+
+
+def _count(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return None
+    return int(text) if 0 < int(text) < INT32 else None

@@ -1,0 +1,80 @@
+"""The output of PBS Pro's ``qstat -f -F json``, which is not always JSON: values may hold control characters and bytes
+that are not UTF-8, and what looks like a number is not quoted, ``007`` among them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from jobsight_server.accounting.parsers.qstat import listed
+from jobsight_server.accounting.parsers.quantities import LATEST, epoch
+from jobsight_server.accounting.queue import Listed
+from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.text import text_of
+
+ARGUMENTS = ("-f", "-F", "json")
+_NOT_QUOTED = re.compile(r'(?<!\\)(":\s*)([^\s"{\[,}\]][^\s",}\]]*)(?=\s*[,}])')
+_IN_NO_NAME = re.compile("[\x00\ud800-\udfff]")
+_LISTS = ("Resource_List",)
+
+
+def entries(output: bytes) -> Iterator[Listed]:
+    """The jobs of the list; raises as ``attributes`` does."""
+    return (listed(job_id, found, time_of) for job_id, found in attributes(output))
+
+
+def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
+    """The attributes of each job, by its id.
+
+    Raises:
+        AccountingError: the output is no such document.
+    """
+    document = _decoded(text_of(output))
+    if not isinstance(document, dict) or "pbs_server" not in document:
+        raise AccountingError("its output is not a JSON document of qstat")
+    jobs = document.get("Jobs", {})  # left out where there are none
+    if not isinstance(jobs, dict):
+        raise AccountingError("Jobs is not an object", repr(jobs))
+    for job_id, of_job in jobs.items():
+        yield job_id, _flat(of_job)
+
+
+def _decoded(text: str) -> Any:
+    # Numbers stay the text that was written: they are names, or amounts with units elsewhere.
+    def read(text: str) -> Any:
+        return json.loads(text, strict=False, parse_int=str, parse_float=str, parse_constant=str)
+
+    try:
+        try:
+            return read(text)
+        except ValueError:
+            return read(_NOT_QUOTED.sub(r'\1"\2"', text))
+    except (ValueError, RecursionError) as error:
+        raise AccountingError("its output is not JSON", str(error)) from None
+
+
+def _flat(of_job: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in of_job.items() if isinstance(of_job, dict) else ():
+        if isinstance(value, str):
+            found[name] = value
+        elif name in _LISTS and isinstance(value, dict):
+            found |= {f"{name}.{key}": text for key, text in value.items() if isinstance(text, str)}
+    return {name: _IN_NO_NAME.sub("?", text) for name, text in found.items()}
+
+
+def time_of(name: str, text: str) -> float:
+    """UTC of ``Wed Nov 25 08:49:42 2026`` in this machine's zone, or of epoch seconds."""
+    if text.isdigit():
+        return epoch(name, text)
+    try:
+        found = datetime.strptime(text, "%a %b %d %H:%M:%S %Y").timestamp()
+    except (ValueError, OverflowError):
+        raise AccountingError(f"{name} is not a time", text) from None
+    if not 0 < found < LATEST:
+        raise AccountingError(f"{name} is not a time", text)
+    return found

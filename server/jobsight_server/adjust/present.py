@@ -1,0 +1,78 @@
+"""What a scheduler has for a job right now, and how it is asked to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from jobsight_server.accounting.command_output import CommandError, CommandOutput
+
+Resource = Literal["memory", "runtime"]
+"""By the name of its metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What a job has of a resource: ``value`` bytes or seconds in the scheduler's ``parameter``.
+
+    The job has it ``times``, on each node or processor; it takes multiples of ``step``.
+    """
+
+    parameter: str
+    value: int
+    times: int = 1
+    step: int = 1
+
+    @property
+    def whole(self) -> float:
+        """Of the whole job."""
+        return float(self.value * self.times)
+
+    def for_whole(self, amount: float) -> int:
+        """The least value that gives the whole job this amount."""
+        each = self.step * self.times
+        return max(int(-(-amount // each)) * self.step, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentJob:
+    """A job as the scheduler has it. ``start`` is None while it waits; a resource that cannot be changed is missing."""
+
+    job_id: str
+    user: str
+    submitted: float
+    start: float | None
+    amounts: dict[Resource, Amount] = field(default_factory=dict)
+
+
+class Scheduler(Protocol):
+    """The commands of one scheduler. They get argument lists and no shell, and ids of one form only.
+
+    All raise CommandError for a command that fails, or is not finished in time.
+    """
+
+    def look(self) -> dict[str, PresentJob]:
+        """The jobs that wait or run and whose requests can be changed, by id."""
+
+    def exact(self, job: PresentJob, resource: Resource) -> Amount | None:
+        """What the job has, under the parameter that changes it; None if that has changed since, or is not certain."""
+
+    def change(self, job: PresentJob, amount: Amount) -> None:
+        """Gives the job this amount."""
+
+
+def run_command(arguments: Sequence[str], timeout_s: float, most: int = 1 << 20) -> bytes:
+    """What a command prints.
+
+    Raises:
+        CommandError: it failed, took too long, or prints more than ``most`` bytes.
+    """
+    printed = bytearray()
+    with CommandOutput(arguments, timeout_s) as output:
+        while piece := output.read(1 << 16):
+            printed += piece
+            if len(printed) > most:
+                raise CommandError(f"its output has more than {most} bytes")
+        output.finish()
+    return bytes(printed)

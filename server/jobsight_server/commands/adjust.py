@@ -1,0 +1,153 @@
+"""``jobsight adjust``: changes memory and time of jobs that wait, by the scheduler's own commands."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import msgspec
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobsight_server.accounting.command_output import CommandError
+from jobsight_server.adjust.ledger import FAILED
+from jobsight_server.adjust.pbs import Pbs
+from jobsight_server.adjust.present import Scheduler
+from jobsight_server.adjust.run import Adjuster, Proposed, Result
+from jobsight_server.adjust.slurm import Slurm
+from jobsight_server.adjust.trial import SEED, Trial
+from jobsight_server.amounts import memory_text, time_text
+from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.settings import Settings
+from jobsight_server.settings.adjust import AdjustLimits
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_settings(parser, "database", *LEARNING)
+    parser.add_argument("--scheduler", choices=("slurm", "pbs"), required=True, help="whose commands to use")
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of an [[adjust]] table (default: the only one)")
+    act = parser.add_mutually_exclusive_group()
+    act.add_argument("--apply", action="store_true", help="make the changes (default: only show them)")
+    undo = "give jobs that still wait, or these, what they had before"
+    act.add_argument("--undo", nargs="*", metavar="JOB", help=undo)
+    trial = "change this share of the jobs, chosen at random, and leave the others; `jobsight trial` compares them"
+    parser.add_argument("--trial", type=float, metavar="SHARE", help=trial)
+    parser.add_argument("--seed", default=SEED, metavar="TEXT", help=f"name of the trial's draw (default: {SEED})")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.trial is not None and not 0 < args.trial < 1:
+        raise UserError(f"--trial {args.trial:g} is not a share; give one such as 0.5")
+    if args.trial is not None and args.undo is not None:
+        raise UserError("--trial and --undo exclude each other")
+    settings = settings_of(args)
+    limits = _limits(settings, args.cluster)
+    changes = args.apply or args.undo is not None
+    engine = open_existing(args, "write" if changes else "read")
+    try:
+        reader = AnswerReader(engine, forecast_config(settings))
+        scheduler = _scheduler(settings, limits, args.scheduler)
+        adjuster = Adjuster(engine, reader, scheduler, limits.cluster, limits, time.time)
+        trial = None if args.trial is None else Trial(args.trial, args.seed)
+        if args.undo is not None:
+            result = adjuster.undo(args.undo)
+        else:
+            result = adjuster.apply(trial) if args.apply else adjuster.dry_run(trial)
+    except CommandError as error:
+        raise UserError(f"the queue of {limits.cluster}: {error}") from error
+    finally:
+        engine.dispose()
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(_record(result)), indent=2).decode())
+    else:
+        show(result, Console(), is_dry=not changes)
+    return 1 if any(one.outcome == FAILED for one in result.proposed) else 0
+
+
+def _limits(settings: Settings, cluster: str | None) -> AdjustLimits:
+    known = [limits.cluster for limits in settings.adjust]
+    found = [limits for limits in settings.adjust if cluster in (None, limits.cluster)]
+    if len(found) != 1:
+        named = f"for cluster {cluster!r} " if cluster else ""
+        raise UserError(
+            f"{len(found)} [[adjust]] tables {named}in the settings (of {', '.join(known) or 'no cluster'}): write one "
+            "for each cluster, with the limits for its jobs, and choose it with --cluster"
+        )
+    return found[0]
+
+
+def _scheduler(settings: Settings, limits: AdjustLimits, kind: str) -> Scheduler:
+    source = next((one for one in settings.accounting if one.cluster == limits.cluster), None)
+    wrong = source is not None and source.scheduler and (source.scheduler == "slurm") != (kind == "slurm")
+    if wrong and source is not None:
+        raise UserError(f"--scheduler {kind}: the accounting of {limits.cluster} is of {source.scheduler}")
+    queue = () if source is None else source.queue_command
+    if kind == "slurm":
+        return Slurm(queue or ("squeue",), limits.command or ("scontrol",), limits.timeout_s)
+    is_torque = source is not None and source.scheduler == "torque"
+    return Pbs(queue or ("qstat",), limits.command or ("qalter",), limits.timeout_s, is_torque)
+
+
+def show(result: Result, console: Console, *, is_dry: bool) -> None:
+    """A table of what would be done, or was, and why; then what stays, by why."""
+    for found in result.resolved:
+        console.print(
+            Text(f"job {found.job_id}: a change of its {found.resource} was interrupted; it is {found.state}")
+        )
+    if result.proposed:
+        table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+        for head in ("job", "user", "of"):
+            table.add_column(head, overflow="fold")
+        for head in ("has", "gets"):
+            table.add_column(head, justify="right", no_wrap=True)
+        table.add_column("why", overflow="fold")
+        for one in result.proposed:
+            change = one.change
+            done = one.outcome or ("left for the trial" if one.arm == "none" else "")
+            why = "; ".join(part for part in (change.reason, done, one.error) if part)
+            cells = (change.job.job_id, change.job.user, "time" if change.resource == "runtime" else "memory")
+            # As Text, because a user may be named like one of rich's markup tags.
+            table.add_row(
+                *(Text(text) for text in (*cells, _amount(one, change.old.value), _amount(one, change.new), why))
+            )
+        console.print(table)
+    count = len(result.proposed)
+    said = f"{count} change{'' if count == 1 else 's'}"
+    if is_dry:
+        said += " would be made; --apply makes them" if count else " to make"
+    console.print(Text(f"{said}."))
+    for why, jobs in sorted(result.left.items()):
+        console.print(Text(f"Left {jobs:,}: {why}."))
+
+
+def _amount(one: Proposed, value: int) -> str:
+    whole = float(value * one.change.old.times)
+    return time_text(whole) if one.change.resource == "runtime" else memory_text(whole)
+
+
+def _record(result: Result) -> dict[str, Any]:
+    return {
+        "changes": [
+            {
+                "job_id": one.change.job.job_id,
+                "user": one.change.job.user,
+                "resource": one.change.resource,
+                "parameter": one.change.old.parameter,
+                "old": one.change.old.value * one.change.old.times,
+                "new": one.change.new * one.change.old.times,
+                "reason": one.change.reason,
+                "arm": one.arm,
+                "outcome": one.outcome or None,
+                "error": one.error or None,
+            }
+            for one in result.proposed
+        ],
+        "resolved": [{"job_id": one.job_id, "resource": one.resource, "state": one.state} for one in result.resolved],
+        "left": dict(result.left),
+    }

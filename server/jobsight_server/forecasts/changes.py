@@ -1,0 +1,97 @@
+"""Forecasts of jobs that wait, asked again whenever something was learned: what has moved by much is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine, bindparam, func, insert, select
+
+from jobsight_server.accounting.runs import QUEUED
+from jobsight_server.forecasts.events import LearnedUntil, read_learned_until
+from jobsight_server.forecasts.reader import AnswerReader, RunAndMetric, read_pending
+from jobsight_server.forecasts.request import COLUMNS, ForecastJob, ForecastRequest, job_of
+from jobsight_server.storage.schema import forecast_changes, jobs
+
+METRICS_ASKED = ("memory", "runtime")
+"""What a job asks an amount of, which someone may want to change while it waits."""
+
+MOVED = 1.25
+"""The ratio by which a forecast or a reservation must have moved to be worth a word."""
+
+_AT_ONCE = 500
+_CHANGE = forecast_changes.c
+_LAST = select(func.max(_CHANGE.id)).where(_CHANGE.run_id.in_(bindparam("runs", expanding=True)))
+_NEWEST = select(_CHANGE.run_id, _CHANGE.metric, _CHANGE.new_forecast, _CHANGE.new_bound).where(
+    _CHANGE.id.in_(_LAST.group_by(_CHANGE.run_id, _CHANGE.metric))
+)
+
+
+class Amounts(NamedTuple):
+    """A forecast and its reservation, in the unit of the metric; None where nothing is known."""
+
+    forecast: float | None
+    bound: float | None
+
+
+def has_moved(old: Amounts, new: Amounts) -> bool:
+    """Whether one of both is now known, unknown, or another by the factor ``MOVED``.
+
+    >>> has_moved(Amounts(100.0, 200.0), Amounts(110.0, 240.0)), has_moved(Amounts(100.0, 200.0), Amounts(100.0, 251.0))
+    (False, True)
+    """
+    for before, after in zip(old, new, strict=True):
+        if before is None or after is None:
+            if before is not after:
+                return True
+        elif max(before, after) > MOVED * min(before, after):
+            return True
+    return False
+
+
+class ChangeWatch:
+    """Asks for waiting jobs again, if something was learned since it last did."""
+
+    def __init__(self, engine: Engine, reader: AnswerReader) -> None:
+        self._engine, self._reader = engine, reader
+        self._until: LearnedUntil | None = None
+
+    def look(self, now: float, stop: Event | None = None) -> int:
+        """Stores what has moved; returns how many changes."""
+        with self._engine.connect().execution_options(reading=True) as connection:
+            until = read_learned_until(connection)
+            if until is None or until == self._until:
+                return 0
+            query = select(*COLUMNS).where(jobs.c.state == QUEUED, jobs.c.forecast_seq.is_not(None))
+            waiting = [job_of(row) for row in connection.execute(query.order_by(jobs.c.id))]
+            found = []
+            for begin in range(0, len(waiting), _AT_ONCE):
+                if stop is not None and stop.is_set():
+                    return 0
+                found += list(self._moved(connection, waiting[begin : begin + _AT_ONCE], now))
+        if found:
+            with self._engine.begin() as connection:
+                there = set(connection.scalars(select(jobs.c.id).where(jobs.c.state == QUEUED)))
+                found = [row for row in found if row["run_id"] in there]
+                if found:
+                    connection.execute(insert(forecast_changes), found)
+        self._until = until
+        return len(found)
+
+    def _moved(self, connection: Connection, some: list[ForecastJob], now: float) -> Iterator[dict[str, object]]:
+        runs = [job.run_id for job in some]
+        known: dict[RunAndMetric, Amounts] = {
+            key: Amounts(forecast.value, forecast.bound) for key, forecast in read_pending(connection, runs).items()
+        }
+        known |= {(row[0], row[1]): Amounts(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
+        asked = [(job, metric) for job in some for metric in METRICS_ASKED if (job.run_id, metric) in known]
+        requests = [ForecastRequest(job.cluster, job.question, metric) for job, metric in asked]
+        for (job, metric), answer in zip(asked, self._reader.answers(connection, requests), strict=True):
+            old, new = known[job.run_id, metric], Amounts(answer.value, answer.bound)
+            if has_moved(old, new):
+                yield {"run_id": job.run_id, "time": now, "metric": metric} | {
+                    f"{when}_{name}": value
+                    for when, amounts in (("old", old), ("new", new))
+                    for name, value in amounts._asdict().items()
+                }

@@ -1,0 +1,210 @@
+"""Jobs that wait or run: taken in from schedulers that no command lists, and asked about again, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Annotated
+
+import msgspec
+from flask import Response
+from msgspec import Meta
+from werkzeug.exceptions import BadRequest, Conflict
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.accounting.follow_queue import SETTLED_S, remove_gone, store_waiting
+from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
+from jobsight_server.accounting.parsers.quantities import LATEST
+from jobsight_server.accounting.runs import JobEvent, RunRecord
+from jobsight_server.accounting.store import lock_cluster
+from jobsight_server.facts import found_facts
+from jobsight_server.forecasts.changes import METRICS_ASKED
+from jobsight_server.queries.changes import ForecastChanges, changes_since
+from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
+from jobsight_server.record import Metric, Record
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import (
+    LATEST_TIME_S,
+    cluster_argument,
+    cluster_name,
+    given,
+    metric_argument,
+    name_text,
+    number_of,
+    parsed_body,
+    required_name,
+)
+from jobsight_server.web.kit.questions import (
+    AskedName,
+    JobProperties,
+    question_in_body,
+)
+from jobsight_server.web.kit.routes import ID, NAME, Parameter, Route, choice_of, record_reply
+
+JOBS_AT_MOST = 10_000
+
+Ids = Annotated[list[AskedName], Meta(extra_json_schema={"maxItems": JOBS_AT_MOST})]
+Time = Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": LATEST_TIME_S})]
+
+
+class WaitingJob(JobProperties, kw_only=True):
+    """A job that waits: its id in the accounting log, and when it was submitted (UTC epoch seconds)."""
+
+    job_id: AskedName
+    submitted: Time
+
+
+class WaitingJobs(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/jobs``: every job that waits on the cluster."""
+
+    cluster: AskedName
+    jobs: Annotated[list[WaitingJob], Meta(extra_json_schema={"maxItems": JOBS_AT_MOST})]
+
+
+class WaitingStored(Record):
+    """How many jobs wait now, as listed, and how many that waited before have gone without a record."""
+
+    waiting: int
+    gone: int
+
+
+class ForecastsAsked(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/forecasts``: ids as in the accounting log, of one cluster or of all.
+
+    Without ``metrics``: what a job asks an amount of.
+    """
+
+    ids: Ids
+    cluster: AskedName | None = None
+    metrics: Annotated[tuple[Metric, ...], Meta(extra_json_schema={"minItems": 1})] = METRICS_ASKED
+
+
+def replace_waiting() -> Response:
+    here = context()
+    shape = '{"cluster": C, "jobs": [{"job_id": ID, "user": U, "submitted": EPOCH_S}]}'
+    asked = parsed_body(WaitingJobs, shape, here.settings.max_body_bytes)
+    cluster = cluster_name(asked.cluster, "cluster")
+    if any(source.cluster == cluster and source.queue_command for source in here.settings.accounting):
+        raise Conflict(f"cluster {cluster[:60]!r}: a command of the settings lists its queue; remove squeue or qstat")
+    if len(asked.jobs) > JOBS_AT_MOST:
+        raise BadRequest(f"{len(asked.jobs)} jobs; at most {JOBS_AT_MOST} may wait")
+    events: dict[str, JobEvent] = {}
+    for number, job in enumerate(asked.jobs):
+        if job.job_id in events:
+            raise BadRequest(f"jobs[{number}].job_id = {job.job_id[:60]!r} is there twice; give each job once")
+        events[job.job_id] = _event(job, f"jobs[{number}].")
+    now = here.clock()
+    with here.write_engine.begin() as connection:
+        lock_cluster(connection, cluster)
+        store_waiting(connection, cluster, "POST /api/v1/jobs", list(events.values()), (), now, LoadReport())
+        gone = remove_gone(connection, cluster, events.keys(), now - SETTLED_S)
+    return record_reply(WaitingStored(len(events), gone))
+
+
+def _event(job: WaitingJob, place: str) -> JobEvent:
+    question = question_in_body(job, place)
+    for name in ("job_id", "user", "application", "queue", "group", "account"):
+        value, longest = getattr(job, name), LONGEST_INDEXED if name in ("job_id", "user") else LONGEST_TEXT
+        if value is not None and len(name_text(value, f"{place}{name}")) > longest:
+            raise BadRequest(f"{place}{name} has {len(value)} characters; at most {longest} are taken")
+    submitted = number_of(job.submitted, f"{place}submitted", LATEST)
+    memory = question.requested_memory_bytes
+    run = RunRecord(
+        user=job.user,
+        start=inf,
+        group=job.group,
+        account=job.account,
+        name=job.application,
+        queue=job.queue,
+        queued=submitted,
+        processors=question.processors,
+        requested_walltime_s=question.requested_time_s,
+        requested_memory_bytes=None if memory is None else round(memory * (question.processors or 1)),
+        facts=found_facts((name, repr(value)) for name, value in question.facts).text,
+    )
+    return JobEvent("Q", job.job_id, submitted, run, utc_s=submitted)
+
+
+def ask_by_query() -> OpenJobs:
+    metric = metric_argument()
+    ids = required_name("ids").split(",")
+    return _answer(cluster_argument(), ids, "query parameter ids", METRICS_ASKED if metric is None else (metric,))
+
+
+def ask_by_body() -> Response:
+    limit = context().settings.max_body_bytes
+    asked = parsed_body(ForecastsAsked, '{"cluster": C, "ids": [ID]}', limit)
+    cluster = None if asked.cluster is None else cluster_name(asked.cluster, "cluster")
+    if not asked.metrics or not METRICS.keys() >= set(asked.metrics):
+        raise BadRequest(f"metrics = {asked.metrics!r:.80}: give some of {', '.join(METRICS)}")
+    return record_reply(_answer(cluster, asked.ids, "ids", tuple(dict.fromkeys(asked.metrics))))
+
+
+def _answer(cluster: str | None, ids: Sequence[str], place: str, metrics: Sequence[str]) -> OpenJobs:
+    if len(ids) > JOBS_AT_MOST:
+        raise BadRequest(f"{place} has {len(ids)} ids; at most {JOBS_AT_MOST} in one request")
+    names = [name_text(job_id, f"{place}[{number}]") for number, job_id in enumerate(ids)]
+    here = context()
+    with here.read_engine.connect() as connection:
+        return open_jobs(connection, here.answers, cluster, names, metrics, here.clock())
+
+
+def changes() -> ForecastChanges:
+    here = context()
+    with here.read_engine.connect() as connection:
+        return changes_since(connection, _since(), here.clock())
+
+
+def _since() -> int:
+    value = given("since") or "0"
+    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+        raise BadRequest(f"since={value[:60]!r} is not the number of a change; give last of the answer before, or 0")
+    return int(value)
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/jobs",
+        replace_waiting,
+        ("scheduler",),
+        f"Takes the list of all jobs that wait on a cluster, at most {JOBS_AT_MOST}, in place of the last list; for "
+        "schedulers whose queue no command of the settings lists",
+        answer=WaitingStored,
+        body=WaitingJobs,
+        errors=(400, 404, 409, 413, 415),
+    ),
+    Route(
+        "GET",
+        "/api/v1/forecasts",
+        ask_by_query,
+        ("scheduler",),
+        "What these waiting or running jobs will use, as of now",
+        (
+            Parameter("ids", "their ids, separated by commas", NAME, required=True),
+            Parameter("cluster", "only this cluster's", NAME),
+            Parameter("metric", "without it: memory and run time", choice_of(tuple(METRICS))),
+        ),
+        errors=(400, 404),
+    ),
+    Route(
+        "POST",
+        "/api/v1/forecasts",
+        ask_by_body,
+        ("scheduler",),
+        f"The same for at most {JOBS_AT_MOST} jobs",
+        answer=OpenJobs,
+        body=ForecastsAsked,
+        errors=(400, 404, 413, 415),
+    ),
+    Route(
+        "GET",
+        "/api/v1/changes",
+        changes,
+        ("scheduler",),
+        "How forecasts of memory and run time of jobs that waited have moved, by a quarter or more, oldest first",
+        (Parameter("since", "only after the change of this number: last of the answer before, or 0", ID),),
+        errors=(400,),
+    ),
+)
