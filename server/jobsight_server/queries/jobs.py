@@ -10,11 +10,12 @@ from msgspec import Meta
 from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.forecast import AtStart
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
 from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.at_start import AtStart, read_at_start
+from jobsight_server.forecasts.at_start import read_at_start
 from jobsight_server.queries.arrays import JobArray, job_arrays
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, exactly, of_number
@@ -365,8 +366,12 @@ def _metric(
 
 
 def _at_start(row: dict[str, Any] | None, pending: AtStart | None) -> ForecastAtStart | None:
-    names = ("start_forecast", "start_bound", "start_probability")
-    value, bound, probability = pending or ((None, None, None) if row is None else (row[name] for name in names))
+    if row is not None:
+        value, bound, probability = row["start_forecast"], row["start_bound"], row["start_probability"]
+    elif pending is not None:
+        value, bound, probability = pending.value, pending.bound, pending.probability
+    else:
+        return None
     return None if value is None else ForecastAtStart(value, bound, probability)
 
 

@@ -72,7 +72,8 @@ def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id:
 def _open_run(connection: Connection, reader: AnswerReader, run: Row[Any]) -> OpenRun:
     metrics = metrics_of(gpus=bool(run.gpus))
     question = question_of(run)
-    answers = reader.answers(connection, [ForecastRequest(run.cluster, question, metric) for metric in metrics])
+    asked = [ForecastRequest(run.cluster, question, metric, moment="start") for metric in metrics]
+    answers = reader.answers(connection, asked)
     submitted, started = forecasts_of(connection, reader, [run]), read_at_start(connection, [run.id])
     forecasts = []
     for metric, answer in zip(metrics, answers, strict=True):
@@ -87,7 +88,9 @@ def _open_run(connection: Connection, reader: AnswerReader, run: Row[Any]) -> Op
                 exceed_probability=answer.exceed_probability,
                 reason=answer.reason,
                 at_submission=_kept(submitted.get((run.id, metric))),
-                at_start=None if again is None or again.value is None else ForecastAtStart(again.value, *again[1:]),
+                at_start=None
+                if again is None or again.value is None
+                else ForecastAtStart(again.value, again.bound, again.probability),
             )
         )
     start = None if run.state == QUEUED else run.start

@@ -154,6 +154,7 @@ pending_at_start = Table(
     Column("value", Double),
     Column("bound", Double),
     Column("probability", Double),
+    Column("stated_exceed", Double),
     sqlite_with_rowid=False,
 )
 
