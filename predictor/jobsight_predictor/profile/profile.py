@@ -13,6 +13,7 @@ from jobsight_predictor.profile.forecast import AtStart, PendingForecast, make_f
 from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.reserve import Basis
+from jobsight_predictor.profile.running import Outlook
 from jobsight_predictor.question import (
     DEFAULT_JOB_GROUPS,
     GroupKey,
@@ -207,6 +208,15 @@ class Profile:
         if last is None or last[1] != moment or last[0] != question:
             last = self._latest = question, moment, make_forecast(self._model, question, moment)
         return last[2]
+
+    def outlook(self, question: Question) -> Outlook:
+        """What such a job may need in all once it runs. Changes nothing."""
+        return Outlook.of(self.forecast_job(question, "start").prospect, of_time=self._model.of_time)
+
+    @property
+    def are_limits(self) -> bool:
+        """Whether jobs are held to what they request: as good as none has used more."""
+        return self._model.requests.are_limits(self._model.bounds.coverage)
 
     def learn(
         self,

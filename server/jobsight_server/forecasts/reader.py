@@ -150,18 +150,8 @@ class AnswerReader:
     def _computed(
         self, connection: Connection, asked: Sequence[_Asked], stored: Mapping[SeriesKey, str]
     ) -> dict[_Asked, str]:
-        profiles = {(key.cluster, key.metric): self.config.profile(key.metric) for key, _, _ in asked}
-        wanted = [
-            StateKey(key.cluster, key.metric, name)
-            for key, question, _ in asked
-            for name in profiles[key.cluster, key.metric].state_keys(question)
-        ]
-        usable: dict[tuple[str, str], Profile | None] = dict(profiles)
-        for place, state in read_state(connection, wanted).items():
-            try:
-                profiles[place].load(state)
-            except ValueError:
-                usable[place] = None
+        questions = [(key.cluster, key.metric, question) for key, question, _ in asked]
+        usable = read_profiles(connection, self.config, questions)
         found = {}
         for key, question, moment in asked:
             profile, own = usable[key.cluster, key.metric], stored.get(key)
@@ -246,6 +236,26 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
     for cluster, metric, key, state, until in fetch_by_keys(connection, _READ_STATE, list(asked)):
         found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_decode(state), until)
     return found
+
+
+def read_profiles(
+    connection: Connection, config: ForecastConfig, asked: Iterable[tuple[str, str, Question]]
+) -> dict[tuple[str, str], Profile | None]:
+    """By (cluster, metric) a profile with what these questions need; None where the stored model is outdated."""
+    questions = list(asked)
+    profiles = {(cluster, metric): config.profile(metric) for cluster, metric, _ in questions}
+    wanted = dict.fromkeys(
+        StateKey(cluster, metric, name)
+        for cluster, metric, question in questions
+        for name in profiles[cluster, metric].state_keys(question)
+    )
+    usable: dict[tuple[str, str], Profile | None] = dict(profiles)
+    for place, state in read_state(connection, wanted).items():
+        try:
+            profiles[place].load(state)
+        except ValueError:
+            usable[place] = None
+    return usable
 
 
 def read_answers(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, str]:

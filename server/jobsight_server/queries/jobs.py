@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import AtStart
-from jobsight_server.accounting.runs import QUEUED, STATES, Failure
+from jobsight_server.accounting.runs import QUEUED, RUNNING, STATES, Failure
 from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
@@ -21,6 +21,7 @@ from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, exactly, of_number
 from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
+from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, Share, pages_of
 from jobsight_server.storage.job_counts import NUMBER
@@ -146,7 +147,8 @@ class RunDetail(Run):
     most that was charged to them in all, both in bytes per processor.
     ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
     for now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, of the cluster's
-    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name.
+    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name. ``foreseen``: while it
+    runs, what it is expected to use in all, and whether it runs out of that within the hour.
     """
 
     exec_host: str | None
@@ -160,6 +162,7 @@ class RunDetail(Run):
     advice: str | None
     ask_lines: list[AskLine]
     efficiency: list[Efficiency]
+    foreseen: list[Foreseen]
     nodes: list[RunNode]
     nodes_drawn: int
 
@@ -314,6 +317,7 @@ def _run(
         advice=advice,
         ask_lines=found_lines,
         efficiency=efficiency,
+        foreseen=foreseen(connection, run.id, now) if run.state == RUNNING else [],
         nodes=nodes_of_run,
         nodes_drawn=sum(node.series is not None for node in nodes_of_run),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -14,6 +14,7 @@ from jobsight_server.queries.freshness import status
 from jobsight_server.queries.node_loads import NodeLoad, node_loads
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
+from jobsight_server.queries.running_out import Foreseen, Resource, running_out
 from jobsight_server.record import Record
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
@@ -24,18 +25,13 @@ from jobsight_server.storage.size_cap import DELETED
 SORTS = ("bandwidth", "memory", "left", "risk", "started")
 LISTED = 20
 SILENT_LISTED = 20
-SOON_S = 3600.0
-MEMORY_NEAR = 0.9
-"""Share of its requested memory from which on a job is said to be about to run out."""
-
-Risk = Literal["memory", "time"]
 
 
 class RunningJob(Record):
     """A running job. ``bandwidth_bps`` is that of its nodes in the last minutes; where other jobs run on one of them
     (``is_shared``), its share by processors. ``memory_bytes``: the most that the whole job held so far, from its own
-    cgroup or, alone on its nodes, from these; null with the reason. ``left_s``: until its limit. ``risks``: it holds
-    nine tenths of its requested memory, or reaches its limit within the hour.
+    cgroup or, alone on its nodes, from these; null with the reason. ``left_s``: until its limit. ``risks``: what it is
+    likely to run out of within the hour.
     """
 
     cluster: str
@@ -51,7 +47,7 @@ class RunningJob(Record):
     requested_memory_bytes: float | None
     memory_reason: str | None
     left_s: float | None
-    risks: list[Risk]
+    risks: list[Resource]
 
 
 class SilentNode(Record):
@@ -95,7 +91,9 @@ class Server(Record):
 
 
 class Now(Record):
-    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones, ``at_risk`` of which may run out."""
+    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones; ``at_risk`` of these are likely to run
+    out within the hour, the first of which are ``running_out``.
+    """
 
     now: float
     sort: str
@@ -104,6 +102,7 @@ class Now(Record):
     queued: int
     users: int
     at_risk: int
+    running_out: list[Foreseen]
     jobs: list[RunningJob]
     silent: list[SilentNode]
     server: Server
@@ -123,7 +122,8 @@ _agent = msgspec.json.Decoder(_Agent).decode
 def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: int = LISTED) -> Now:
     """The figures, and the first ``limit`` running jobs by ``sort``."""
     node_rows = connection.execute(select(nodes.c.cluster, nodes.c.name, nodes.c.received_at, nodes.c.agent)).all()
-    running = _running(connection, now)
+    out = running_out(connection, now)
+    running = _running(connection, now, out)
     events = read_event_counts(connection)
     counted = (
         select(job_counts.c.state, NUMBER)
@@ -143,7 +143,8 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
         running=states.get("running", 0),
         queued=states.get("queued", 0),
         users=len({(job.cluster, job.user) for job in running}),
-        at_risk=sum(bool(job.risks) for job in running),
+        at_risk=len({(each.cluster, each.job_id) for each in out}),
+        running_out=out[:limit],
         jobs=sorted(running, key=_order(sort))[:limit],
         silent=silent[:SILENT_LISTED],
         server=_server(connection, now, [row.agent for row in node_rows], events),
@@ -152,7 +153,10 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
     )
 
 
-def _running(connection: Connection, now: float) -> list[RunningJob]:
+def _running(connection: Connection, now: float, out: Sequence[Foreseen]) -> list[RunningJob]:
+    risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
+    for each in out:
+        risks[each.cluster, each.job_id].append(each.resource)
     of_job = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start, jobs.c.processors)
     asked = (
         ASKED_PROCESSORS.label("asked_processors"),
@@ -174,7 +178,10 @@ def _running(connection: Connection, now: float) -> list[RunningJob]:
         on_node[cluster, node] += 1
         processors_on[cluster, node] += processors
     loads = {(node.cluster, node.name): node for node in node_loads(connection, now).nodes}
-    return [_job(row, held[row.id], on_node, processors_on, loads, now) for row in rows]
+    return [
+        _job(row, held[row.id], on_node, processors_on, loads, now, sorted(risks[row.cluster, row.job_id]))
+        for row in rows
+    ]
 
 
 def _job(
@@ -184,6 +191,7 @@ def _job(
     processors_on: Mapping[tuple[str, str], int],
     loads: Mapping[tuple[str, str], NodeLoad],
     now: float,
+    risks: list[Resource],
 ) -> RunningJob:
     bandwidth, is_shared = 0.0, False
     is_known = bool(held)
@@ -198,11 +206,6 @@ def _job(
         bandwidth += load.bandwidth_bps * (processors / processors_on[key] if on_node[key] > 1 else 1.0)
     memory = None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
     left_s = None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
-    risks: list[Risk] = []
-    if memory is not None and row.asked_memory_bytes and memory >= MEMORY_NEAR * row.asked_memory_bytes:
-        risks.append("memory")
-    if left_s is not None and left_s <= SOON_S:
-        risks.append("time")
     return RunningJob(
         cluster=row.cluster,
         job_id=row.job_id,

@@ -13,6 +13,7 @@ from jobsight_server.forecasts.at_start import read_at_start
 from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.jobs import ForecastAtStart, RunState, named
 from jobsight_server.queries.running import Forecast, forecasts_of
+from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.record import Metric, Record, Share
 from jobsight_server.storage.schema import jobs
 
@@ -44,13 +45,18 @@ class ForecastNow(Record):
 
 
 class OpenRun(Record):
-    """A run that waits (``start`` is None then) or runs."""
+    """A run that waits (``start`` is None then) or runs.
+
+    ``foreseen``: while it runs, what it is expected to use in all given what it has used so far, and whether it runs
+    out of that within the hour.
+    """
 
     state: RunState
     submitted: float | None
     start: float | None
     user: str
     forecasts: list[ForecastNow]
+    foreseen: list[Foreseen]
 
 
 class OpenJob(Record):
@@ -66,10 +72,10 @@ def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id:
     """The job's forecasts with all that has been learned until now."""
     is_open = (named(job_id, cluster), jobs.c.state.in_((QUEUED, RUNNING)))
     runs = connection.execute(select(jobs).where(*is_open).order_by(jobs.c.start, jobs.c.id)).all()
-    return OpenJob(now, cluster, job_id, [_open_run(connection, reader, run) for run in runs])
+    return OpenJob(now, cluster, job_id, [_open_run(connection, reader, run, now) for run in runs])
 
 
-def _open_run(connection: Connection, reader: AnswerReader, run: Row[Any]) -> OpenRun:
+def _open_run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float) -> OpenRun:
     metrics = metrics_of(gpus=bool(run.gpus))
     question = question_of(run)
     asked = [ForecastRequest(run.cluster, question, metric, moment="start") for metric in metrics]
@@ -94,7 +100,8 @@ def _open_run(connection: Connection, reader: AnswerReader, run: Row[Any]) -> Op
             )
         )
     start = None if run.state == QUEUED else run.start
-    return OpenRun(run.state, run.submitted, start, run.user, forecasts)
+    ahead = foreseen(connection, run.id, now) if run.state == RUNNING else []
+    return OpenRun(run.state, run.submitted, start, run.user, forecasts, ahead)
 
 
 def _kept(found: Forecast | None) -> KeptForecast | None:
