@@ -30,6 +30,10 @@ class Question:
     facts: Facts = ()
 
 
+Moment = Literal["submission", "start"]
+"""When a forecast is asked for: as the job is submitted, or later, once it may start at any time."""
+MOMENTS: tuple[Moment, ...] = ("submission", "start")
+
 FIELDS = tuple(name for name in Question.__dataclass_fields__ if name != "facts")
 """What jobs may be grouped by."""
 

@@ -1,17 +1,41 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from jobsight_predictor.profile.group import Group
 from jobsight_predictor.profile.prospect import Prospect, Witness, prospect
-from jobsight_predictor.profile.reserve import FEW, Bound, Bounds, Case
+from jobsight_predictor.profile.reserve import FEW, Bound, Bounds, Case, FailurePrice
 from jobsight_predictor.profile.steps import wasted
 
 
-def reserve(bounds: Bounds, groups: list[Group], case: Case = Case()) -> Bound:  # noqa: B008
+class Priced:
+    """Bounds, and the price of their own failures."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.bounds = Bounds(*args, **kwargs)
+        self.price = FailurePrice(self.bounds.coverage)
+
+    def reserve(self, found: Prospect, case: Case) -> Bound:
+        return self.bounds.reserve(found, case, self.price.mean_jobs())
+
+    def score(self, reserved: float | None, value: float, seconds: float | None = None) -> None:
+        self.bounds.learn(value, seconds)
+        if reserved is not None:
+            self.price.score(failed=value > reserved)
+
+    def with_coverage(self, coverage: float) -> Priced:
+        """The same, restored under another coverage, through JSON."""
+        restored = Priced(coverage, self.bounds.objective)
+        restored.bounds.mean_job.load(json.loads(json.dumps(self.bounds.mean_job.state())))
+        restored.price.load(json.loads(json.dumps(self.price.state())))
+        return restored
+
+
+def reserve(bounds: Priced, groups: list[Group], case: Case = Case()) -> Bound:  # noqa: B008
     levels = [[Witness(group)] for group in groups if group.mode.n]
     return bounds.reserve(prospect(levels), case)
 
@@ -24,17 +48,16 @@ def group_of(values: list[float]) -> Group:
     return group
 
 
-def grown_up(bounds: Bounds) -> Bounds:
+def grown_up(bounds: Priced) -> Priced:
     """The same, with so many good years behind it that not every job gets its own quantile."""
-    state, years = bounds.state(), 5000
-    return Bounds.from_state(
-        bounds.coverage, state | {"reserved": state["reserved"] + years, "covered": state["covered"] + years}
-    )
+    coverage, log_price, reserved, covered = bounds.price.state()
+    bounds.price.load([coverage, log_price, reserved + 5000, covered + 5000])
+    return bounds
 
 
-def observed(coverage: float, values: list[float], seconds: float = 60.0) -> tuple[list[bool], float, Bounds]:
+def observed(coverage: float, values: list[float], seconds: float = 60.0) -> tuple[list[bool], float, Priced]:
     """(whether each job fitted, mean reserved / mean used, the bounds) of a series learned value by value."""
-    bounds, group = grown_up(Bounds(coverage)), Group()
+    bounds, group = grown_up(Priced(coverage)), Group()
     held, fitted = [], []
     for i, value in enumerate(values):
         reserved = reserve(bounds, [group], Case(seconds)).value if i else None
@@ -69,7 +92,7 @@ def test_failures_raise_the_price_and_successes_lower_it() -> None:
     group = group_of(np.random.default_rng(5).lognormal(5, 1, 300).tolist())
 
     def reserved_after(failures: int, successes: int) -> float:
-        bounds = grown_up(Bounds(0.9))
+        bounds = grown_up(Priced(0.9))
         for _ in range(failures):
             bounds.score(1.0, 150.0)
         for _ in range(successes):
@@ -88,13 +111,13 @@ def test_more_coverage_costs_more() -> None:
 
 
 def test_where_nothing_is_known_the_request_is_reserved() -> None:
-    bound = Bounds().reserve(Prospect({}, 1.0), Case(request=7.0, is_limit=True))
+    bound = Priced().reserve(Prospect({}, 1.0), Case(request=7.0, is_limit=True))
     assert bound == Bound(7.0, 0.0, "request")
 
 
 def test_the_narrow_group_outweighs_the_wide_one_as_it_grows() -> None:
     wide = group_of([1000.0] * 100)
-    bounds, narrow = Bounds(), Group()
+    bounds, narrow = Priced(), Group()
     for _ in range(300):
         bounds.score(150.0, 100.0, 1.0)
     reserved = []
@@ -110,11 +133,11 @@ def test_few_jobs_are_reserved_above_the_largest_of_them() -> None:
     for n in (1, 4, 9):
         largest = 100.0 + n
         case = Case(largest=largest, request=1e4, is_limit=True)
-        bound = reserve(Bounds(), [group_of([*map(float, range(100, 100 + n)), largest])], case)
+        bound = reserve(Priced(), [group_of([*map(float, range(100, 100 + n)), largest])], case)
         assert bound.value > largest
         assert bound.basis == "largest seen"
     case = Case(request=1e4, is_limit=True)
-    margins = [reserve(Bounds(), [group_of([100.0] * n)], case).value for n in (1, 2, 5, 10, 40)]
+    margins = [reserve(Priced(), [group_of([100.0] * n)], case).value for n in (1, 2, 5, 10, 40)]
     assert margins == sorted(margins, reverse=True)
     assert margins[0] >= 200.0
     assert margins[-1] < 115.0
@@ -122,7 +145,7 @@ def test_few_jobs_are_reserved_above_the_largest_of_them() -> None:
 
 def test_strangers_alone_never_take_a_job_below_its_request() -> None:
     strangers = [group_of([5.0] * 500)]
-    for bounds in (Bounds(), grown_up(Bounds())):
+    for bounds in (Priced(), grown_up(Priced())):
         stranger = reserve(bounds, strangers, Case(request=400.0, own=0))
         assert (stranger.value, stranger.basis) == (400.0, "request")
         known = reserve(bounds, strangers, Case(request=400.0, own=30))
@@ -131,9 +154,9 @@ def test_strangers_alone_never_take_a_job_below_its_request() -> None:
 
 def test_no_bound_exceeds_a_request_that_is_a_limit() -> None:
     group = group_of(np.random.default_rng(2).lognormal(3, 1, 50).tolist())
-    free = reserve(Bounds(), [group], Case(request=20.0))
+    free = reserve(Priced(), [group], Case(request=20.0))
     assert free.value > 20.0
-    found = Bounds().reserve(prospect([[Witness(group)]], 20.0), Case(request=20.0, is_limit=True))
+    found = Priced().reserve(prospect([[Witness(group)]], 20.0), Case(request=20.0, is_limit=True))
     assert found == Bound(20.0, 0.0, "request")
 
 
@@ -141,12 +164,12 @@ def test_where_far_too_few_fail_bounds_come_down_sooner() -> None:
     """A hundred jobs that all fit, of which five might have failed, have to show."""
 
     def after(good: int) -> float:
-        bounds = grown_up(Bounds(0.95))
-        state = bounds.state()
-        bounds = Bounds.from_state(0.95, state | {"covered": round(0.95 * state["reserved"])})  # just as many as may
+        price = FailurePrice(0.95)
+        first = price.state()[1]
+        price.load([0.95, first, 5000, round(0.95 * 5000)])  # just as many as may
         for _ in range(good):
-            bounds.score(1000.0, 20.0, 1.0)
-        return bounds.state()["price"]["log_price"] - state["price"]["log_price"]
+            price.score(failed=False)
+        return price.state()[1] - first
 
     assert after(100) / 100 == pytest.approx(after(50) / 50, rel=0.05)
     assert (after(300) - after(150)) / 150 == pytest.approx(5.0 * after(50) / 50, rel=0.05)
@@ -155,8 +178,7 @@ def test_where_far_too_few_fail_bounds_come_down_sooner() -> None:
 def test_a_long_run_wastes_for_long() -> None:
     """Of run times the candidate near the long ones pays sooner than of values that say nothing of the length."""
     group = group_of([10.0, 10.0, 10.0, 100.0] * 40)
-    memory, time = (grown_up(Bounds(0.5, of_time=False)), Bounds(0.5, of_time=True))
-    time = Bounds.from_state(0.5, grown_up(time).state(), of_time=True)
+    memory, time = grown_up(Priced(0.5, of_time=False)), grown_up(Priced(0.5, of_time=True))
     for bounds in (memory, time):
         for _ in range(100):
             bounds.score(1000.0, 10.0, 1.0)
@@ -165,19 +187,20 @@ def test_a_long_run_wastes_for_long() -> None:
 
 def test_state_goes_through_json_exactly() -> None:
     _, _, bounds = observed(0.9, np.random.default_rng(1).lognormal(4, 1, 200).tolist())
-    restored = Bounds.from_state(0.9, json.loads(json.dumps(bounds.state())))
-    assert restored.state() == bounds.state()
+    restored = bounds.with_coverage(0.9)
+    assert restored.price.state() == bounds.price.state()
+    assert restored.bounds.mean_job.state() == bounds.bounds.mean_job.state()
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5])
 def test_impossible_coverage_is_refused(coverage: float) -> None:
     with pytest.raises(ValueError, match=f"coverage is {coverage}"):
-        Bounds(coverage)
+        Priced(coverage)
 
 
 def test_unknown_objective_is_refused() -> None:
     with pytest.raises(ValueError, match="objective is 'thrift'"):
-        Bounds(objective="thrift")  # type: ignore[arg-type]
+        Priced(objective="thrift")  # type: ignore[arg-type]
 
 
 def test_another_coverage_is_answered_at_once() -> None:
@@ -185,8 +208,7 @@ def test_another_coverage_is_answered_at_once() -> None:
     _, _, bounds = observed(0.95, values)
     group = group_of(values)
     reserved = [
-        reserve(Bounds.from_state(coverage, bounds.state()), [group], Case(60.0)).value
-        for coverage in (0.8, 0.95, 0.99, 0.999)
+        reserve(bounds.with_coverage(coverage), [group], Case(60.0)).value for coverage in (0.8, 0.95, 0.99, 0.999)
     ]
     assert reserved == sorted(reserved)
     assert reserved[0] < reserved[3]
@@ -197,7 +219,7 @@ def test_until_a_few_jobs_of_an_application_have_ended_its_limit_pays_for_cautio
     group = group_of(np.random.default_rng(4).lognormal(3, 1, 400).tolist())
     found = prospect([[Witness(group)]], 1e4)
     for objective in ("coverage", "waste"):
-        bounds = grown_up(Bounds(0.9, objective))  # type: ignore[arg-type]
+        bounds = grown_up(Priced(0.9, objective))  # type: ignore[arg-type]
         cautious, usual, unlimited = (
             bounds.reserve(found, Case(request=1e4, is_limit=is_limit, ended=ended)).value
             for is_limit, ended in ((True, FEW - 1), (True, FEW), (False, 0))
@@ -208,7 +230,7 @@ def test_until_a_few_jobs_of_an_application_have_ended_its_limit_pays_for_cautio
 def test_least_waste_fails_more_often_and_wastes_less() -> None:
     values = np.random.default_rng(4).lognormal(3, 1, 4000)
     group = group_of(values[:2000].tolist())
-    safe, thrifty = (grown_up(Bounds(0.95, objective)) for objective in ("coverage", "waste"))  # type: ignore[arg-type]
+    safe, thrifty = (grown_up(Priced(0.95, objective)) for objective in ("coverage", "waste"))  # type: ignore[arg-type]
     for _ in range(500):
         safe.score(1.0, 20.0, 1.0)
     case = Case(1.0, ended=2000)

@@ -67,7 +67,7 @@ def test_the_jobs_of_a_burst_count_less_and_less(size: int) -> None:
             profile.learn(question, 1.0, forecast)
     site: Any = profile.state()['["site"]'].state
     bursts = 60 / size * sum(k**-0.5 for k in range(1, size + 1))
-    for jobs, _ in (site["exceeding"], site["hit_probability"]["correction"]):
+    for jobs, _ in (*[exceeding for _, exceeding, _ in site["calibrations"]], site["hit_probability"]["correction"]):
         assert sum(jobs) == pytest.approx(bursts)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.forecast import PendingForecast
+from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.profile.group import CANDIDATES
 from jobsight_predictor.profile.prospect import MOST
 from jobsight_predictor.question import Question
@@ -465,3 +465,25 @@ def test_asking_changes_nothing() -> None:
     assert profile.answer(Question(user="x")) == profile.answer(Question(user="x"))
     profile.answer(Question(user="nobody"))
     assert json.dumps(profile.state()) == before
+
+
+def test_each_moment_is_calibrated_by_its_own_answers() -> None:
+    """What failed at submission and held at the start: the one bound grows, the other shrinks."""
+    question = Question(user="a", application="p")
+    profile = Profile("bytes", metric="memory")
+    values = np.random.default_rng(3).lognormal(5.0, 1.0, 600).tolist()
+    for value in values[:300]:
+        profile.learn(question, value)
+    first = profile.forecast_job(question).bound, profile.forecast_job(question, "start").bound
+    assert first[0] == first[1]
+    for value in values[300:]:
+        forecast = profile.forecast_job(question)
+        forecast.bound = 0.5 * value
+        profile.learn(question, value, forecast, at_start=AtStart(value, 2.0 * value, 0.9, 0.05))
+    restored = Profile.from_state("bytes", profile.state(), metric="memory")
+    for known in (profile, restored):
+        submitted, started = known.answer(question), known.answer(question, "start")
+        assert started.bound < 0.8 * submitted.bound  # type: ignore[operator]
+        assert started.value == submitted.value
+        assert started.exceed_probability < submitted.exceed_probability  # type: ignore[operator]
+        assert started.observed_coverage > 0.85 > submitted.observed_coverage  # type: ignore[operator]

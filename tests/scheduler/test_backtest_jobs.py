@@ -10,7 +10,7 @@ import pytest
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import first_jobs, grouped
-from jobsight_predictor.evaluation.replay import replay_forecaster
+from jobsight_predictor.evaluation.replay import replay_both, replay_forecaster
 from jobsight_predictor.evaluation.scores import hindsight, summary
 from jobsight_predictor.forecasters import FIVE
 from jobsight_scheduler.workload.backtest_jobs import WINDOW_S, jobs_of_machines, jobs_of_trace
@@ -160,6 +160,21 @@ def test_known_figures_of_other_traces(name: str, locality: float, ours: float) 
     assert account["jobsight"]["micro"] > account["hindsight"]["micro"]
     assert 0.93 <= account["bounds"]["coverage"] <= 0.97
     assert wasted_beside_the_cheapest(account) < 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("name", "metric", "reserved"),
+    [("METACENTRUM-2009-2.swf.gz", "memory", 0.7), ("KTH-SP2-1996-2.1-cln.swf.gz", "runtime", 0.98)],
+)
+def test_bounds_at_the_start_hold_the_chosen_share_for_less(name: str, metric: str, reserved: float) -> None:
+    jobs = jobs_of_trace(read_swf(trace_file(name)), metric, name)
+    first, again = replay_both(jobs)
+    known = ~np.isnan(again.bounds)
+    assert 0.93 <= (jobs.values <= again.bounds)[known].mean() <= 0.97
+    held = [(said.bounds * jobs.seconds)[known].sum() for said in (first, again)]
+    assert held[1] < reserved * held[0]
 
 
 @pytest.mark.slow

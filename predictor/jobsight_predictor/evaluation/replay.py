@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, Forecaster
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.forecast import PendingForecast
+from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, Objective
 from jobsight_predictor.series import NEAR, RECENT
 
@@ -74,28 +74,35 @@ def replay_both(
 ) -> tuple[Replayed, Replayed]:
     """What Jobsight would have answered for each job at its submission, and again at its start.
 
-    One model answers twice. It learns by the forecasts at submission, as the server's does, so asking again changes no
-    later answer. The second is NaN throughout under protocols without starts.
+    One model answers twice, and learns as the server's does: groups and votes by the forecasts at submission, so asking
+    again changes none of these, and each calibration of bounds by its own answers. A job that did not wait has the same
+    answer twice. The second is NaN throughout under protocols without starts.
     """
     n = len(jobs)
     profile = Profile("", job_groups, coverage, metric=jobs.metric, objective=objective)
     said, said_again = np.full((3, n), np.nan), np.full((3, n), np.nan)
     values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
+    submitted, started = jobs.submitted.tolist(), jobs.started.tolist()
     pending: dict[int, PendingForecast] = {}
-    at_start: dict[int, PendingForecast] = {}
+    at_start: dict[int, AtStart] = {}
     for event, i in in_time(jobs, protocol):
-        if event != "finish":
-            (pending if event == "submit" else at_start)[i] = profile.forecast_job(jobs.questions[i])
+        if event == "submit":
+            pending[i] = profile.forecast_job(jobs.questions[i])
             continue
-        forecast = pending.pop(i)
-        profile.learn(jobs.questions[i], values[i], forecast, seconds[i])
+        if event == "start":
+            has_waited = started[i] > submitted[i]
+            again = profile.forecast_job(jobs.questions[i], "start") if has_waited else pending[i]
+            at_start[i] = AtStart.of(again)
+            continue
+        forecast, kept = pending.pop(i), at_start.pop(i, None)
+        profile.learn(jobs.questions[i], values[i], forecast, seconds[i], at_start=kept)
         _note(said, i, forecast)
-        if i in at_start:
-            _note(said_again, i, at_start.pop(i))
+        if kept is not None:
+            _note(said_again, i, kept)
     return Replayed(said[0], said[1], said[2], profile), Replayed(said_again[0], said_again[1], said_again[2], profile)
 
 
-def _note(said: Floats, i: int, forecast: PendingForecast) -> None:
+def _note(said: Floats, i: int, forecast: PendingForecast | AtStart) -> None:
     """Keeps forecast, bound and probability, the rows of ``said``, (3, n)."""
     if forecast.value is not None:
         said[0, i], said[2, i] = forecast.value, forecast.probability

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 from statistics import median_low
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.profile.probability import best_vote
-from jobsight_predictor.question import GroupKey, Question
+from jobsight_predictor.question import GroupKey, Moment, Question
 from jobsight_predictor.series import NEAR
 
+from .calibration import Calibration
 from .group import CANDIDATES, SHARE, SHARES, Group, JobKeys
 from .model import Model
 from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall
@@ -96,14 +97,33 @@ class PendingForecast:
         return restored
 
 
+class AtStart(NamedTuple):
+    """What is kept of a forecast that was asked for again as the job started: no group learns by it.
+
+    None where nothing was known; ``stated_exceed`` as of a ``PendingForecast``.
+    """
+
+    value: float | None
+    bound: float | None
+    probability: float | None
+    stated_exceed: float | None
+
+    @classmethod
+    def of(cls, forecast: PendingForecast) -> Self:
+        """What is kept of this one."""
+        probability = None if forecast.value is None else forecast.probability
+        return cls(forecast.value, forecast.bound, probability, forecast.stated_exceed)
+
+
 FIRST_SHARE = 0.5  # share; of hits, for a new user
 BEYOND = 1.01  # share of the request; more than this is no matter of rounding
 ROUNDED = 1.01  # factor; a lower bound may have been this much larger than reported (rounding)
 UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
 
 
-def make_forecast(model: Model, question: Question) -> PendingForecast:
-    """What the model forecasts for the job; changes nothing."""
+def make_forecast(model: Model, question: Question, moment: Moment = "submission") -> PendingForecast:
+    """What the model forecasts for the job at this moment of its life; changes nothing."""
+    calibration = model.calibrations[moment]
     keys = model.keys(question)
     request = keys.request
     forecasts: Forecasts = [None] * model.size
@@ -155,7 +175,8 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     if not votes:
         found = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
         if request is not None or found.places:
-            _use(model, forecast, found, _bound(model, forecast, question, found, shortfall.share, 0.0))
+            bound = _bound(model, calibration, forecast, question, found, shortfall.share, 0.0)
+            _use(calibration, forecast, found, bound)
         return forecast
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
@@ -170,27 +191,30 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     ended = max([group.mode.n for key, group in present if key[0] & bits == bits], default=0)
     usual, found = found, with_shortfall(found, shortfall, ended, ceiling)
     largest = max([group.top * scale for group, scale, _ in levels[0]])
-    _use(
-        model,
-        forecast,
-        found,
-        _bound(
-            model, forecast, question, found, shortfall.share if found is not usual else 0.0, largest, evidence, ended
-        ),
-    )
+    unexplained = shortfall.share if found is not usual else 0.0
+    bound = _bound(model, calibration, forecast, question, found, unexplained, largest, evidence, ended)
+    _use(calibration, forecast, found, bound)
     forecast.by_groups = forecast.bound
     history = model.facts.get(keys.kind) if question.facts else None
     near = None if history is None else history.prospect(question.facts, ceiling)
     if history is not None and near is not None and forecast.bound is not None:
         usual, near = near, with_shortfall(near, shortfall, ended, ceiling)
-        by_facts = _bound(
-            model, forecast, question, near, shortfall.share if near is not usual else 0.0, inf, evidence, ended
-        )
+        unexplained = shortfall.share if near is not usual else 0.0
+        by_facts = _bound(model, calibration, forecast, question, near, unexplained, inf, evidence, ended)
         forecast.by_facts = by_facts.value
         if history.is_better:
-            _use(model, forecast, near, by_facts if by_facts.basis == "request" else by_facts._replace(basis="facts"))
-    if request is not None and is_limit and model.requests.are_better:
-        _use(model, forecast, found, Bound(request, 0.0, "request"))
+            _use(
+                calibration,
+                forecast,
+                near,
+                by_facts if by_facts.basis == "request" else by_facts._replace(basis="facts"),
+            )
+    price = calibration.price.mean_jobs()
+    spared = (
+        moment == "start" and request is not None and model.bounds.can_fail(request, question.requested_time_s, price)
+    )
+    if request is not None and is_limit and model.requests.are_better and not spared:
+        _use(calibration, forecast, found, Bound(request, 0.0, "request"))
     return forecast
 
 
@@ -211,6 +235,7 @@ def _left_out(model: Model, question: Question) -> bool:
 
 def _bound(
     model: Model,
+    calibration: Calibration,
     forecast: PendingForecast,
     question: Question,
     found: Prospect,
@@ -229,13 +254,13 @@ def _bound(
         shortfall=shortfall,
         largest=largest,
     )
-    return model.bounds.reserve(found, case)
+    return model.bounds.reserve(found, case, calibration.price.mean_jobs())
 
 
-def _use(model: Model, forecast: PendingForecast, found: Prospect, bound: Bound) -> None:
+def _use(calibration: Calibration, forecast: PendingForecast, found: Prospect, bound: Bound) -> None:
     forecast.prospect = found
     forecast.bound, forecast.stated_exceed, forecast.basis = bound
-    forecast.exceed_probability = model.exceeding.correct(forecast.stated_exceed)
+    forecast.exceed_probability = calibration.exceeding.correct(forecast.stated_exceed)
 
 
 def _features(model: Model, user: str | None, expected: float, value: float, group: Group) -> tuple[float, ...]:

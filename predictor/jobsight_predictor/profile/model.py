@@ -9,20 +9,21 @@ from typing import Any
 from jobsight_predictor.profile.probability import ExpertLosses, ExpertWeights
 from jobsight_predictor.profile.prospect import Shortfalls
 from jobsight_predictor.profile.steps import RequestedLimits
-from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Limit, Objective, Question
+from jobsight_predictor.question import MOMENTS, GroupKey, JobGroup, JobGroups, Limit, Moment, Objective, Question
 
 from .age import Clock, Part
+from .calibration import Calibration
 from .facts import FactsHistory
 from .group import CANDIDATES, SHARES, Group, Groups, JobKeys, job_keys
-from .probability import SCARCE, Correction, HitProbability
-from .reserve import Bounds, Held
+from .probability import HitProbability
+from .reserve import Bounds
 
 SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _SITE_KEY = '["site"]'
-_SHAPE = 14
+_SHAPE = 15
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -51,9 +52,8 @@ class Model:
         self.experts = ExpertWeights(self.size)
         self.bounds = Bounds(coverage, objective, of_time=self.of_time)
         self.requests = RequestedLimits(metric, limit)
-        self.held = Held()
         self.hit_probability = HitProbability()
-        self.exceeding = Correction(SCARCE)
+        self.calibrations: dict[Moment, Calibration] = {moment: Calibration(coverage) for moment in MOMENTS}
         self.changed_facts: set[GroupKey] = set()
         self.changed_kinds: set[GroupKey] = set()
         self.changed_users: set[str | None] = set()
@@ -151,15 +151,15 @@ class Model:
             "clock": self.clock.state(),
             "losses": self.experts.site.state(),
             "shape": _SHAPE,
-            "bounds": self.bounds.state(),
-            "held": self.held.state(),
+            "objective": self.bounds.objective,
+            "mean_job": self.bounds.mean_job.state(),
+            "calibrations": [self.calibrations[moment].state() for moment in MOMENTS],
             "requests": self.requests.state(),
             "hit_probability": self.hit_probability.state(),
-            "exceeding": self.exceeding.state(),
         }
 
     def _load_site(self, state: Mapping[str, Any]) -> None:
-        if state.get("shape") != _SHAPE or state["bounds"]["objective"] != self.bounds.objective:
+        if state.get("shape") != _SHAPE or state["objective"] != self.bounds.objective:
             raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
         job_groups = tuple(tuple(job_group) for job_group in state["templates"])
         if job_groups != self.job_groups.groups:
@@ -168,11 +168,11 @@ class Model:
         self.clock.load(state["clock"])
         self.groups.period, self.shortfalls.until = self.clock.period, self.clock.until
         self.experts.site = ExpertLosses.from_state(state["losses"])
-        self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)
-        self.held = Held.from_state(state["held"])
+        self.bounds.mean_job.load(state["mean_job"])
+        for moment, calibration in zip(MOMENTS, state["calibrations"], strict=True):
+            self.calibrations[moment].load(calibration)
         self.requests.load(state["requests"])
         self.hit_probability = HitProbability.from_state(state["hit_probability"])
-        self.exceeding.load(state["exceeding"])
 
 
 def _named(kind: str, key: GroupKey) -> str:

@@ -9,15 +9,17 @@ from typing import Any, Self
 from jobsight_predictor.forecasters import LARGEST, checked
 from jobsight_predictor.profile.age import Part
 from jobsight_predictor.profile.facts import FactsHistory
-from jobsight_predictor.profile.forecast import PendingForecast, make_forecast
+from jobsight_predictor.profile.forecast import AtStart, PendingForecast, make_forecast
 from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.reserve import Basis
+from jobsight_predictor.profile.running import Outlook
 from jobsight_predictor.question import (
     DEFAULT_JOB_GROUPS,
     GroupKey,
     JobGroup,
     Limit,
+    Moment,
     Objective,
     Question,
     label,
@@ -84,8 +86,11 @@ class MeanError:
     best_candidate: str
 
 
-def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast) -> JobForecast:
-    """A fresh forecast for a job, and its source."""
+def explain(
+    model: Model, unit: str, user: str | None, forecast: PendingForecast, moment: Moment = "submission"
+) -> JobForecast:
+    """A fresh forecast for a job, made for this moment, and its source."""
+    held = model.calibrations[moment].held
     value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
     last_values: tuple[float, ...] = ()
     if value is not None:
@@ -110,8 +115,8 @@ def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast
         attempts=forecast.attempts,
         exceed_probability=forecast.exceed_probability,
         coverage=model.bounds.coverage,
-        observed_coverage=model.held.coverage,
-        observed_cost_coverage=model.held.cost_coverage,
+        observed_coverage=held.coverage,
+        observed_cost_coverage=held.cost_coverage,
         runner_up=runner_up,
         last_values=last_values,
         reason=NO_HISTORY if value is None else None,
@@ -166,6 +171,9 @@ class Profile:
     A forecast is judged as of the submission, when somebody had to decide: keep the result of ``forecast_job`` at that
     time, and pass it to ``learn`` when the job has ended. In a burst of a thousand jobs it differs much from the
     forecast after the first of them have ended. Without it, the job is judged by the forecast at its end.
+
+    A job that waited may be forecast again as it starts. The bounds of these forecasts have a calibration of their own;
+    otherwise the model learns by those at submission.
     """
 
     def __init__(
@@ -181,7 +189,7 @@ class Profile:
         """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
         self.unit = unit
         self._model = Model(job_groups, coverage, metric, objective, limit)
-        self._latest: tuple[Question, PendingForecast] | None = None  # emptied whenever something is learned
+        self._latest: tuple[Question, Moment, PendingForecast] | None = None  # emptied whenever something is learned
 
     @property
     def n(self) -> int:
@@ -190,27 +198,36 @@ class Profile:
 
     @property
     def observed_coverage(self) -> float | None:
-        """Share of finished jobs within their bounds; None before the first."""
-        return self._model.held.coverage
+        """Share of finished jobs within their bounds at submission; None before the first."""
+        return self._model.calibrations["submission"].held.coverage
 
     @property
     def observed_cost_coverage(self) -> float | None:
         """The same, each job weighted by its use times its seconds; None before the first."""
-        return self._model.held.cost_coverage
+        return self._model.calibrations["submission"].held.cost_coverage
 
-    def answer(self, question: Question) -> JobForecast:
+    def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
         """The job's expected use, how much to reserve, how certain that is, and the basis. Changes nothing."""
-        return explain(self._model, self.unit, question.user, self.forecast_job(question))
+        return explain(self._model, self.unit, question.user, self.forecast_job(question, moment), moment)
 
-    def forecast_job(self, question: Question) -> PendingForecast:
+    def forecast_job(self, question: Question, moment: Moment = "submission") -> PendingForecast:
         """The current forecast for the job, to be judged when it has ended. Changes nothing.
 
         Jobs of a burst that ask the same question before anything new is learned share one forecast.
         """
         last = self._latest
-        if last is None or last[0] != question:
-            last = self._latest = question, make_forecast(self._model, question)
-        return last[1]
+        if last is None or last[1] != moment or last[0] != question:
+            last = self._latest = question, moment, make_forecast(self._model, question, moment)
+        return last[2]
+
+    def outlook(self, question: Question) -> Outlook:
+        """What such a job may need in all once it runs. Changes nothing."""
+        return Outlook.of(self.forecast_job(question, "start").prospect, of_time=self._model.of_time)
+
+    @property
+    def are_limits(self) -> bool:
+        """Whether jobs are held to what they request: as good as none has used more."""
+        return self._model.requests.are_limits(self._model.bounds.coverage)
 
     def learn(
         self,
@@ -221,9 +238,11 @@ class Profile:
         *,
         lower_bound: bool = False,
         at: float | None = None,
+        at_start: AtStart | None = None,
     ) -> None:
         """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
 
+        ``at_start``: what was forecast as it started; None: it did not wait, and ``forecast`` stands for both.
         ``lower_bound``: it needed more than ``value``, as it was killed or measured in part. ``at``: when it ended, in
         seconds, UTC; what learned nothing for long is dropped. Without it, nothing is.
 
@@ -235,7 +254,7 @@ class Profile:
             self._latest = None
             self._model.advance(at)
         if lower_bound:
-            self._learn_lower_bound(question, value, forecast)
+            self._learn_lower_bound(question, value, forecast, at_start)
             return
         if forecast is None:
             forecast = self.forecast_job(question)
@@ -244,9 +263,8 @@ class Profile:
         keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
         request = keys.request
         hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value)
-        model.bounds.score(forecast.bound, value, question.requested_time_s)
+        model.bounds.learn(value, question.requested_time_s)
         used_s = seconds or question.requested_time_s or 1.0
-        model.held.score(forecast.bound, value, used_s)
         model.n += 1
         kind, known = keys.kind, forecast.known
         began, burst, _ = model.kinds.get(kind, (0, 0, 0))
@@ -258,8 +276,8 @@ class Profile:
         weight = burst**-0.5  # jobs of a burst share much of their fate
         if hit is not None:
             model.hit_probability.score(forecast.features, hit, weight)
-        if forecast.bound is not None and forecast.stated_exceed is not None:
-            model.exceeding.score(forecast.stated_exceed, value > forecast.bound, weight)
+        model.calibrations["submission"].score(forecast, value, used_s, weight)
+        model.calibrations["start"].score(at_start or forecast, value, used_s, weight)
         of_request = value if request is None else min(value / request, LARGEST)
         model.groups.learn([key for _, key in keys.groups], value, hit, known, model.n, adds)
         if keys.shares:
@@ -277,15 +295,16 @@ class Profile:
             model.changed_facts.add(kind)
         model.changed_users.add(question.user)
 
-    def _learn_lower_bound(self, question: Question, value: float, forecast: PendingForecast | None) -> None:
+    def _learn_lower_bound(
+        self, question: Question, value: float, forecast: PendingForecast | None, at_start: AtStart | None
+    ) -> None:
         expected = self.forecast_job(question).value
         self._latest = None
         if expected is None or value >= expected:  # or it says nothing: such jobs need more anyway
             self._model.shortfalls.add(question, value)
-        if forecast is not None and forecast.bound is not None and value >= forecast.bound:
-            self._model.bounds.fail()
-            if forecast.stated_exceed is not None:
-                self._model.exceeding.score(forecast.stated_exceed, True, 1.0)
+        if forecast is not None:
+            self._model.calibrations["submission"].score_lower_bound(forecast, value)
+            self._model.calibrations["start"].score_lower_bound(at_start or forecast, value)
             self._model.is_site_changed = True
 
     def mean_error(self, user: str | None) -> MeanError | None:

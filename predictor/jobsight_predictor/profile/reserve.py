@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from math import exp, inf, log
 from typing import Any, Literal, NamedTuple, Self
 
@@ -25,24 +25,14 @@ USUAL = 0.05  # share; of jobs that fail, to which FIRST_PRICE applies
 MEAN_OF = 5000  # jobs; memory of the site's mean job and mean requested time
 
 
-class FailurePrice:
-    """A price per failed job in units of the site's mean job, in value x seconds.
+class MeanJob:
+    """The site's mean job, in value x seconds, and how long jobs request to run."""
 
-    It rises a little with every failure and falls with every success, so that in the long run failures are the chosen
-    share, spent where waiting for certainty would waste the most.
-    """
-
-    def __init__(self, coverage: float) -> None:
-        self._coverage = coverage
-        self._log_price = _first_price(coverage)
-        self.mean_job = 0.0  # value x seconds
+    def __init__(self) -> None:
+        self.value_seconds = 0.0
         self._n = 0
         self._mean_seconds = 1.0  # until the first job
         self._timed = 0
-
-    def value_seconds(self) -> float:
-        """The price, in value x seconds."""
-        return exp(self._log_price) * self.mean_job
 
     def seconds(self, seconds: float | None) -> float:
         """How long a job may hold its reservation: the time it requests, or that of the mean job."""
@@ -55,40 +45,55 @@ class FailurePrice:
             self._timed += 1
             self._mean_seconds += (seconds - self._mean_seconds) / min(self._timed, MEAN_OF)
         job = min(value * self.seconds(seconds), LARGEST)
-        self.mean_job += (job - self.mean_job) / min(self._n, MEAN_OF)
+        self.value_seconds += (job - self.value_seconds) / min(self._n, MEAN_OF)
 
-    def adapt(self, failed: bool, reserved: int, excess: float) -> None:
-        """Learn whether a reservation failed, the last of ``reserved``, with ``excess`` failures too many."""
-        pace = PACE * (1.0 + HASTE / (1.0 + reserved / SETTLED))
-        if excess < -SURPLUS:
+    def state(self) -> list[float]:
+        """The whole state, as JSON values."""
+        return [self.value_seconds, self._n, self._mean_seconds, self._timed]
+
+    def load(self, state: Sequence[float]) -> None:
+        """Take over ``state()``."""
+        self.value_seconds, n, self._mean_seconds, timed = state
+        self._n, self._timed = int(n), int(timed)
+
+
+class FailurePrice:
+    """A price per failed job in units of the site's mean job.
+
+    It rises a little with every failure and falls with every success, so that in the long run failures are the chosen
+    share, spent where waiting for certainty would waste the most.
+    """
+
+    def __init__(self, coverage: float) -> None:
+        self._coverage = coverage
+        self._log_price = _first_price(coverage)
+        self._reserved = 0
+        self._covered = 0
+
+    def mean_jobs(self) -> float:
+        """The price, in mean jobs."""
+        return exp(self._log_price)
+
+    def score(self, *, failed: bool) -> None:
+        """Learn whether a reservation failed."""
+        self._reserved += 1
+        self._covered += not failed
+        pace = PACE * (1.0 + HASTE / (1.0 + self._reserved / SETTLED))
+        if self._coverage * self._reserved - self._covered < -SURPLUS:
             pace *= FALL
         self._log_price += pace * (failed - (1.0 - self._coverage))
         self._log_price = min(HIGHEST, max(LOWEST, self._log_price))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> list[float]:
         """The whole state, as JSON values."""
-        return {
-            "coverage": self._coverage,
-            "log_price": self._log_price,
-            "mean_job": self.mean_job,
-            "n": self._n,
-            "mean_seconds": self._mean_seconds,
-            "timed": self._timed,
-        }
+        return [self._coverage, self._log_price, self._reserved, self._covered]
 
-    @classmethod
-    def from_state(cls, coverage: float, state: Mapping[str, Any]) -> Self:
-        """The price whose ``state()`` this was, exactly; if the coverage has been changed since, a price for the new
-        one."""
-        restored = cls(coverage)
-        restored._log_price = float(state["log_price"])
-        if state["coverage"] != coverage:
-            restored._log_price += _first_price(coverage) - _first_price(state["coverage"])
-        restored.mean_job = float(state["mean_job"])
-        restored._n = int(state["n"])
-        restored._mean_seconds = float(state["mean_seconds"])
-        restored._timed = int(state["timed"])
-        return restored
+    def load(self, state: Sequence[float]) -> None:
+        """Take over ``state()``; if the coverage has been changed since, with a price for the new one."""
+        coverage, self._log_price, reserved, covered = state
+        if coverage != self._coverage:
+            self._log_price += _first_price(self._coverage) - _first_price(coverage)
+        self._reserved, self._covered = int(reserved), int(covered)
 
 
 def _first_price(coverage: float) -> float:
@@ -153,12 +158,10 @@ class Bounds:
         self.coverage = coverage
         self.objective = objective
         self._of_time = of_time
-        self._price = FailurePrice(coverage)
-        self._reserved = 0
-        self._covered = 0
+        self.mean_job = MeanJob()
 
-    def reserve(self, prospect: Prospect, case: Case) -> Bound:
-        """What to reserve for a job."""
+    def reserve(self, prospect: Prospect, case: Case, price_mean_jobs: float) -> Bound:
+        """What to reserve for a job, where a failure costs this many mean jobs besides its waste."""
         request = case.request
         may_fail = 1.0 - self.coverage
         if not prospect.places:  # nothing is known but the request
@@ -167,9 +170,9 @@ class Bounds:
         steps = steps_of(prospect)
         price = 0.0
         if self.objective == "coverage":
-            price = self._price.value_seconds()
+            price = price_mean_jobs * self.mean_job.value_seconds
             if not self._of_time:
-                price /= self._price.seconds(case.seconds)
+                price /= self.mean_job.seconds(case.seconds)
         value, exceeds = cheapest(steps, prospect, ceiling, price, of_time=self._of_time)
         is_new = case.ended < FEW and case.is_limit
         if is_new or (self.objective == "coverage" and case.shortfall > may_fail):
@@ -181,44 +184,24 @@ class Bounds:
         basis: Basis = "request" if value == request else "largest seen" if value > seen else "quantile"
         return Bound(min(value, LARGEST), min(1.0, max(0.0, exceeds)), basis)
 
-    def score(self, reserved: float | None, value: float, seconds: float | None = None) -> None:
-        """Learn what a job needed for which ``reserved`` had been the answer (None: there was none)."""
-        self._price.learn(value, seconds or (value if self._of_time else None))
-        if reserved is not None:
-            self._count(failed=value > reserved)
+    def can_fail(self, request: float, seconds: float | None, price_mean_jobs: float) -> bool:
+        """Whether a failure is cheaper than its price, of a job that may hold ``request`` for ``seconds``.
+
+        With the objective ``waste``, which counts no failures, never.
+        """
+        if self.objective != "coverage":
+            return False
+        job = request * (request if self._of_time else self.mean_job.seconds(seconds))
+        return job * price_mean_jobs < self.mean_job.value_seconds
+
+    def learn(self, value: float, seconds: float | None = None) -> None:
+        """Learn what a job needed that may have run for ``seconds``."""
+        self.mean_job.learn(value, seconds or (value if self._of_time else None))
 
     def failure(self) -> float:
         """What an attempt that fails is taken to cost besides its waste: a mean job, in value x seconds; 0 with the
         objective ``waste``."""
-        return self._price.mean_job if self.objective == "coverage" else 0.0
-
-    def fail(self) -> None:
-        """Learn that a job needed more than was reserved for it; how much more is not known."""
-        self._count(failed=True)
-
-    def _count(self, *, failed: bool) -> None:
-        self._reserved += 1
-        self._covered += not failed
-        self._price.adapt(failed, self._reserved, self.coverage * self._reserved - self._covered)
-
-    def state(self) -> dict[str, Any]:
-        """The whole state, as JSON values."""
-        return {
-            "objective": self.objective,
-            "price": self._price.state(),
-            "reserved": self._reserved,
-            "covered": self._covered,
-        }
-
-    @classmethod
-    def from_state(cls, coverage: float, state: Mapping[str, Any], *, of_time: bool = False) -> Self:
-        """The bounds whose ``state()`` this was, exactly; if the coverage has been changed since, with a price for the
-        new one."""
-        restored = cls(coverage, state["objective"], of_time=of_time)
-        restored._price = FailurePrice.from_state(coverage, state["price"])
-        restored._reserved = int(state["reserved"])
-        restored._covered = int(state["covered"])
-        return restored
+        return self.mean_job.value_seconds if self.objective == "coverage" else 0.0
 
 
 class Held:

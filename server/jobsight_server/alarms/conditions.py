@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from sqlalchemy import Connection, delete, func, insert, select
 
 from jobsight_server.queries.freshness import seen_at
-from jobsight_server.queries.now import now_page
 from jobsight_server.queries.rejected import rejections
+from jobsight_server.queries.running_out import running_out
 from jobsight_server.queries.trust import TrustRequest, newest_day, trust
 from jobsight_server.settings.alarms import AlarmRule
 from jobsight_server.storage.event_counts import read_event_counts
@@ -22,7 +23,6 @@ Found = dict[str, str]
 _WINDOW_S = 3600.0
 _TRUST_DAYS = 56
 _PROMISED = 0.95  # of bounds held, which is not read here
-_JOBS_AT_MOST = 100_000
 _FREE_AT_LEAST_BYTES = 2**30
 
 
@@ -82,18 +82,17 @@ def _forecasts(connection: Connection, _above: float, now: float) -> Found:
 
 
 def _jobs(connection: Connection, above_s: float, now: float) -> Found:
-    found = {}
-    for job in now_page(connection, now, "risk", _JOBS_AT_MOST).jobs:
-        wrong = []
-        if "memory" in job.risks:
-            wrong.append(
-                f"holds {job.memory_bytes or 0:.0f} of the {job.requested_memory_bytes} bytes of memory requested"
-            )
-        if job.left_s is not None and job.left_s < above_s:
-            wrong.append(f"{max(0.0, job.left_s) / 60:.0f} min until its time limit")
-        if wrong:
-            found[f"{job.cluster}/{job.job_id}"] = f"job of {job.user}: {'; '.join(wrong)}"
-    return found
+    wrong: dict[str, list[str]] = defaultdict(list)
+    users: dict[str, str] = {}
+    for each in running_out(connection, now, above_s):
+        subject = f"{each.cluster}/{each.job_id}"
+        users[subject] = each.user
+        said = f"{max(0.0, each.in_s or 0.0) / 60:.0f} min until its time limit"
+        if each.resource == "memory":
+            said = f"holds {each.used:.0f} of the {each.limit or 0:.0f} bytes of memory requested"
+        chance = "" if each.soon is None else f", runs out with a chance of {each.soon:.0%}"
+        wrong[subject].append(said + chance)
+    return {subject: f"job of {users[subject]}: {'; '.join(each)}" for subject, each in wrong.items()}
 
 
 _KINDS: Mapping[str, Callable[[Connection, float, float], Found]] = MappingProxyType(

@@ -1,38 +1,27 @@
-"""The forecast for a run as it starts, beside the one at its submission: judged as well, and never learned from."""
+"""The forecast for a run as it starts, beside the one at its submission: its bounds have a calibration of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, select, text
 
-from jobsight_predictor.profile.forecast import PendingForecast
+from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_server.forecasts.reader import RunAndMetric
 from jobsight_server.forecasts.request import COLUMNS, ForecastJob, job_of
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.schema import jobs, pending_at_start
 
 _AT_ONCE = 500
-_WRITE = "INSERT INTO pending_at_start (run_id, metric, value, bound, probability) VALUES (?, ?, ?, ?, ?)"
+_WRITE = (
+    "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed) VALUES (?, ?, ?, ?, ?, ?)"
+)
 # Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will judge these.
 _SWEEP = text(
     "DELETE FROM pending_at_start WHERE run_id IN (SELECT p.run_id FROM pending_at_start p "
     "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('running', 'ended'))"
 )
-
-
-class AtStart(NamedTuple):
-    """What was forecast as the run started, in the unit of the metric; None where nothing was known."""
-
-    value: float | None
-    bound: float | None
-    probability: float | None
-
-    @classmethod
-    def of(cls, forecast: PendingForecast) -> Self:
-        """What is kept of a forecast."""
-        return cls(forecast.value, forecast.bound, None if forecast.value is None else forecast.probability)
 
 
 class Judged(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, insert, or_, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import FAILED_METRIC
@@ -108,36 +108,39 @@ def _finished(
 def _submitted(
     connection: Connection, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Submitted]]:
-    """A metric in which nothing is known of the job can be skipped; what it ran out of is known without a value."""
+    found = _forecast(connection, jobs.c.forecast_seq, begin, end)
+    under_way |= {job.run_id: job for _, job, _ in found}
+    return [(forecast_seq, Submitted(job, metrics)) for forecast_seq, job, metrics in found]
+
+
+def _started(connection: Connection, begin: int, end: int | None) -> list[tuple[int, Started]]:
+    found = _forecast(connection, jobs.c.start_seq, begin, end, jobs.c.start > jobs.c.submitted)
+    return [(start_seq, Started(job, metrics)) for start_seq, job, metrics in found]
+
+
+def _forecast(
+    connection: Connection, seq: Column[Any], begin: int, end: int | None, *among: ColumnElement[bool]
+) -> list[tuple[int, ForecastJob, list[str]]]:
+    """(position, run, metrics) of the runs that were forecast at the position ``seq`` in the order, by that.
+
+    A metric in which nothing is known of the run can be skipped; what it ran out of is known without a value.
+    """
     ran_out = [
         and_(jobs.c.failure == failure, profiles.c.metric == metric) for failure, metric in FAILED_METRIC.items()
     ]
     is_measured = and_(profiles.c.run_id == jobs.c.id, or_(profiles.c.value.is_not(None), *ran_out))
     query = (
-        select(profiles.c.metric, *COLUMNS)
+        select(seq, profiles.c.metric, *COLUMNS)
         .outerjoin_from(jobs, profiles, is_measured)
-        .where(jobs.c.forecast_seq >= begin, or_(profiles.c.metric.is_not(None), WAITS))
-        .order_by(jobs.c.forecast_seq, jobs.c.id)
+        .where(seq >= begin, or_(profiles.c.metric.is_not(None), WAITS), *among)
+        .order_by(seq, jobs.c.id)
     )
     if end is not None:
-        query = query.where(jobs.c.forecast_seq < end)
-    found: dict[int, tuple[ForecastJob, list[str]]] = {}
-    for metric, *row in connection.execute(query):
+        query = query.where(seq < end)
+    found: dict[int, tuple[int, ForecastJob, list[str]]] = {}
+    for position, metric, *row in connection.execute(query):
         if row[0] not in found:
-            found[row[0]] = (job_of(row), [])
-        found[row[0]][1].extend(found[row[0]][0].metrics if metric is None else (metric,))
-    under_way |= {run_id: job for run_id, (job, _) in found.items()}
-    return [(job.forecast_seq or 0, Submitted(job, metrics)) for job, metrics in found.values()]
-
-
-def _started(connection: Connection, begin: int, end: int | None) -> list[tuple[int, Started]]:
-    """Of runs that may still be learned: the forecasts at start of the others have been judged, and taught nothing."""
-    query = (
-        select(jobs.c.start_seq, *COLUMNS)
-        .where(jobs.c.start_seq >= begin, jobs.c.start > jobs.c.submitted, WAITS)
-        .order_by(jobs.c.start_seq, jobs.c.id)
-    )
-    if end is not None:
-        query = query.where(jobs.c.start_seq < end)
-    found = [(start_seq, job_of(row)) for start_seq, *row in connection.execute(query)]
-    return [(start_seq, Started(job, job.metrics)) for start_seq, job in found]
+            found[row[0]] = (position, job_of(row), [])
+        job, metrics = found[row[0]][1:]
+        metrics.extend(job.metrics if metric is None else (metric,))
+    return list(found.values())

@@ -15,10 +15,10 @@ from sqlalchemy import Connection, select
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.forecast import PendingForecast
+from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.forecasts.at_start import AtStart, Judged, read_at_start, read_starting, write_at_start
+from jobsight_server.forecasts.at_start import Judged, read_at_start, read_starting, write_at_start
 from jobsight_server.forecasts.events import (
     WAITS,
     LearnedUntil,
@@ -162,7 +162,7 @@ class Learner:
                         self.pending[job.run_id, metric] = forecast
                 case Started(job, metrics):
                     for metric in metrics:
-                        forecast = self._profile(job.cluster, metric).forecast_job(job.question)
+                        forecast = self._profile(job.cluster, metric).forecast_job(job.question, "start")
                         self.at_start[job.run_id, metric] = AtStart.of(forecast)
                 case Finished(job, observations):
                     judged |= self._finish(job, observations)
@@ -212,11 +212,11 @@ class Learner:
             forecast = self.pending.get((job.run_id, metric)) or profile.forecast_job(job.question)
             again = self.at_start.get((job.run_id, metric))
             if again is None:  # it did not wait, or it ended as it started
-                again = AtStart.of(profile.forecast_job(job.question) if job.has_waited else forecast)
+                again = AtStart.of(profile.forecast_job(job.question, "start") if job.has_waited else forecast)
             judged[job.run_id, metric] = Judged(forecast, again)
             if observation is not None:
                 key = SeriesKey(job.cluster, job.user, metric)
-                self._observe(key, job.question, observation, job.end or 0.0, forecast, job.seconds)
+                self._observe(key, job.question, observation, job.end or 0.0, judged[job.run_id, metric], job.seconds)
                 if not observation.is_lower_bound:
                     self._of_groups.learn(job, metric, observation.value)
         for metric in METRICS:
@@ -231,11 +231,12 @@ class Learner:
         question: Question,
         observation: Observation,
         at: float,
-        forecast: PendingForecast | None = None,
+        judged: Judged | None = None,
         seconds: float | None = None,
     ) -> None:
         profile, value = self._profile(key.cluster, key.metric), observation.value
-        profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound, at=at)
+        forecast, again = (None, None) if judged is None else judged
+        profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound, at=at, at_start=again)
         if observation.is_lower_bound:
             return
         own = self._of_users.get(key)
@@ -319,13 +320,14 @@ class Learning:
         events = _events_by_time(finished, waiting, starting, found)
         learner.load_for(connection, events)
         forecast_before = {run_id for run_id, _ in learner.pending}
+        started_before = {run_id for run_id, _ in learner.at_start}
         judged = learner.learn(events)
         # Those that will never be judged are marked too, or every round would find them again.
         forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
         forecast_seq |= _forecasts_among(events, forecast_before, before)
         write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
         start_seq = dict.fromkeys([job.run_id for job in starting], before)
-        start_seq |= _starts_among(events, before)
+        start_seq |= _starts_among(events, started_before, before)
         write_many(connection, _SET_START_SEQ, [(seq, run_id) for run_id, seq in start_seq.items()])
         self._until = self._until._replace(learn_seq=before + len(measured))
         self.unwritten += len(measured)
@@ -417,12 +419,17 @@ def _forecasts_among(events: Sequence[Event], forecast_before: Set[int], before:
     return found
 
 
-def _starts_among(events: Sequence[Event], before: int) -> dict[int, int]:
-    """For each run that starts among the events: ``learn_seq`` of the last run learned before that."""
+def _starts_among(events: Sequence[Event], started_before: Set[int], before: int) -> dict[int, int]:
+    """For each run that starts among the events: ``learn_seq`` of the last run learned before that.
+
+    One that had waited and ends without having been asked for again is asked for when it is learned.
+    """
     found: dict[int, int] = {}
     for event in events:
         if isinstance(event, Started):
             found[event.job.run_id] = before
         elif isinstance(event, Finished):
+            if event.job.has_waited and event.job.run_id not in started_before:
+                found.setdefault(event.job.run_id, before)
             before += 1
     return found

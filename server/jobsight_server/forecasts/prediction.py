@@ -14,7 +14,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.group import CANDIDATES
 from jobsight_predictor.profile.profile import JobForecast, MeanError, RunnerUp
 from jobsight_predictor.profile.reserve import Basis
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import Series, SeriesForecast
 from jobsight_server.forecasts.request import WHOLE
 from jobsight_server.record import Metric, Record, Share
@@ -85,9 +85,9 @@ def series_answer(profile: Profile, user: str, series: Series, updated: float | 
     return _text(_of_job(profile, Question(user=user)), _of_five(series.answer(), updated))
 
 
-def computed_answer(profile: Profile, question: Question, own: str | None) -> str:
+def computed_answer(profile: Profile, question: Question, own: str | None, moment: Moment = "submission") -> str:
     """The profile's answer; ``own``, the user's stored answer if there is one, has the published five."""
-    return _text(_of_job(profile, question), _of_own(own))
+    return _text(_of_job(profile, question, moment), _of_own(own))
 
 
 def no_answer(metric: str, coverage: float, reason: str, own: str | None = None) -> str:
@@ -111,9 +111,9 @@ def _text(of_job: dict[str, Any], of_five: dict[str, Any]) -> str:
     return _json(StoredPrediction(**of_job, **of_five))
 
 
-def _of_job(profile: Profile, question: Question) -> dict[str, Any]:
+def _of_job(profile: Profile, question: Question, moment: Moment = "submission") -> dict[str, Any]:
     """``value``, how much to reserve, and the source of both."""
-    forecast = profile.answer(question)
+    forecast = profile.answer(question, moment)
     of_job = {name: getattr(forecast, name) for name in _OF_JOB}
     of_job["mean_error"] = profile.mean_error(question.user)
     return of_job

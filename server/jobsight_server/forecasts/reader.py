@@ -20,7 +20,7 @@ from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.age import Part
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts.prediction import (
     NOWHERE,
@@ -101,11 +101,11 @@ class AnswerReader:
             for metric in request.metrics
             if request.metric or not METRICS[metric].of_gpus or keys.get((request, metric)) in stored
         ]
-        asked = [(keys[entry], entry[0].question) for entry in wanted if entry in keys]
-        found = {
-            (key, question): stored[key]
-            for key, question in asked
-            if question == Question(user=key.user) and self.config.made(stored.get(key, ""))
+        asked = [(keys[entry], entry[0].question, entry[0].moment) for entry in wanted if entry in keys]
+        found: dict[_Asked, str] = {
+            (key, question, moment): stored[key]
+            for key, question, moment in asked
+            if moment == "submission" and question == Question(user=key.user) and self.config.made(stored.get(key, ""))
         }
         rest = list(dict.fromkeys(entry for entry in asked if entry not in found))
         for begin in range(0, len(rest), _COMPUTED_AT_ONCE):
@@ -144,31 +144,21 @@ class AnswerReader:
         if cluster is None:
             answer = no_answer(metric, self.config.coverage, NOWHERE)
         else:
-            answer = found[SeriesKey(cluster, user, metric), request.question]
+            answer = found[SeriesKey(cluster, user, metric), request.question, request.moment]
         return written(cluster, user, metric, answer, request.scale)
 
     def _computed(
         self, connection: Connection, asked: Sequence[_Asked], stored: Mapping[SeriesKey, str]
     ) -> dict[_Asked, str]:
-        profiles = {(key.cluster, key.metric): self.config.profile(key.metric) for key, _ in asked}
-        wanted = [
-            StateKey(key.cluster, key.metric, name)
-            for key, question in asked
-            for name in profiles[key.cluster, key.metric].state_keys(question)
-        ]
-        usable: dict[tuple[str, str], Profile | None] = dict(profiles)
-        for place, state in read_state(connection, wanted).items():
-            try:
-                profiles[place].load(state)
-            except ValueError:
-                usable[place] = None
+        questions = [(key.cluster, key.metric, question) for key, question, _ in asked]
+        usable = read_profiles(connection, self.config, questions)
         found = {}
-        for key, question in asked:
+        for key, question, moment in asked:
             profile, own = usable[key.cluster, key.metric], stored.get(key)
             if profile is None:
-                found[key, question] = no_answer(key.metric, self.config.coverage, RETRAINING, own)
+                found[key, question, moment] = no_answer(key.metric, self.config.coverage, RETRAINING, own)
             else:
-                found[key, question] = computed_answer(profile, question, own)
+                found[key, question, moment] = computed_answer(profile, question, own, moment)
         return found
 
 
@@ -220,7 +210,7 @@ class SeriesKey(NamedTuple):
     metric: str
 
 
-_Asked = tuple[SeriesKey, Question]
+_Asked = tuple[SeriesKey, Question, Moment]
 """One metric of a request."""
 
 
@@ -246,6 +236,26 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
     for cluster, metric, key, state, until in fetch_by_keys(connection, _READ_STATE, list(asked)):
         found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_decode(state), until)
     return found
+
+
+def read_profiles(
+    connection: Connection, config: ForecastConfig, asked: Iterable[tuple[str, str, Question]]
+) -> dict[tuple[str, str], Profile | None]:
+    """By (cluster, metric) a profile with what these questions need; None where the stored model is outdated."""
+    questions = list(asked)
+    profiles = {(cluster, metric): config.profile(metric) for cluster, metric, _ in questions}
+    wanted = dict.fromkeys(
+        StateKey(cluster, metric, name)
+        for cluster, metric, question in questions
+        for name in profiles[cluster, metric].state_keys(question)
+    )
+    usable: dict[tuple[str, str], Profile | None] = dict(profiles)
+    for place, state in read_state(connection, wanted).items():
+        try:
+            profiles[place].load(state)
+        except ValueError:
+            usable[place] = None
+    return usable
 
 
 def read_answers(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, str]:

@@ -35,7 +35,7 @@ def report(
     Raises:
         UserError: far from the recommendation: one wrong unit would spoil recommendations from then on.
     """
-    cluster, question, metric, _ = request
+    cluster, question, metric = request.cluster, request.question, request.metric
     assert cluster is not None
     assert metric is not None
     lock_learning(connection)

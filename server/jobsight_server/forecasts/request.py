@@ -20,6 +20,7 @@ from jobsight_predictor.question import (
     Facts,
     JobGroup,
     Limit,
+    Moment,
     Objective,
     Question,
     parse_job_group,
@@ -127,12 +128,14 @@ class ForecastRequest(NamedTuple):
 
     ``cluster`` None asks for every cluster that knows the user, ``metric`` None for all metrics. ``per`` says whether
     the values of the answer are per ``processor`` or for the whole ``job``, whose processors must then be known.
+    ``moment``: whether the job is about to be submitted, or waits and may start at any time.
     """
 
     cluster: str | None
     question: Question
     metric: str | None = None
     per: str = "processor"
+    moment: Moment = "submission"
 
     @property
     def user(self) -> str:

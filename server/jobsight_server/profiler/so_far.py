@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, Engine, delete, select, text
 
+from jobsight_predictor.profile.running import grown
 from jobsight_server.profiler.memory import FRESH_S, idle_before
 from jobsight_server.profiler.readings import Boundaries, boundaries, read_marks
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
@@ -28,9 +29,10 @@ _BEFORE_S = 120.0
 _RUNS_AT_ONCE = 100
 
 _STORE = text(
-    "INSERT INTO running_use (run_id, until, memory, idle_bytes, reason) "
-    "VALUES (:run_id, :until, :memory, :idle_bytes, :reason) ON CONFLICT (run_id) DO UPDATE SET "
-    "until = excluded.until, memory = excluded.memory, idle_bytes = excluded.idle_bytes, reason = excluded.reason"
+    "INSERT INTO running_use (run_id, until, memory, idle_bytes, reason, growth) "
+    "VALUES (:run_id, :until, :memory, :idle_bytes, :reason, :growth) ON CONFLICT (run_id) DO UPDATE SET "
+    "until = excluded.until, memory = excluded.memory, idle_bytes = excluded.idle_bytes, reason = excluded.reason, "
+    "growth = excluded.growth"
 )
 
 
@@ -43,7 +45,8 @@ _Read = Callable[[Connection, int, str, float, float], _Memory]
 class Use(NamedTuple):
     """``memory``: the largest sum over the run's nodes until ``until``, less their idle level, bytes per processor.
 
-    ``idle_bytes`` is 0 where the run's own cgroups are read.
+    ``idle_bytes`` is 0 where the run's own cgroups are read. ``growth`` of ``memory``, per second, over about the last
+    ten minutes.
     """
 
     run_id: int
@@ -51,6 +54,7 @@ class Use(NamedTuple):
     memory: float | None
     idle_bytes: float | None
     reason: str | None
+    growth: float | None = None
 
 
 def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
@@ -165,7 +169,11 @@ def _go_on(
         if end < newest:  # a whole step behind: its later samples come too late for this
             until = end
             continue
-        return use._replace(until=_latest(until, columns), memory=memory)
+        until = _latest(until, columns)
+        growth = use.growth
+        if memory is not None and use.memory is not None and until > use.until:
+            growth = grown(use.growth or 0.0, use.memory, memory, until - use.until)
+        return use._replace(until=until, memory=memory, growth=growth)
 
 
 def _of_node(connection: Connection, node_id: int, job_id: str, since: float, until: float) -> _Memory:

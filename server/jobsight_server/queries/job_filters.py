@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, union_all
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, union_all
 
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS
 from jobsight_server.storage.engine import begins

@@ -10,17 +10,19 @@ from msgspec import Meta
 from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.runs import QUEUED, STATES, Failure
+from jobsight_predictor.profile.forecast import AtStart
+from jobsight_server.accounting.runs import QUEUED, RUNNING, STATES, Failure
 from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.at_start import AtStart, read_at_start
+from jobsight_server.forecasts.at_start import read_at_start
 from jobsight_server.queries.arrays import JobArray, job_arrays
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, exactly, of_number
 from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
+from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, Share, pages_of
 from jobsight_server.storage.job_counts import NUMBER
@@ -147,7 +149,8 @@ class RunDetail(Run):
     ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
     for now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, of the cluster's
     scheduler, or of each if that is not known. ``facts``: what else is known of it, by name. ``changes``:
-    how its forecasts of memory and run time moved while it waited.
+    how its forecasts of memory and run time moved while it waited. ``foreseen``: while it runs, what it is expected to
+    use in all, and whether it runs out of that within the hour.
     """
 
     exec_host: str | None
@@ -162,6 +165,7 @@ class RunDetail(Run):
     advice: str | None
     ask_lines: list[AskLine]
     efficiency: list[Efficiency]
+    foreseen: list[Foreseen]
     nodes: list[RunNode]
     nodes_drawn: int
 
@@ -317,6 +321,7 @@ def _run(
         advice=advice,
         ask_lines=found_lines,
         efficiency=efficiency,
+        foreseen=foreseen(connection, run.id, now) if run.state == RUNNING else [],
         nodes=nodes_of_run,
         nodes_drawn=sum(node.series is not None for node in nodes_of_run),
     )
@@ -369,8 +374,12 @@ def _metric(
 
 
 def _at_start(row: dict[str, Any] | None, pending: AtStart | None) -> ForecastAtStart | None:
-    names = ("start_forecast", "start_bound", "start_probability")
-    value, bound, probability = pending or ((None, None, None) if row is None else (row[name] for name in names))
+    if row is not None:
+        value, bound, probability = row["start_forecast"], row["start_bound"], row["start_probability"]
+    elif pending is not None:
+        value, bound, probability = pending.value, pending.bound, pending.probability
+    else:
+        return None
     return None if value is None else ForecastAtStart(value, bound, probability)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -15,6 +15,7 @@ from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.node_loads import NodeLoad, node_loads
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
+from jobsight_server.queries.running_out import Foreseen, Resource, running_out
 from jobsight_server.record import Record
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
@@ -25,18 +26,13 @@ from jobsight_server.storage.size_cap import DELETED
 SORTS = ("bandwidth", "memory", "left", "risk", "started")
 LISTED = 20
 SILENT_LISTED = 20
-SOON_S = 3600.0
-MEMORY_NEAR = 0.9
-"""Share of its requested memory from which on a job is said to be about to run out."""
-
-Risk = Literal["memory", "time"]
 
 
 class RunningJob(Record):
     """A running job. ``bandwidth_bps`` is that of its nodes in the last minutes; where other jobs run on one of them
     (``is_shared``), its share by processors. ``memory_bytes``: the most that the whole job held so far, from its own
-    cgroup or, alone on its nodes, from these; null with the reason. ``left_s``: until its limit. ``risks``: it holds
-    nine tenths of its requested memory, or reaches its limit within the hour.
+    cgroup or, alone on its nodes, from these; null with the reason. ``left_s``: until its limit. ``risks``: what it is
+    likely to run out of within the hour.
     """
 
     cluster: str
@@ -52,7 +48,7 @@ class RunningJob(Record):
     requested_memory_bytes: float | None
     memory_reason: str | None
     left_s: float | None
-    risks: list[Risk]
+    risks: list[Resource]
 
 
 class SilentNode(Record):
@@ -96,8 +92,9 @@ class Server(Record):
 
 
 class Now(Record):
-    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones, ``at_risk`` of which may run out;
-    ``alarms`` are active, the newest of which is ``newest_alarm``.
+    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones; ``at_risk`` of these are likely to run
+    out within the hour, the first of which are ``running_out``. ``alarms`` are active, the newest of which is
+    ``newest_alarm``.
     """
 
     now: float
@@ -107,6 +104,7 @@ class Now(Record):
     queued: int
     users: int
     at_risk: int
+    running_out: list[Foreseen]
     jobs: list[RunningJob]
     silent: list[SilentNode]
     server: Server
@@ -130,7 +128,8 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
     of_nodes = [nodes.c[name] for name in ("cluster", "name", "received_at", "last_time", "clock_skew_s", "agent")]
     node_rows = connection.execute(select(*of_nodes)).all()
     seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
-    running = _running(connection, now)
+    out = running_out(connection, now)
+    running = _running(connection, now, out)
     events, alarms = read_event_counts(connection), active_alarms(connection, now)
     counted = (
         select(job_counts.c.state, NUMBER)
@@ -150,7 +149,8 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
         running=states.get("running", 0),
         queued=states.get("queued", 0),
         users=len({(job.cluster, job.user) for job in running}),
-        at_risk=sum(bool(job.risks) for job in running),
+        at_risk=len({(each.cluster, each.job_id) for each in out}),
+        running_out=out[:limit],
         jobs=sorted(running, key=_order(sort))[:limit],
         silent=silent[:SILENT_LISTED],
         server=_server(connection, now, [row.agent for row in node_rows], events),
@@ -161,7 +161,10 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
     )
 
 
-def _running(connection: Connection, now: float) -> list[RunningJob]:
+def _running(connection: Connection, now: float, out: Sequence[Foreseen]) -> list[RunningJob]:
+    risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
+    for each in out:
+        risks[each.cluster, each.job_id].append(each.resource)
     of_job = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start, jobs.c.processors)
     asked = (
         ASKED_PROCESSORS.label("asked_processors"),
@@ -183,7 +186,10 @@ def _running(connection: Connection, now: float) -> list[RunningJob]:
         on_node[cluster, node] += 1
         processors_on[cluster, node] += processors
     loads = {(node.cluster, node.name): node for node in node_loads(connection, now).nodes}
-    return [_job(row, held[row.id], on_node, processors_on, loads, now) for row in rows]
+    return [
+        _job(row, held[row.id], on_node, processors_on, loads, now, sorted(risks[row.cluster, row.job_id]))
+        for row in rows
+    ]
 
 
 def _job(
@@ -193,6 +199,7 @@ def _job(
     processors_on: Mapping[tuple[str, str], int],
     loads: Mapping[tuple[str, str], NodeLoad],
     now: float,
+    risks: list[Resource],
 ) -> RunningJob:
     bandwidth, is_shared = 0.0, False
     is_known = bool(held)
@@ -207,11 +214,6 @@ def _job(
         bandwidth += load.bandwidth_bps * (processors / processors_on[key] if on_node[key] > 1 else 1.0)
     memory = None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
     left_s = None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
-    risks: list[Risk] = []
-    if memory is not None and row.asked_memory_bytes and memory >= MEMORY_NEAR * row.asked_memory_bytes:
-        risks.append("memory")
-    if left_s is not None and left_s <= SOON_S:
-        risks.append("time")
     return RunningJob(
         cluster=row.cluster,
         job_id=row.job_id,

@@ -16,6 +16,7 @@ from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import read_pending
 from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.jobs import ForecastAtStart, RunState, named
+from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.record import Metric, Record, Share
 from jobsight_server.storage.schema import jobs
 
@@ -56,13 +57,20 @@ class OpenRun(Record):
     forecasts: list[ForecastNow]
 
 
+class ForeseenRun(OpenRun):
+    """An open run; ``foreseen``: while it runs, what it is expected to use in all given what it has used so far, and
+    whether it runs out of that within the hour."""
+
+    foreseen: list[Foreseen]
+
+
 class OpenJob(Record):
     """The runs of a job that wait or run, oldest first; none once all have ended."""
 
     now: float
     cluster: str
     job_id: str
-    runs: list[OpenRun]
+    runs: list[ForeseenRun]
 
 
 class OpenRunOf(OpenRun):
@@ -82,8 +90,13 @@ class OpenJobs(Record):
 
 def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float) -> OpenJob:
     """The job's forecasts with all that has been learned until now."""
-    runs = connection.execute(select(jobs).where(named(job_id, cluster), _IS_OPEN).order_by(jobs.c.start, jobs.c.id))
-    return OpenJob(now, cluster, job_id, [OpenRun(**found) for found in _open_runs(connection, reader, runs.all())])
+    query = select(jobs).where(named(job_id, cluster), _IS_OPEN).order_by(jobs.c.start, jobs.c.id)
+    runs = connection.execute(query).all()
+    ahead = [foreseen(connection, run.id, now) if run.state == RUNNING else [] for run in runs]
+    found = _open_runs(connection, reader, runs)
+    return OpenJob(
+        now, cluster, job_id, [ForeseenRun(**of, foreseen=soon) for of, soon in zip(found, ahead, strict=True)]
+    )
 
 
 def open_jobs(
@@ -124,7 +137,7 @@ def _open_runs(
     asked = [(run, metric) for run in runs for metric in metrics or metrics_of(gpus=bool(run.gpus))]
     questions = {run.id: question_of(run) for run in runs}
     answers = reader.answers(
-        connection, [ForecastRequest(run.cluster, questions[run.id], metric) for run, metric in asked]
+        connection, [ForecastRequest(run.cluster, questions[run.id], metric, moment="start") for run, metric in asked]
     )
     ids = [run.id for run in runs]
     submitted, started = read_pending(connection, ids), read_at_start(connection, ids)
@@ -142,7 +155,9 @@ def _open_runs(
                 reason=answer.reason,
                 # Until all that ended before the submission has been learned, it is the present one.
                 at_submission=_kept(answer if run.forecast_seq is None else submitted.get((run.id, metric)), run),
-                at_start=None if again is None or again.value is None else ForecastAtStart(again.value, *again[1:]),
+                at_start=None
+                if again is None or again.value is None
+                else ForecastAtStart(again.value, again.bound, again.probability),
             )
         )
     return [

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_server.queries.accuracy import recent_accuracy
 from jobsight_server.queries.freshness import seen_at, status
+from jobsight_server.queries.running_out import running_out
 from jobsight_server.storage.engine import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
@@ -86,7 +87,27 @@ class _Database(Collector):
         yield from _nodes(self.connection, self.now)
         yield from _jobs(self.connection)
         yield from _accuracy(self.connection)
+        yield from _running_out(self.connection, self.now)
         yield _alarms(self.connection)
+
+
+def _running_out(connection: Connection, now: float) -> Iterator[GaugeMetricFamily]:
+    labels = ("cluster", "resource")
+    number = GaugeMetricFamily(
+        "jobsight_jobs_running_out", "Running jobs that are likely to run out within the hour", labels=labels
+    )
+    lead = GaugeMetricFamily(
+        "jobsight_jobs_running_out_lead_seconds", "Time until the next of them is expected to run out", labels=labels
+    )
+    found: dict[tuple[str, str], list[float]] = {}
+    for each in running_out(connection, now):
+        found.setdefault((each.cluster, each.resource), []).append(max(0.0, each.in_s or 0.0))
+    clusters = connection.scalars(select(job_counts.c.cluster).distinct().order_by(job_counts.c.cluster))
+    for key in [(cluster, resource) for cluster in clusters for resource in ("memory", "time")]:
+        number.add_metric(key, len(found.get(key, ())))
+        if key in found:
+            lead.add_metric(key, min(found[key]))
+    yield from (number, lead)
 
 
 def _alarms(connection: Connection) -> GaugeMetricFamily:

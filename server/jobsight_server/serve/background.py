@@ -21,6 +21,7 @@ from jobsight_server.alarms.check import EVERY_S as ALARMS_EVERY_S
 from jobsight_server.alarms.check import check_alarms
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.changes import ChangeWatch
+from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.periodic import BackgroundWork
 from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.late import profile_late
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
 _LOOK_AT_REQUIREMENTS_S = 5.0
 _LOOK_AT_WRITERS_S = 30.0
-_ASK_AGAIN_S = 60.0
+_ASK_AGAIN_S = _OUTLOOKS_S = 60.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
@@ -78,6 +79,7 @@ def run_until(
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
     work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock)
+    work.every(_OUTLOOKS_S, "outlooks", partial(refresh_outlooks, stop=stop), engine, forecast_config(settings))
     work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)

@@ -15,7 +15,7 @@ LIMITS: Mapping[str, float] = MappingProxyType(
     {"node-silent": 3600.0, "rejected": 100.0, "disk": 7 * 86400.0, "forecasts": 0.0, "job": 1800.0}
 )
 """By kind, if the rule gives none: seconds since the last batch; pieces of data rejected in an hour; seconds until the
-disk is full; none; seconds until the job's limit."""
+disk is full; none; seconds within which a job is likely to run out."""
 
 
 def check_url(url: str) -> None:

@@ -253,7 +253,15 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
         given = {"user": rng.choice("ab"), "name": rng.choice([None, "x", "y_1"]), "processors": 2}
         used = {"used_memory_bytes": rng.choice([None, None, rng.randrange(MIB, 500 * MIB)])}
         end = start + rng.choice([200.0, 700.0, 1500.0])
-        planned.append((f"{number}.s", start, end, rng.randrange(4), {**given, **used, "submitted": start - 30}))
+        planned.append(
+            (
+                f"{number}.s",
+                start,
+                end,
+                rng.randrange(4),
+                {**given, **used, "submitted": start - rng.choice([0, 30, 3000])},
+            )
+        )
     ids: dict[str, int] = {}
     ended: set[str] = set()
     late_values = 0

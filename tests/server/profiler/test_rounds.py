@@ -12,6 +12,7 @@ from sqlalchemy import select, text, update
 
 from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.forecast import AtStart
 from jobsight_predictor.profile.reserve import BASES
 from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Question
 from jobsight_server.forecasts import (
@@ -33,13 +34,17 @@ def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tu
     """What one profile in memory says at each submission, and at each start, where at one instant ends come first."""
     times = ("end", "submitted", "start")
     events = [(job[name], kind, i) for kind, name in enumerate(times) for i, job in enumerate(planned)]
-    profile, found, again = Profile("s", metric="runtime"), {}, {}
+    profile, found = Profile("s", metric="runtime"), {}
+    again: dict[int, AtStart] = {}
     for _, kind, i in sorted(events):
         job = planned[i]
         if kind == 0:
-            profile.learn(site.question(job), job["end"] - job["start"], found[i])
+            profile.learn(site.question(job), job["end"] - job["start"], found[i], at_start=again[i])
+        elif kind == 1:
+            found[i] = profile.forecast_job(site.question(job))
         else:
-            (found if kind == 1 else again)[i] = profile.forecast_job(site.question(job))
+            has_waited = job["start"] > job["submitted"]
+            again[i] = AtStart.of(profile.forecast_job(site.question(job), "start") if has_waited else found[i])
     return {
         planned[i]["job_id"]: (forecast.value, forecast.bound, again[i].value, again[i].bound)
         for i, forecast in found.items()

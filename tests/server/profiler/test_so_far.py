@@ -27,7 +27,9 @@ def rows(memory: list[int | None], start: float = 0.0, step: float = 10.0) -> li
 def used(site: Any) -> dict[int, Any]:
     """Run -> (MiB per processor so far, reason)."""
     return {
-        run: (None if memory is None else memory / MIB, reason) for run, _, memory, _, reason in site.dump(running_use)
+        run: (None if memory is None else memory / MIB, reason)
+        for run, _, memory, _, reason, _ in site.dump(running_use)
+        for run, _, memory, _, reason, _ in site.dump(running_use)
     }
 
 
@@ -91,6 +93,7 @@ def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
     run = site.run("1.s", 95.0, None, {"n1": 1})
     watch_running(site.engine, lambda: 310.0)
     assert used(site)[run] == (600, None)
+    assert site.dump(running_use)[0][5] is None, "the first readings show no growth"
     with site.engine.begin() as connection:
         names = [column.name for column in samples.c][1:7]
         more = [dict(zip(names, row, strict=True)) for row in rows([400, 1100, 200], 8000.0)]
@@ -100,6 +103,7 @@ def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
         connection.execute(update(samples).where(samples.c.time == 100.0).values(memory_used_bytes=9999 * MIB))
     watch_running(site.engine, lambda: 9000.0)
     assert used(site)[run] == (1000, None)
+    assert site.dump(running_use)[0][5] == pytest.approx(400 * MIB / (8020.0 - 300.0), rel=0.01)
     with site.engine.begin() as connection:
         connection.execute(update(jobs).values(state="ended", end=9000.0))
     watch_running(site.engine, lambda: 9100.0)

@@ -20,6 +20,7 @@ from jobsight_server.storage.schema.learned import (
     pending_forecasts,
     profiles,
     remeasure,
+    running_outlooks,
     running_use,
     series,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "requirement_state",
     "requirements",
     "role_epochs",
+    "running_outlooks",
     "running_use",
     "sample_chunks",
     "sample_summaries",

@@ -74,7 +74,7 @@ remeasure = Table(
 )
 
 # The use of a running job so far, per processor: the largest memory in its readings until then, less the idle level
-# of its nodes, or the reason why that is unknown.
+# of its nodes, or the reason why that is unknown. ``growth`` of that, per second, over about the last ten minutes.
 running_use = Table(
     "running_use",
     metadata,
@@ -83,6 +83,20 @@ running_use = Table(
     Column("memory", Double),
     Column("idle_bytes", Double),
     Column("reason", Text),
+    Column("growth", Double),
+    sqlite_with_rowid=False,
+)
+
+# What a running job may need of a metric in all; MessagePack. ``learned``: values in its user's series when it was
+# made; ``are_limits``: whether jobs are held to what they request.
+running_outlooks = Table(
+    "running_outlooks",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("learned", BigInteger, nullable=False),
+    Column("are_limits", Boolean, nullable=False),
+    Column("state", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -154,6 +168,7 @@ pending_at_start = Table(
     Column("value", Double),
     Column("bound", Double),
     Column("probability", Double),
+    Column("stated_exceed", Double),
     sqlite_with_rowid=False,
 )
 

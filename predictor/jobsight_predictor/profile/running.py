@@ -1,0 +1,120 @@
+"""What is left of a running job: the distribution of its need, given what it has used so far."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, inf
+from typing import Any, NamedTuple, Self
+
+from .prospect import TAIL, TIME_TAIL, Prospect
+from .steps import steps_of
+
+GROWTH_S = 600.0  # seconds; memory of the growth of a job's use
+STEADY = 1.1  # factor; a use that is above the limit by more than this is not held to it
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a job may need in all, in the unit of the metric.
+
+    ``places`` ascending, ``at_least`` the probability of needing each or more, both (n,); needs beyond the last, of
+    probability ``beyond``, follow a Pareto law with this ``index``. Of a job of which nothing is known, n is 0.
+    """
+
+    places: tuple[float, ...] = ()
+    at_least: tuple[float, ...] = ()
+    beyond: float = 1.0
+    index: float = TAIL
+
+    @classmethod
+    def of(cls, prospect: Prospect | None, *, of_time: bool) -> Self:
+        """That of a job with this distribution; ``of_time``: the values are run times."""
+        index = TIME_TAIL if of_time else TAIL
+        steps = [] if prospect is None else steps_of(prospect)
+        if prospect is None or not steps:
+            return cls(index=index)
+        sums = list(accumulate([prospect.beyond, *[mass for _, mass in reversed(steps)]]))
+        at_least = [each / sums[-1] for each in reversed(sums)]
+        return cls(tuple([place for place, _ in steps]), tuple(at_least[:-1]), at_least[-1], index)
+
+    def needs(self, value: float) -> float:
+        """The probability, 0..1, that the job needs ``value`` or more."""
+        k = bisect_left(self.places, value)
+        if k < len(self.places):
+            return self.at_least[k]
+        return float(self.beyond * (self.places[-1] / value) ** self.index) if self.places else 1.0
+
+    def exceeds(self, limit: float, so_far: float) -> float:
+        """The probability, 0..1, that a job that has used ``so_far`` needs ``limit`` or more."""
+        if so_far >= limit:
+            return 1.0
+        if not self.places or so_far > self.places[-1]:
+            return float((so_far / limit) ** self.index)
+        return self.needs(limit) / self.needs(so_far)
+
+    def final(self, so_far: float) -> float:
+        """The median of what a job that has used ``so_far`` needs in all: as often more as less."""
+        if not self.places or so_far > self.places[-1]:
+            return float(so_far * 2.0 ** (1.0 / self.index))
+        half = 0.5 * self.needs(so_far)
+        if half < self.beyond:
+            return float(self.places[-1] * (self.beyond / half) ** (1.0 / self.index))
+        k = bisect_right(self.at_least, -half, key=lambda share: -share)  # these have half of it above them
+        return max(so_far, self.places[k - 1])
+
+    def state(self) -> list[Any]:
+        """The whole state, as JSON values."""
+        return [self.places, self.at_least, self.beyond, self.index]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> Self:
+        """The outlook whose ``state()`` this was."""
+        places, at_least, beyond, index = state
+        return cls(tuple(places), tuple(at_least), beyond, index)
+
+
+class RunsOut(NamedTuple):
+    """``chance`` that a running job needs more than its limit, 0..1, and that it does so ``soon``, within a horizon;
+    ``due_s``: after how many seconds it does, if it does."""
+
+    chance: float
+    soon: float
+    due_s: float
+
+
+def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: float) -> RunsOut | None:
+    """Whether a job that has run for ``elapsed_s`` reaches its time limit; None where nothing holds it to that."""
+    if limit_s <= 0.0 or elapsed_s > STEADY * limit_s:
+        return None
+    chance, due_s = outlook.exceeds(limit_s, elapsed_s), max(0.0, limit_s - elapsed_s)
+    return RunsOut(chance, chance if due_s <= within_s else 0.0, due_s)
+
+
+def memory_runs_out(
+    outlook: Outlook, peak: float, growth: float, limit: float, left_s: float, within_s: float
+) -> RunsOut | None:
+    """Whether a job with this ``peak`` so far needs more memory than its limit; None where nothing holds it to that.
+
+    The distribution says how likely it is ever. When: if its ``growth``, per second, goes on and the job does, that
+    decides; otherwise any moment of the ``left_s`` that the job still runs is as likely.
+    """
+    if limit <= 0.0 or peak > STEADY * limit:
+        return None
+    chance = outlook.exceeds(limit, peak)
+    by_growth_s = (limit - peak) / growth if growth > 0.0 and limit > peak else 0.0 if peak >= limit else inf
+    if by_growth_s <= left_s:
+        return RunsOut(chance, chance if by_growth_s <= within_s else 0.0, by_growth_s)
+    soon = chance * (within_s / left_s if left_s > within_s else 1.0)
+    return RunsOut(chance, soon, 0.5 * left_s)
+
+
+def grown(growth: float, before: float, peak: float, seconds: float) -> float:
+    """The growth of a peak, per second, after it went from ``before`` to ``peak`` in ``seconds``: the mean over about
+    the last ten minutes, older ones fading."""
+    if seconds <= 0.0:
+        return growth
+    kept = exp(-seconds / GROWTH_S)
+    return kept * growth + (1.0 - kept) * (peak - before) / seconds

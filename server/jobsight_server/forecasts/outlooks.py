@@ -1,0 +1,117 @@
+"""What running jobs may need in all, kept up to date as jobs like them end.
+
+A job's outlook is made when it starts, and again when its user's jobs have taught something: few are made at a time,
+and pages that show what will run out only read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Engine, and_, bindparam, delete, select
+
+from jobsight_predictor.profile.running import Outlook
+from jobsight_server.forecasts.reader import RunAndMetric, read_profiles
+from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of
+from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.schema import jobs, running_outlooks, series
+
+FORESEEN = ("memory", "runtime")
+"""What a running job may run out of."""
+
+_AT_ONCE = 500
+_NEWS = 50  # 1 / share; an outlook is made again when the user's series has grown by this share, or by a job
+_WRITE = (
+    "INSERT INTO running_outlooks (run_id, metric, learned, are_limits, state) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
+    "(run_id, metric) DO UPDATE SET learned = excluded.learned, are_limits = excluded.are_limits, "
+    "state = excluded.state"
+)
+_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
+
+
+class RunOutlook(NamedTuple):
+    """The outlook of a run, in the metric's unit; ``are_limits``: whether jobs are held to what they request."""
+
+    outlook: Outlook
+    are_limits: bool
+
+
+class _Wanted(NamedTuple):
+    job: ForecastJob
+    metric: str
+    learned: int
+
+
+def refresh_outlooks(engine: Engine, config: ForecastConfig, stop: threading.Event | None = None) -> int:
+    """Makes the outlooks that are missing or have become old, deletes those of jobs that run no more.
+
+    Returns how many were made.
+    """
+    with engine.connect().execution_options(reading=True) as connection:
+        wanted, over = _wanted(connection)
+    if over:
+        query = delete(running_outlooks).where(running_outlooks.c.run_id.in_(bindparam("runs", expanding=True)))
+        with engine.begin() as connection:
+            for begin in range(0, len(over), _AT_ONCE):
+                connection.execute(query, {"runs": over[begin : begin + _AT_ONCE]})
+    made = 0
+    for begin in range(0, len(wanted), _AT_ONCE):
+        if stop and stop.is_set():
+            break
+        with engine.connect().execution_options(reading=True) as connection:
+            rows = _made(connection, config, wanted[begin : begin + _AT_ONCE])
+        with engine.begin() as connection:
+            write_many(connection, _WRITE, rows)
+        made += len(rows)
+    return made
+
+
+def read_outlooks(connection: Connection, run_id: int | None = None) -> dict[RunAndMetric, RunOutlook]:
+    """The outlooks of all running jobs, or of one run."""
+    columns = running_outlooks.c
+    query = select(columns.run_id, columns.metric, columns.are_limits, columns.state)
+    if run_id is not None:
+        query = query.where(columns.run_id == run_id)
+    return {
+        (run, metric): RunOutlook(Outlook.from_state(_decode(state)), bool(are_limits))
+        for run, metric, are_limits, state in connection.execute(query)
+    }
+
+
+def _wanted(connection: Connection) -> tuple[list[_Wanted], list[int]]:
+    """What is to be made, jobs with the same question one after the other; and the runs that run no more."""
+    known: Mapping[RunAndMetric, int] = {
+        (run_id, metric): learned
+        for run_id, metric, learned in connection.execute(
+            select(running_outlooks.c.run_id, running_outlooks.c.metric, running_outlooks.c.learned)
+        )
+    }
+    found: list[_Wanted] = []
+    running: set[int] = set()
+    for metric in FORESEEN:
+        of_user = and_(series.c.cluster == jobs.c.cluster, series.c.user == jobs.c.user, series.c.metric == metric)
+        query = select(series.c.n, *COLUMNS).outerjoin_from(jobs, series, of_user).where(jobs.c.state == "running")
+        for learned, *row in connection.execute(query):
+            running.add(row[0])
+            n, before = learned or 0, known.get((row[0], metric))
+            if before is None or n - before >= max(1, before // _NEWS) or n < before:
+                found.append(_Wanted(job_of(row), metric, n))
+    found.sort(key=lambda wanted: (wanted.metric, wanted.job.cluster, repr(wanted.job.question)))
+    return found, sorted({run_id for run_id, _ in known} - running)
+
+
+def _made(
+    connection: Connection, config: ForecastConfig, wanted: Sequence[_Wanted]
+) -> list[tuple[int, str, int, bool, bytes]]:
+    asked = [(job.cluster, metric, job.question) for job, metric, _ in wanted]
+    profiles = read_profiles(connection, config, asked)
+    rows = []
+    for job, metric, learned in wanted:
+        profile = profiles[job.cluster, metric]
+        if profile is not None:  # otherwise the model is about to be retrained
+            state = _encode(profile.outlook(job.question).state())
+            rows.append((job.run_id, metric, learned, profile.are_limits, state))
+    return rows

@@ -1,0 +1,117 @@
+"""Running jobs that will run out: on the page Now, on their own, in metrics and alarms, from the same outlooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, insert, select, update
+
+from jobsight_server.alarms.conditions import conditions
+from jobsight_server.auth.sessions import create_login
+from jobsight_server.forecasts import ForecastConfig
+from jobsight_server.forecasts.outlooks import refresh_outlooks
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.serve.app import create_app
+from jobsight_server.settings import load_settings
+from jobsight_server.settings.alarms import AlarmRule
+from jobsight_server.storage import schema
+from jobsight_server.storage.job_counts import count_all
+
+NOW = 1_700_000_000.0
+GIB = 2**30
+HOUR = 3600.0
+
+
+def job(number: int, user: str, start: float, end: float | None = None, **more: Any) -> dict[str, Any]:
+    row = {"id": number, "cluster": "alpha", "job_id": f"{number}.s", "user": user, "name": "solver", "start": start}
+    row |= {"submitted": start, "end": end, "state": "running" if end is None else "ended", "processors": 2}
+    row |= {"requested_memory_bytes": 8 * GIB, "requested_walltime_s": 4 * HOUR, "recorded_at": start}
+    return row | {"profiled": False, "exit_status": None if end is None else 0} | more
+
+
+@pytest.fixture
+def client(engine: Engine, database_url: str) -> FlaskClient:
+    """Users whose jobs take the time and memory that they ask for, and one whose jobs take a tenth."""
+    rows, n = [], 0
+    for i in range(30):
+        for user, hours, memory in (("full", 4.0, 7.9), ("tenth", 0.4, 0.8)):
+            n += 1
+            start = NOW - (200 - 5 * i) * HOUR
+            used = {"used_memory_bytes": int(memory * GIB), "used_cpu_s": 100.0}
+            rows.append(job(n, user, start, start + hours * HOUR - (i % 3) * 60 * (user == "tenth"), **used))
+    running = [
+        job(101, "full", NOW - 3.5 * HOUR),
+        job(102, "tenth", NOW - 0.3 * HOUR),
+        job(103, "full", NOW - 0.5 * HOUR, requested_memory_bytes=4 * GIB),
+    ]
+    with engine.begin() as connection:
+        connection.execute(insert(schema.jobs), rows)
+        connection.execute(insert(schema.jobs), running)
+        used = [(101, 1 * GIB, 0.0), (102, 0.3 * GIB, 0.0), (103, 1.9 * GIB, 0.2 * GIB / HOUR)]
+        names = ("run_id", "memory", "growth")
+        more = {"until": NOW, "idle_bytes": 0.0}
+        connection.execute(insert(schema.running_use), [dict(zip(names, each, strict=True)) | more for each in used])
+        count_all(connection)
+    profile_finished(engine, 0.0, lambda: NOW)
+    assert refresh_outlooks(engine, ForecastConfig()) == 6
+    with engine.begin() as connection:
+        secret = create_login(connection, NOW)
+    app = create_app(load_settings(flags={"database": database_url}), engine, engine, lambda: NOW)
+    client = app.test_client()
+    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    return client
+
+
+@pytest.mark.storage
+def test_now_its_page_the_job_the_metrics_and_the_alarm_say_the_same(client: FlaskClient, engine: Engine) -> None:
+    found = client.get("/api/v1/now").get_json()
+    out = {(each["job_id"], each["resource"]): each for each in found["running_out"]}
+    assert set(out) == {("101.s", "time"), ("103.s", "memory")}
+    assert found["at_risk"] == 2
+    assert {each["job_id"]: each["risks"] for each in found["jobs"]} == {
+        "101.s": ["time"],
+        "102.s": [],
+        "103.s": ["memory"],
+    }
+    late, full = out["101.s", "time"], out["103.s", "memory"]
+    assert late["in_s"] == pytest.approx(0.5 * HOUR)
+    assert (full["used"], full["limit"], full["in_s"]) == (3.8 * GIB, 4 * GIB, pytest.approx(0.5 * HOUR))
+    assert min(late["soon"], full["soon"]) > 0.8
+    page = " ".join(client.get("/").text.split())
+    table = page.split('id="running-out"')[1].split("</table>")[0]
+    assert table.index("/jobs/alpha/101.s") < table.index("/jobs/alpha/103.s")
+    assert "102.s" not in table
+    [run] = client.get("/api/v1/jobs/103.s", query_string={"cluster": "alpha"}).get_json()["runs"]
+    assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
+    [run] = client.get("/api/v1/jobs/103.s/forecast", query_string={"cluster": "alpha"}).get_json()["runs"]
+    assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
+    assert "Expected in all" in client.get("/jobs/alpha/103.s").text
+    lines = client.get("/metrics").text.splitlines()
+    assert 'jobsight_jobs_running_out{cluster="alpha",resource="time"} 1.0' in lines
+    lead = 'jobsight_jobs_running_out_lead_seconds{cluster="alpha",resource="memory"} '
+    [seconds] = [float(line.removeprefix(lead)) for line in lines if line.startswith(lead)]
+    assert seconds == pytest.approx(0.5 * HOUR)
+    with engine.connect() as connection:
+        soon = conditions(connection, AlarmRule(kind="job", limit=HOUR), NOW)
+        sooner = conditions(connection, AlarmRule(kind="job", limit=600.0), NOW)
+    assert sorted(soon) == ["alpha/101.s", "alpha/103.s"]
+    assert "runs out with a chance of" in soon["alpha/103.s"]
+    assert sooner == {}
+
+
+@pytest.mark.storage
+def test_outlooks_follow_what_is_learned_and_go_with_their_jobs(client: FlaskClient, engine: Engine) -> None:
+    assert refresh_outlooks(engine, ForecastConfig()) == 0
+    with engine.begin() as connection:
+        connection.execute(update(schema.jobs).where(schema.jobs.c.id == 102).values(state="ended", end=NOW))
+    profile_finished(engine, 0.0, lambda: NOW)
+    assert refresh_outlooks(engine, ForecastConfig()) == 0  # of the others' user, nothing new was learned
+    with engine.begin() as connection:
+        connection.execute(insert(schema.jobs), [job(200, "full", NOW - HOUR, NOW - 60.0)])
+    profile_finished(engine, 0.0, lambda: NOW)
+    assert refresh_outlooks(engine, ForecastConfig()) == 2  # their run times; its memory is not known
+    with engine.connect() as connection:
+        kept = connection.execute(select(schema.running_outlooks.c.run_id, schema.running_outlooks.c.metric)).all()
+    assert sorted(map(tuple, kept)) == [(run, metric) for run in (101, 103) for metric in ("memory", "runtime")]
