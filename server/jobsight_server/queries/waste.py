@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection
 
@@ -225,8 +226,9 @@ def _jobs(sums: Sequence[float]) -> int:
     return int(sum(sums[COLUMNS.index(name)] for name in ("jobs", *LeftOut.__struct_fields__)))
 
 
-def _total(all_of: Any) -> list[float]:
-    return [float(sum(column)) for column in zip(_NONE, *all_of, strict=True)]
+def _total(all_of: Iterable[Sequence[float]]) -> Sequence[float]:
+    total: list[float] = np.array([_NONE, *all_of], dtype=np.float64).sum(axis=0).tolist()
+    return total
 
 
 def _advice(
