@@ -98,7 +98,7 @@ def test_many_are_answered_as_one_by_one(served: Any) -> None:
     for run in found["runs"]:
         name, cluster = run.pop("job_id"), run.pop("cluster")
         alone = client.get("/api/v1/job/forecast", query_string={"name": name, "cluster": cluster}).json["runs"]
-        assert run in alone
+        assert run in [{field: value for field, value in one.items() if field != "foreseen"} for one in alone]
     assert client.post("/api/v1/forecasts", json={"ids": ["w1"], "metrics": ["speed"]}).status_code == 400
     by_query = client.get("/api/v1/forecasts?ids=w2,none,w1&cluster=alpha").json
     assert [run["job_id"] for run in by_query["runs"]] == ["w2", "w1"]
