@@ -103,6 +103,17 @@ def number_after(words: str, answer: str) -> float:
     return float(found[1].rstrip(".").replace(",", ""))
 
 
+def test_every_question_of_the_document_is_asked() -> None:
+    rows = [
+        line.split("|")[1].strip()
+        for line in DOCUMENT.read_text().splitlines()
+        if line.endswith((" 0 |", " 1 |", " 2 |"))
+    ]
+    asked = re.findall(r'"([^"\n]+\?)"\)', Path(__file__).read_text())
+    assert sorted(rows) == sorted(asked)
+    assert len(rows) == 14
+
+
 def test_who_wastes_most_memory(ask: Ask) -> None:
     walk = ask("Who wastes most memory?")
     walk.open("Waste")

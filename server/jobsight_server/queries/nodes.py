@@ -176,7 +176,9 @@ def node_detail(
     """
     of_machines = machines or Machines()
     chances = of_machines.chances(connection, RUN_TIME_S, now)
-    found = [node for node in _known(connection, chances, now, cluster) if name in (node.name[1], node.log_name)]
+    known, short = _known(connection, chances, now, cluster), name.partition(".")[0]
+    found = [node for node in known if name in (node.name[1], node.log_name)]
+    found = found or [node._replace(log_name=name) for node in known if node.id is not None and node.name[1] == short]
     if not found and (cluster in node_clusters(connection, name)):
         found = [_Known((cluster, name), name, None, {}, None, "unknown", 0, None)]
     if not found:

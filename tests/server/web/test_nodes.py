@@ -71,6 +71,17 @@ def test_a_node_that_only_the_log_names_has_a_page_with_its_jobs(served: Served)
     assert served.client("scheduler").get("/api/v1/nodes/n77").status_code == 404
 
 
+def test_a_full_host_name_of_the_log_leads_to_the_node_of_the_agent(served: Served) -> None:
+    with served.engine.begin() as connection:
+        run = add_job(connection, "alpha", "8", "ada", NOW - 60)
+        connection.execute(insert(schema.job_nodes).values(run_id=run, node="n1.old.example", processors=1))
+    for host, jobs in (("n1.example.org", ["77.server"]), ("n1.old.example", ["8"])):
+        assert f'href="/nodes/alpha/{host}"' in page(served, f"/jobs/alpha/{jobs[0]}")
+        detail = served.client("scheduler").get(f"/api/v1/nodes/{host}?cluster=alpha").get_json()
+        assert (detail["name"], detail["samples"]) == ("n1", 11)
+        assert [run["job_id"] for run in detail["runs"]] == jobs
+
+
 def test_a_site_without_agents_lists_its_nodes_and_says_so(served: Served) -> None:
     with served.engine.begin() as connection:
         for table in (schema.samples, schema.batches, schema.nodes):
