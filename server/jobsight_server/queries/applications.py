@@ -49,14 +49,24 @@ class Spread(Record):
     p95: float | None
 
 
+class LikeJob(Record):
+    """A job, and what its user asked for, of the whole job."""
+
+    job_id: str
+    queue: str | None
+    processors: int
+    memory_bytes: float | None
+    walltime_s: float | None
+
+
 class Application(Record):
     """One application; null is that of jobs without a name. ``jobs`` ended in the span.
 
     ``memory``, in bytes per processor, ``cpu``, the share of processors kept busy, and ``runtime``, in seconds, are of
     its last 100 jobs, as are the medians requested. ``memory_advice`` and ``runtime_advice``: as in the
-    answer about savings; null where no job is counted. ``ask_lines`` are for a job like the last of the application:
-    what the advice asks for, and what that job asked for where going on as before is best; empty where it is too long
-    ago. ``borrowed``: which recommendations rest on others' jobs.
+    answer about savings; null where no job is counted. ``like`` is the last job of the application; null where it is
+    too long ago. ``ask_lines`` are for such a job: what the advice asks for, and what that job asked for where going on
+    as before is best. ``borrowed``: which recommendations rest on others' jobs.
     """
 
     application: str | None
@@ -69,7 +79,7 @@ class Application(Record):
     requested_walltime_s: float | None
     memory_advice: SavingsRow | None
     runtime_advice: SavingsRow | None
-    like_job: str | None
+    like: LikeJob | None
     ask_lines: list[AskLine]
     borrowed: list[Borrowed]
 
@@ -130,7 +140,7 @@ def applications(
                 requested_walltime_s=_spread([run.walltime_s for run in of]).median,
                 memory_advice=advice["memory"],
                 runtime_advice=advice["runtime"],
-                like_job=last and last[0].job_id,
+                like=last and _like(last[0]),
                 ask_lines=[] if last is None else _lines(*last, advice, scheduler),
                 borrowed=[] if last is None else borrowed(last[1], ASKED_FOR),
             )
@@ -143,6 +153,11 @@ def applications(
 def _group(cluster: str, user: str, name: str | None) -> str:
     """As its savings are counted."""
     return group_name(cluster, user, name, None, None).application
+
+
+def _like(run: SuchJob) -> LikeJob:
+    memory, walltime = run.requested_memory_bytes, run.requested_walltime_s
+    return LikeJob(run.job_id, run.queue, run.processors, memory, walltime)
 
 
 def _lines(

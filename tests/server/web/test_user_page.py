@@ -96,6 +96,11 @@ def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) ->
     page = logged_in(served).get("/users/gamma/kim", query_string=dict(zip(("since", "until"), days, strict=True))).text
     (link,) = re.findall(r'href="([^"]*)" title="mesh"', page)
     jobs = logged_in(served).get(unescape(link)).text
+    what_if = unescape(next(href for href in re.findall(r'href="([^"]*)#what-if">What if', page) if "=mesh" in href))
+    assert all(part in what_if for part in ("processors=4", "memory_bytes=32G", "walltime_s=10:00:00", "queue=batch"))
+    asked = unescape(logged_in(served).get(what_if).text)
+    mesh = found["applications"][0]
+    assert mesh["ask_lines"][0]["text"] in asked.partition('id="next"')[2], "as the table says"
     assert jobs.count("data-row=") == found["applications"][0]["jobs"]
 
 
@@ -196,6 +201,8 @@ def test_the_history_has_the_five_only_where_they_are_asked_for(served: Any) -> 
     assert (plain["forecasts"], len(five["forecasts"])) == ({}, 5)
     assert plain["actual"] == five["actual"]
     assert (len(plain["job_id"]), plain["n"]) == (5, 74)
+    packed = client.get("/api/v1/user?name=kim&cluster=gamma", headers={"Accept-Encoding": "gzip"})
+    assert len(packed.data) < 10_000, "an open page asks for this again and again"
     newest = "SELECT job_id FROM jobs WHERE \"user\" = 'kim' AND state = 'ended' ORDER BY \"end\" DESC LIMIT 5"
     with served.engine.connect() as connection:
         assert set(plain["job_id"]) == set(connection.scalars(text(newest)))
