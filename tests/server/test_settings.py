@@ -107,6 +107,12 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
         ("alpha = nan", "'nan' is not a number above 0 and below 1"),
         ("alpha = true", "alpha = True: expected `array`, got `bool`"),
         ('alpha = ["memory=1"]', "'1' is not a number above 0 and below 1"),
+        (
+            '[[adjust]]\ncluster = "a"\nusers_share = 2.0',
+            r"<= 1.0 .* write \[\[adjust\]\] tables",
+        ),
+        ('[[adjust]]\ncluster = "a"\nmemory_at_least = "much"', "'much' is not an amount of memory"),
+        ('[[adjust]]\ncluster = "a"\nraise_to = 0.5', "expected `float` >= 1.0"),
         ('[[measurements]]\ncluster = "a"\nurl = "http://p"', r"expected presets \(cgroup_exporter, .*\) or queries"),
         (
             '[[measurements]]\ncluster = "a"\nurl = "p:9090"\npresets = ["dcgm"]',

@@ -57,8 +57,8 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
     wanted = known.request if known.recommended is None else known.recommended
     reason = "as the user requested" if known.recommended is None else "recommended"
     floors = {
-        "the least that the site allows": least,
-        "the share of the request that is kept": limits.keep_share * known.request,
+        "the least that the settings allow": least,
+        "the share of the request that the settings keep": limits.keep_share * known.request,
         "such a job used as much": known.used,
         "less has failed": MORE_THAN_FAILED * known.failed,
     }
@@ -66,7 +66,7 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
         if wanted < floor:
             wanted, reason = floor, why
     if wanted > most:
-        wanted, reason = most, "as the user requested" if limits.raise_to == 1.0 else "the most that the site allows"
+        wanted, reason = most, "as the user requested" if limits.raise_to == 1.0 else "the most that the settings allow"
     new = present.for_whole(wanted)
     if new > present.value and new * present.times > most:
         new = int(most / present.times) // present.step * present.step

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,14 +153,11 @@ class AdjustedSite:
 
 
 @pytest.fixture
-def site(sqlite_engine: Engine, tmp_path: Path) -> AdjustedSite:
+def site(engine: Engine, tmp_path: Path) -> AdjustedSite:
     pbs = FakePbs(tmp_path)
     pbs.make()
-    found = AdjustedSite(pbs, sqlite_engine)
+    found = AdjustedSite(pbs, engine)
     for number in range(20):
         found.ran(number)
     found.learn()
     return found
-
-
-Make = Callable[..., AdjustedSite]

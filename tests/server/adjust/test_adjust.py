@@ -36,6 +36,7 @@ def test_a_dry_run_shows_and_changes_nothing(site: Any) -> None:
     assert (given(site), site.pbs.calls, site.rows()) == ({"101.srv": 16.0, "102.srv": 16.0}, [], [])
 
 
+@pytest.mark.storage
 def test_requests_are_lowered_on_record_known_as_the_users_own_and_undone(site: Any) -> None:
     site.pbs.submit("101.srv")
     site.pbs.submit("102.srv", resources={"select": "2:ncpus=2:mem=8gb", "mem": "16gb"})

@@ -1,0 +1,38 @@
+"""Pages show how forecasts of waiting jobs moved and what was changed of them, whatever their names."""
+
+from __future__ import annotations
+
+import time
+from html import escape
+from urllib.parse import urlencode
+
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, insert
+
+from jobsight_server.storage.schema import adjustments, forecast_changes, jobs
+
+HOSTILE = "<script>alert(1)</script>"
+GIB = 2**30
+
+
+def test_both_stand_on_their_page_and_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
+    now = time.time()
+    job = {"cluster": "a", "job_id": HOSTILE, "user": HOSTILE, "submitted": now}
+    run = {**job, "start": float("inf"), "state": "queued", "processors": 2, "recorded_at": now, "profiled": False}
+    change = {"resource": "memory", "parameter": "mem", "old": 16 * GIB, "new": 3 * GIB, "times": 1, "begun": now}
+    moved = {"old_forecast": 4.0 * GIB, "new_forecast": 1.0 * GIB, "old_bound": None, "new_bound": 1.5 * GIB}
+    with sqlite_engine.begin() as connection:
+        run_id = connection.scalar(insert(jobs).values(run).returning(jobs.c.id))
+        connection.execute(insert(forecast_changes).values(run_id=run_id, time=now, metric="memory", **moved))
+        connection.execute(
+            insert(adjustments).values(**job, **change, reason="recommended", state="failed", error=HOSTILE)
+        )
+    page = client.get(f"/job?{urlencode({'cluster': 'a', 'name': HOSTILE})}").text
+    assert "How its forecasts moved while it waited" in page
+    assert page.index("2.00 GiB") < page.index("8.00 GiB"), "of the whole job, the new amount first"
+    waste = client.get("/waste").text
+    assert "Changed by" in waste
+    assert waste.index("16G") < waste.index("3G")
+    for text in (page, waste):
+        assert escape(HOSTILE) in text
+        assert HOSTILE not in text
