@@ -64,18 +64,21 @@ def test_a_job_of_users_who_end_in_time_does_not_run_out_and_one_of_the_others_d
 
 
 def test_growth_says_when_and_the_history_whether() -> None:
-    outlook = learned([100.0] * 10 + [400.0] * 30)
-    growing = memory_runs_out(outlook, 180.0, 0.1, 200.0, 3600.0, 600.0)
-    flat = memory_runs_out(outlook, 180.0, 0.0, 200.0, 3600.0, 600.0)
+    outlook = learned([100.0, 190.0, 400.0, 400.0] * 10)
+    growing = memory_runs_out(outlook, 180.0, 0.1, 200.0, 900.0, 3600.0, 600.0)
+    flat = memory_runs_out(outlook, 180.0, 0.0, 200.0, 900.0, 3600.0, 600.0)
+    old = memory_runs_out(outlook, 180.0, 0.0, 200.0, 360_000.0, 3600.0, 600.0)
     assert growing is not None
     assert flat is not None
-    assert growing.chance == flat.chance > 0.9
+    assert old is not None
+    assert growing.chance > flat.chance > 0.5
+    assert old.chance < 0.2 * flat.chance, "it would have happened before"
     assert (growing.soon, growing.due_s) == (growing.chance, pytest.approx(200.0))
     assert flat.soon == pytest.approx(flat.chance / 6.0)
-    steady = memory_runs_out(learned([100.0] * 40), 99.0, 0.1, 110.0, 3600.0, 600.0)
+    steady = memory_runs_out(learned([100.0] * 40), 99.0, 0.1, 110.0, 900.0, 3600.0, 600.0)
     assert steady is not None
     assert steady.soon < 0.1, "such jobs never needed more"
-    assert memory_runs_out(outlook, 300.0, 0.1, 200.0, 3600.0, 600.0) is None, "nothing held it to its request"
+    assert memory_runs_out(outlook, 300.0, 0.1, 200.0, 900.0, 3600.0, 600.0) is None, "nothing held it to its request"
 
 
 def test_growth_is_the_mean_of_the_last_minutes() -> None:

@@ -17,6 +17,7 @@ from .group import CANDIDATES, SHARE, SHARES, Group, JobKeys
 from .model import Model
 from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall
 from .reserve import Basis, Bound, Case
+from .running import stated_near_limit
 from .steps import ladder
 
 Forecasts = list[float | None]
@@ -27,15 +28,16 @@ class PendingForecast:
 
     ``forecasts`` are those of each candidate of each job group. ``known`` is the number of jobs of the site learned by
     then; ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of such jobs, and by
-    their facts; ``stated_exceed`` what the distribution alone says of ``exceed_probability``. ``keys``, ``is_new`` (no
-    job of its kind has ended), ``ranking``, ``exceed_probability``, ``is_limit`` (whether it is held to its request),
-    ``of_time`` and ``prospect`` serve the immediate answer and are not kept.
+    their facts; ``stated_exceed`` what the distribution alone says of ``exceed_probability``, and ``out_near_limit``
+    what it says of jobs near their limit (``stated_near_limit``). ``keys``, ``is_new`` (no job of its kind has ended),
+    ``ranking``, ``exceed_probability``, ``is_limit`` (whether it is held to its request), ``of_time`` and ``prospect``
+    serve the immediate answer and are not kept.
     """
 
     __slots__ = (
         "_attempts", "basis", "bound", "by_facts", "by_groups", "exceed_probability", "features", "forecasts",
-        "is_limit", "is_new", "keys", "known", "of_time", "probability", "prospect", "ranking", "stated_exceed",
-        "value",
+        "is_limit", "is_new", "keys", "known", "of_time", "out_near_limit", "probability", "prospect", "ranking",
+        "stated_exceed", "value",
     )  # fmt: skip
 
     def __init__(self, forecasts: Forecasts, keys: JobKeys | None = None, known: int = 0, is_new: bool = False) -> None:
@@ -53,6 +55,7 @@ class PendingForecast:
         self.by_facts: float | None = None
         self.is_limit = False
         self.of_time = False
+        self.out_near_limit: float | None = None
         self._attempts: tuple[float, ...] | None = None
         self.prospect: Prospect | None = None
         self.probability = 0.0
@@ -74,7 +77,7 @@ class PendingForecast:
         """What scoring needs, as JSON values."""
         return [
             self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis,
-            [self.by_groups, self.by_facts], self.stated_exceed, self.attempts,
+            [self.by_groups, self.by_facts], self.stated_exceed, self.attempts, self.out_near_limit,
         ]  # fmt: skip
 
     @classmethod
@@ -90,6 +93,8 @@ class PendingForecast:
                 restored.stated_exceed = later[1]
             if len(later) > 2:
                 restored._attempts = tuple(later[2])
+            if len(later) > 3:
+                restored.out_near_limit = later[3]
         restored.value = value
         restored.bound = bound
         restored.probability = probability
@@ -100,19 +105,20 @@ class PendingForecast:
 class AtStart(NamedTuple):
     """What is kept of a forecast that was asked for again as the job started: no group learns by it.
 
-    None where nothing was known; ``stated_exceed`` as of a ``PendingForecast``.
+    None where nothing was known; ``stated_exceed`` and ``out_near_limit`` as of a ``PendingForecast``.
     """
 
     value: float | None
     bound: float | None
     probability: float | None
     stated_exceed: float | None
+    out_near_limit: float | None = None
 
     @classmethod
     def of(cls, forecast: PendingForecast) -> Self:
         """What is kept of this one."""
         probability = None if forecast.value is None else forecast.probability
-        return cls(forecast.value, forecast.bound, probability, forecast.stated_exceed)
+        return cls(forecast.value, forecast.bound, probability, forecast.stated_exceed, forecast.out_near_limit)
 
 
 FIRST_SHARE = 0.5  # share; of hits, for a new user
@@ -213,6 +219,8 @@ def make_forecast(model: Model, question: Question, moment: Moment = "submission
     spared = (
         moment == "start" and request is not None and model.bounds.can_fail(request, question.requested_time_s, price)
     )
+    if request is not None and forecast.prospect is not None:
+        forecast.out_near_limit = stated_near_limit(forecast.prospect, request)
     if request is not None and is_limit and model.requests.are_better and not spared:
         _use(calibration, forecast, found, Bound(request, 0.0, "request"))
     return forecast

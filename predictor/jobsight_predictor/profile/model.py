@@ -15,7 +15,7 @@ from .age import Clock, Part
 from .calibration import Calibration
 from .facts import FactsHistory
 from .group import CANDIDATES, SHARES, Group, Groups, JobKeys, job_keys
-from .probability import HitProbability
+from .probability import TENTHS, Correction, HitProbability
 from .reserve import Bounds
 
 SITE: GroupKey = (0, ())
@@ -53,6 +53,7 @@ class Model:
         self.bounds = Bounds(coverage, objective, of_time=self.of_time)
         self.requests = RequestedLimits(metric, limit)
         self.hit_probability = HitProbability()
+        self.near_limit = Correction(TENTHS)
         self.calibrations: dict[Moment, Calibration] = {moment: Calibration(coverage) for moment in MOMENTS}
         self.changed_facts: set[GroupKey] = set()
         self.changed_kinds: set[GroupKey] = set()
@@ -156,6 +157,7 @@ class Model:
             "calibrations": [self.calibrations[moment].state() for moment in MOMENTS],
             "requests": self.requests.state(),
             "hit_probability": self.hit_probability.state(),
+            "near_limit": self.near_limit.state(),
         }
 
     def _load_site(self, state: Mapping[str, Any]) -> None:
@@ -173,6 +175,7 @@ class Model:
             self.calibrations[moment].load(calibration)
         self.requests.load(state["requests"])
         self.hit_probability = HitProbability.from_state(state["hit_probability"])
+        self.near_limit.load(state["near_limit"])
 
 
 def _named(kind: str, key: GroupKey) -> str:

@@ -36,6 +36,11 @@ class Correction:
         k = bisect_left(self._ends, stated)
         return min(1.0, max(0.0, stated + self._excess[k] / (self._jobs[k] + STATED)))
 
+    @property
+    def shifts(self) -> list[float]:
+        """By how much each bin is corrected."""
+        return [excess / (jobs + STATED) for jobs, excess in zip(self._jobs, self._excess, strict=True)]
+
     def score(self, stated: float, came: bool, weight: float) -> None:
         """Learn whether what was stated to be this likely came true; ``weight`` of the job, 0..1."""
         k = bisect_left(self._ends, stated)

@@ -13,7 +13,7 @@ from jobsight_predictor.profile.forecast import AtStart, PendingForecast, make_f
 from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.reserve import Basis
-from jobsight_predictor.profile.running import Outlook
+from jobsight_predictor.profile.running import NEAR_LIMIT, Outlook
 from jobsight_predictor.question import (
     DEFAULT_JOB_GROUPS,
     GroupKey,
@@ -29,6 +29,7 @@ from jobsight_predictor.question import (
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
 
 _SHARE_OF_REQUEST = ", share of request"
+NEARLY_ALL = 0.97  # share; of its limit that a job was last seen to hold that was killed for want of more
 DIFFERENT = 0.01  # share of the better one; forecasts further apart than this differ
 
 
@@ -222,7 +223,8 @@ class Profile:
 
     def outlook(self, question: Question) -> Outlook:
         """What such a job may need in all once it runs. Changes nothing."""
-        return Outlook.of(self.forecast_job(question, "start").prospect, of_time=self._model.of_time)
+        forecast, model = self.forecast_job(question, "start"), self._model
+        return Outlook.of(forecast.prospect, model.near_limit.shifts, of_time=model.of_time)
 
     @property
     def are_limits(self) -> bool:
@@ -278,6 +280,7 @@ class Profile:
             model.hit_probability.score(forecast.features, hit, weight)
         model.calibrations["submission"].score(forecast, value, used_s, weight)
         model.calibrations["start"].score(at_start or forecast, value, used_s, weight)
+        self._learn_near_limit(request, value, at_start or forecast, weight)
         of_request = value if request is None else min(value / request, LARGEST)
         model.groups.learn([key for _, key in keys.groups], value, hit, known, model.n, adds)
         if keys.shares:
@@ -303,9 +306,26 @@ class Profile:
         if expected is None or value >= expected:  # or it says nothing: such jobs need more anyway
             self._model.shortfalls.add(question, value)
         if forecast is not None:
+            request = self._model.requests.of(question)
+            self._learn_near_limit(request, value, at_start or forecast, 1.0, lower_bound=True)
             self._model.calibrations["submission"].score_lower_bound(forecast, value)
             self._model.calibrations["start"].score_lower_bound(at_start or forecast, value)
             self._model.is_site_changed = True
+
+    def _learn_near_limit(
+        self,
+        request: float | None,
+        value: float,
+        said: AtStart | PendingForecast,
+        weight: float,
+        *,
+        lower_bound: bool = False,
+    ) -> None:
+        """Learn whether a job that came near its limit ran out of it."""
+        if request is None or said.out_near_limit is None or value < NEAR_LIMIT * request:
+            return
+        ran_out = value >= (NEARLY_ALL if lower_bound else 1.0) * request
+        self._model.near_limit.score(said.out_near_limit, ran_out, weight)
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""

@@ -9,10 +9,12 @@ from itertools import accumulate
 from math import exp, inf
 from typing import Any, NamedTuple, Self
 
+from .probability import TENTHS
 from .prospect import TAIL, TIME_TAIL, Prospect
 from .steps import steps_of
 
 GROWTH_S = 600.0  # seconds; memory of the growth of a job's use
+NEAR_LIMIT = 0.9  # share; of jobs that need this share of their limit, it is learned how many run out of it
 STEADY = 1.1  # factor; a use that is above the limit by more than this is not held to it
 
 
@@ -22,23 +24,25 @@ class Outlook:
 
     ``places`` ascending, ``at_least`` the probability of needing each or more, both (n,); needs beyond the last, of
     probability ``beyond``, follow a Pareto law with this ``index``. Of a job of which nothing is known, n is 0.
+    ``shifts`` correct the stated share of jobs near their limit that run out, by tenths (``Correction.shifts``).
     """
 
     places: tuple[float, ...] = ()
     at_least: tuple[float, ...] = ()
     beyond: float = 1.0
     index: float = TAIL
+    shifts: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, prospect: Prospect | None, *, of_time: bool) -> Self:
+    def of(cls, prospect: Prospect | None, shifts: Sequence[float] = (), *, of_time: bool) -> Self:
         """That of a job with this distribution; ``of_time``: the values are run times."""
         index = TIME_TAIL if of_time else TAIL
         steps = [] if prospect is None else steps_of(prospect)
         if prospect is None or not steps:
-            return cls(index=index)
+            return cls(index=index, shifts=tuple(shifts))
         sums = list(accumulate([prospect.beyond, *[mass for _, mass in reversed(steps)]]))
         at_least = [each / sums[-1] for each in reversed(sums)]
-        return cls(tuple([place for place, _ in steps]), tuple(at_least[:-1]), at_least[-1], index)
+        return cls(tuple([place for place, _ in steps]), tuple(at_least[:-1]), at_least[-1], index, tuple(shifts))
 
     def needs(self, value: float) -> float:
         """The probability, 0..1, that the job needs ``value`` or more."""
@@ -48,12 +52,32 @@ class Outlook:
         return float(self.beyond * (self.places[-1] / value) ** self.index) if self.places else 1.0
 
     def exceeds(self, limit: float, so_far: float) -> float:
-        """The probability, 0..1, that a job that has used ``so_far`` needs ``limit`` or more."""
+        """The probability, 0..1, that a job that has used ``so_far`` needs ``limit`` or more.
+
+        The distribution says how likely it comes near the limit, and how many of those near it run out: corrected
+        by how many did.
+        """
         if so_far >= limit:
             return 1.0
+        near = NEAR_LIMIT * limit
+        stated = self._given(near, limit)
+        out = stated
+        if self.shifts:
+            out = min(1.0, max(0.0, stated + self.shifts[bisect_left(TENTHS, stated)]))
+        if so_far <= near:
+            return out * self._given(so_far, near)
+        # Of those near it that do not run out, the share that has needed this much.
+        left = (
+            (self._given(near, so_far) - stated) / (1.0 - stated) if stated < 1.0 else (limit - so_far) / (limit - near)
+        )
+        others = (1.0 - out) * left
+        return out / (out + others) if out > 0.0 else 0.0
+
+    def _given(self, so_far: float, value: float) -> float:
+        """The probability that a job that needs ``so_far`` needs ``value``, by the distribution alone."""
         if not self.places or so_far > self.places[-1]:
-            return float((so_far / limit) ** self.index)
-        return self.needs(limit) / self.needs(so_far)
+            return float((so_far / value) ** self.index)
+        return self.needs(value) / self.needs(so_far)
 
     def final(self, so_far: float) -> float:
         """The median of what a job that has used ``so_far`` needs in all: as often more as less."""
@@ -67,13 +91,13 @@ class Outlook:
 
     def state(self) -> list[Any]:
         """The whole state, as JSON values."""
-        return [self.places, self.at_least, self.beyond, self.index]
+        return [self.places, self.at_least, self.beyond, self.index, self.shifts]
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
         """The outlook whose ``state()`` this was."""
-        places, at_least, beyond, index = state
-        return cls(tuple(places), tuple(at_least), beyond, index)
+        places, at_least, beyond, index, shifts = state
+        return cls(tuple(places), tuple(at_least), beyond, index, tuple(shifts))
 
 
 class RunsOut(NamedTuple):
@@ -85,6 +109,17 @@ class RunsOut(NamedTuple):
     due_s: float
 
 
+def stated_near_limit(prospect: Prospect, limit: float) -> float | None:
+    """Of jobs that need nine tenths of their limit the share that needs all of it; None where it has none of these."""
+    near, out = prospect.beyond, prospect.beyond
+    for place, mass in prospect.places.items():
+        if place >= NEAR_LIMIT * limit:
+            near += mass
+            if place >= limit:
+                out += mass
+    return out / near if near > 0.0 else None
+
+
 def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: float) -> RunsOut | None:
     """Whether a job that has run for ``elapsed_s`` reaches its time limit; None where nothing holds it to that."""
     if limit_s <= 0.0 or elapsed_s > STEADY * limit_s:
@@ -94,19 +129,22 @@ def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: 
 
 
 def memory_runs_out(
-    outlook: Outlook, peak: float, growth: float, limit: float, left_s: float, within_s: float
+    outlook: Outlook, peak: float, growth: float, limit: float, elapsed_s: float, left_s: float, within_s: float
 ) -> RunsOut | None:
     """Whether a job with this ``peak`` so far needs more memory than its limit; None where nothing holds it to that.
 
     The distribution says how likely it is ever. When: if its ``growth``, per second, goes on and the job does, that
-    decides; otherwise any moment of the ``left_s`` that the job still runs is as likely.
+    decides. Otherwise any moment of its run is as likely, so that it becomes less likely with each that has gone by:
+    ``elapsed_s`` of its run, which lasts ``left_s`` more.
     """
     if limit <= 0.0 or peak > STEADY * limit:
         return None
     chance = outlook.exceeds(limit, peak)
-    by_growth_s = (limit - peak) / growth if growth > 0.0 and limit > peak else 0.0 if peak >= limit else inf
+    by_growth_s = 0.0 if peak >= limit else (limit - peak) / growth if growth > 0.0 else inf
     if by_growth_s <= left_s:
         return RunsOut(chance, chance if by_growth_s <= within_s else 0.0, by_growth_s)
+    gone = elapsed_s / (elapsed_s + left_s)
+    chance *= (1.0 - gone) / (1.0 - chance * gone)
     soon = chance * (within_s / left_s if left_s > within_s else 1.0)
     return RunsOut(chance, soon, 0.5 * left_s)
 

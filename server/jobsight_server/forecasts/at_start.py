@@ -15,7 +15,8 @@ from jobsight_server.storage.schema import jobs, pending_at_start
 
 _AT_ONCE = 500
 _WRITE = (
-    "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed) VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 # Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will judge these.
 _SWEEP = text(

@@ -108,7 +108,7 @@ def _foreseen(
         if known is not None and limit is not None and known.are_limits:
             outlook, growth = known.outlook, row.growth or 0.0
             run_s = max(1.0, ends_s - elapsed_s)
-            runs_out = memory_runs_out(outlook, row.memory, growth, limit / processors, run_s, within_s)
+            runs_out = memory_runs_out(outlook, row.memory, growth, limit / processors, elapsed_s, run_s, within_s)
             expected = min(expected or 0.0, max(limit, processors * row.memory))
         yield _of(row, "memory", processors * row.memory, expected, limit, runs_out, None)
 

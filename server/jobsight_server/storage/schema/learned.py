@@ -169,6 +169,7 @@ pending_at_start = Table(
     Column("bound", Double),
     Column("probability", Double),
     Column("stated_exceed", Double),
+    Column("out_near_limit", Double),
     sqlite_with_rowid=False,
 )
 

@@ -10,7 +10,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("pending_at_start", sa.Column("stated_exceed", sa.Double(), nullable=True))
+    for name in ("stated_exceed", "out_near_limit"):
+        op.add_column("pending_at_start", sa.Column(name, sa.Double(), nullable=True))
     op.add_column("running_use", sa.Column("growth", sa.Double(), nullable=True))
     op.create_table(
         "running_outlooks",
