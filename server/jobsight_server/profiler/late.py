@@ -24,8 +24,8 @@ from jobsight_server.profiler.profile import EventCounts, accepted, observations
 from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.usage import Measurements
-from jobsight_server.savings.totals import count_again
-from jobsight_server.storage.event_counts import add_event_counts, day_of
+from jobsight_server.savings.totals import add_runs, take_back_runs
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
 
@@ -111,6 +111,9 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
     catch_up(connection, config)
     counts: EventCounts = Counter()
     learn_seq = last_learn_seq(connection)
+    # Not their whole day again, which takes seconds at a large site.
+    counted = [run.id for run, _ in profiled]
+    take_back_runs(connection, counted)
     measured: dict[int, Observations] = {}
     for run, profile in profiled:
         filled = {}
@@ -130,6 +133,6 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
         connection, known, {run_id: observed(known[run_id], found, is_late=True) for run_id, found in measured.items()}
     )
     catch_up(connection, config)
-    count_again(connection, {day_of(run.end) for run, _ in profiled if run.id in measured})
+    add_runs(connection, counted)
     add_event_counts(connection, counts)
     return sum(len(found) for found in measured.values())

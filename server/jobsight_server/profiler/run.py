@@ -41,7 +41,7 @@ def profile_finished(
     engine: Engine,
     grace_s: float,
     clock: Callable[[], float],
-    limit: int = 200,
+    limit: int = 100,
     stop: threading.Event | None = None,
     config: ForecastConfig | None = None,
     own: Own | None = None,

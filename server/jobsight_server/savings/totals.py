@@ -153,6 +153,12 @@ def add_runs(connection: Connection, runs: Sequence[int]) -> None:
         add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}))
 
 
+def take_back_runs(connection: Connection, runs: Sequence[int]) -> None:
+    """Takes back what these runs count, before what is known of them changes; then ``add_runs`` counts them again."""
+    for begin in range(0, len(runs), _AT_ONCE):
+        add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}), times=-1)
+
+
 def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
     """The days on which these runs ended."""
     query = select(jobs.c.end).where(jobs.c.id.in_(bindparam("runs", expanding=True)), jobs.c.end.is_not(None))
@@ -197,8 +203,11 @@ def _attempts(row: Any) -> tuple[float, ...]:
     return (row.bound,) if row.attempts is None else tuple(_decode(row.attempts))
 
 
-def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
-    """Adds jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles."""
+def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> None:
+    """Adds jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles.
+
+    ``times`` -1 takes them back.
+    """
     amounts: Sums = {}
     scores: Sums = {}
     largest = memory_of_largest_nodes(connection)
@@ -214,7 +223,7 @@ def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
     for kept, sums in ((AMOUNTS_KEPT, amounts), (SCORES_KEPT, scores)):
         counted: Sums = {}
         for (metric, day, name), total in sums.items():
-            _add_to(counted, (metric, day, names[name]), total)
+            _add_to(counted, (metric, day, names[name]), [times * value for value in total])
         kept.add(connection, counted, ids)
 
 
