@@ -75,7 +75,7 @@ def test_killed_in_the_middle_it_knows_what_it_has_done(
         site.pbs.submit(job_id)
     site.follow()
     site.pbs.mode(mode)
-    assert site.command("--apply").returncode == -9
+    assert site.command_to_kill("--apply") == -9
     assert [row[-1] for row in site.rows()] == ["begun"]
     lowered = given(site)["101.srv"]
     assert lowered == after_kill if after_kill else lowered < 4.0
@@ -85,7 +85,7 @@ def test_killed_in_the_middle_it_knows_what_it_has_done(
     assert found["resolved"] == [{"job_id": "101.srv", "resource": "memory", "state": resolved}]
     assert all(value < 4.0 for value in given(site).values())
     site.pbs.mode(mode)
-    assert site.command("--undo").returncode == -9
+    assert site.command_to_kill("--undo") == -9
     assert [row[-1] for row in site.rows()].count("undoing") == 1
     site.pbs.mode("works")
     assert site.command("--undo").returncode == 0
