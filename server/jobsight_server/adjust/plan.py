@@ -80,15 +80,18 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
 def planned_running(
     job: PresentJob, known: Known, attempts: tuple[float, ...], now: float, limits: AdjustLimits
 ) -> Change | None:
-    """More time for a running job that reaches its limit soon and is expected to need longer."""
+    """More time for a running job that reaches its limit soon, where more is recommended or such a job ran longer.
+
+    ``attempts`` are the limits, in seconds, to try one after the other.
+    """
     present = job.amounts["runtime"]
     assert job.start is not None
     left_s = job.start + present.value - now
-    longer = [attempt for attempt in attempts if attempt > present.value]
+    longer = [amount for amount in (*attempts, known.recommended or 0.0, known.used) if amount > present.value]
     if not 0 < left_s <= limits.running_within_s or not longer:
         return None
     most = limits.raise_to * known.request
-    new = min(present.for_whole(longer[0]), int(most) // present.step * present.step)
+    new = min(present.for_whole(min(longer)), int(most) // present.step * present.step)
     return Change(job, "runtime", present, new, "runs out of time soon") if new > present.value else None
 
 

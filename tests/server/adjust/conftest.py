@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from sqlalchemy import Engine, insert, select
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.adjust.pbs import Pbs
 from jobsight_server.adjust.run import Adjuster
+from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.seldom import Seldom
@@ -135,8 +138,20 @@ class AdjustedSite:
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(select(*columns).order_by(adjustments.c.id))]
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`jobsight adjust`, in a process of its own."""
+    def command(self, *arguments: str) -> Done:
+        """`jobsight adjust` in this process."""
+        printed, said = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+            status = main(self._arguments(*arguments))
+        return Done(status, printed.getvalue(), said.getvalue())
+
+    def command_to_kill(self, *arguments: str) -> int:
+        """The same in a process of its own; its status."""
+        code = "import sys; from jobsight_server.cli import main; sys.exit(main(sys.argv[1:]))"
+        whole = [sys.executable, "-c", code, *self._arguments(*arguments)]
+        return subprocess.run(whole, capture_output=True, timeout=120).returncode
+
+    def _arguments(self, *arguments: str) -> list[str]:
         directory = self.pbs.directory
         settings = directory / "jobsight.toml"
         settings.write_text(
@@ -145,11 +160,14 @@ class AdjustedSite:
             f'command = ["{directory}/qalter"]\n'
         )
         url = self.engine.url.render_as_string(hide_password=False)
-        whole = ["-m", "jobsight_server", "adjust", "--scheduler", "pbs", "--config", str(settings), "--database", url]
-        code = "import sys; from jobsight_server.cli import main; sys.exit(main(sys.argv[1:]))"
-        return subprocess.run(
-            [sys.executable, "-c", code, *whole[2:], *arguments], capture_output=True, text=True, timeout=60
-        )
+        return ["adjust", "--scheduler", "pbs", "--config", str(settings), "--database", url, *arguments]
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture

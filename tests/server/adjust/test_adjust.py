@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def test_killed_in_the_middle_it_knows_what_it_has_done(
         site.pbs.submit(job_id)
     site.follow()
     site.pbs.mode(mode)
-    assert site.command("--apply").returncode == -9
+    assert site.command_to_kill("--apply") == -9
     assert [row[-1] for row in site.rows()] == ["begun"]
     lowered = given(site)["101.srv"]
     assert lowered == after_kill if after_kill else lowered < 4.0
@@ -85,7 +86,7 @@ def test_killed_in_the_middle_it_knows_what_it_has_done(
     assert found["resolved"] == [{"job_id": "101.srv", "resource": "memory", "state": resolved}]
     assert all(value < 4.0 for value in given(site).values())
     site.pbs.mode(mode)
-    assert site.command("--undo").returncode == -9
+    assert site.command_to_kill("--undo") == -9
     assert [row[-1] for row in site.rows()].count("undoing") == 1
     site.pbs.mode("works")
     assert site.command("--undo").returncode == 0
@@ -138,6 +139,28 @@ def test_what_has_failed_is_never_given_again_and_a_requeued_job_gets_more(site:
     assert given(site)["101.srv"] >= 15.0 * 0.999
     assert site.adjuster().undo().left == {}
     assert given(site)["101.srv"] == 16.0
+
+
+def test_a_running_job_whose_lowered_limit_is_near_gets_more_and_never_above_its_request(site: Any) -> None:
+    site.pbs.submit("101.srv")
+    site.follow()
+    site.adjuster(memory=False, time=True).apply()
+    assert site.pbs.given("walltime") == {"101.srv": "01:00:00"}
+    line = (
+        "11/14/2023 22:20:00;S;101.srv;user=ann group=g jobname=cfd queue=q ctime=1700000000 qtime=1700000000 "
+        "etime=1700000000 start=1700000400 exec_host=n1/0*4 Resource_List.walltime=01:00:00 Resource_List.ncpus=4"
+    )
+    with site.engine.begin() as connection:
+        event = pbspro.parse_line(line)
+        apply_events(connection, "alpha", [StampedEvent(event, 1_700_000_400.0, True)], site.now)
+    began = time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(1_700_000_400))
+    site.pbs.alter("101.srv", job_state="R", stime=began)
+    site.now = 1_700_000_400.0 + 3300
+    assert site.adjuster(time=True).apply().proposed == [], "running jobs are left alone unless the settings say so"
+    (more,) = site.adjuster(time=True, running_within_s=600.0).apply().proposed
+    assert (more.outcome, more.change.reason) == ("done", "runs out of time soon")
+    assert 3600 < more.change.new <= 36000
+    assert site.pbs.given("mem") == {"101.srv": "16gb"}
 
 
 def test_what_someone_else_changed_is_left_alone(site: Any) -> None:

@@ -89,6 +89,12 @@ def test_more_time_for_a_job_that_runs_out_of_it() -> None:
     assert longer((1800.0, 5400.0), 300.0, running_within_s=600.0, raise_to=1.2) == 4320
     assert longer((1800.0, 5400.0), 900.0, running_within_s=600.0, raise_to=4.0) is None
     assert longer((1800.0, 3600.0), 300.0, running_within_s=600.0, raise_to=4.0) is None
+    used = planned_running(
+        waiting(start=1000.0), Known(3600.0, None, used=4000.0), (1800.0,), 4400.0,
+        AdjustLimits("alpha", running_within_s=600.0, raise_to=2.0),
+    )  # fmt: skip
+    assert used is not None
+    assert used.new == 4020
     assert longer((inf,), 300.0, raise_to=4.0) is None
 
 

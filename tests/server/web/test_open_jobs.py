@@ -88,7 +88,7 @@ def test_who_may_and_how_much(served: Any, another: Any) -> None:
 
 
 def test_many_are_answered_as_one_by_one(served: Any) -> None:
-    post(served, waiting("w1", processors=4), waiting("w2", user="nobody"))
+    post(served, waiting("w1", processors=4), waiting("w2", user="newcomer"))
     client = served.client("scheduler")
     found = client.post(
         "/api/v1/forecasts", json={"ids": ["w2", "none", "w1", "77.server", "w1"], "metrics": [*metrics_of(gpus=False)]}
