@@ -25,6 +25,7 @@ from jobsight_predictor.evaluation.replay import Replayed, replay_both, replay_j
 from jobsight_predictor.evaluation.scores import summary
 
 TEXT = Path(__file__).with_name("asked_again_text.md.in")
+RUNNING_OUT = "## Running out"
 
 CASES = (
     ("METACENTRUM", "memory"),
@@ -74,6 +75,13 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (names, rule, *rows))
 
 
+def measured_apart(document: Path) -> str:
+    """The section of the document that ``running_out.py`` makes, to be kept; empty if there is none."""
+    known = document.read_text(encoding="utf-8") if document.exists() else ""
+    _, heading, section = known.partition(RUNNING_OUT)
+    return f"\n{heading}{section}" if heading else ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=ROOT / "docs/use/asking-again.md", metavar="FILE")
@@ -105,7 +113,7 @@ def main() -> int:
             accuracy=table(("workload", "metric", "jobs", "mean wait", *three), accuracy),
             bounds=table(("workload", "metric", *three), bounds),
         )
-        args.output.write_text(written, encoding="utf-8")
+        args.output.write_text(written + measured_apart(args.output), encoding="utf-8")
     print(f"wrote {args.output}")
     return 0
 

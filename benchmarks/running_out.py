@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accuracy import ROOT, TRACES, workload
-from asked_again import table
+from asked_again import RUNNING_OUT, table
 
 from jobsight_emulator.placement import WALLTIME_EXIT, place_jobs
 from jobsight_emulator.plan import SitePlan
@@ -37,7 +37,6 @@ from jobsight_predictor.profile.running import Outlook, grown, memory_runs_out, 
 from jobsight_predictor.question import Question
 
 TEXT = Path(__file__).with_name("running_out_text.md.in")
-HEADING = "## Running out"
 HORIZON_S = 600.0
 EVERY_S, READ_S = 300.0, 60.0
 LIKELY, NEAR = 0.5, 0.9
@@ -251,7 +250,7 @@ def main() -> int:
         rows += rows_of(trace, recorded(folder, trace, args.jobs))
     names = ("jobs of", "run out of", "decisions", "run out", *RULES)
     section = TEXT.read_text(encoding="utf-8").replace("$rows", table(names, rows))
-    document = args.output.read_text(encoding="utf-8").partition(HEADING)[0].rstrip("\n")
+    document = args.output.read_text(encoding="utf-8").partition(RUNNING_OUT)[0].rstrip("\n")
     args.output.write_text(f"{document}\n\n{section}", encoding="utf-8")
     print(f"wrote {args.output}")
     return 0
