@@ -40,7 +40,11 @@ def measure(path: Path, learned: int, waiting: int) -> None:
             raise SystemExit(f"{path}: not imported")
         engine = open_engine(url)
         with engine.begin() as connection:
-            connection.execute(insert(jobs), rows(path, learned, waiting, now))
+            waiting_rows = rows(path, learned, waiting, now)
+            connection.execute(insert(jobs), waiting_rows)
+            # What ends while they wait has their forecasts at submission made and kept.
+            one = {**waiting_rows[0], "job_id": "ended", "start": now + 100.0, "end": now + 500.0, "state": "ended"}
+            connection.execute(insert(jobs).values(one))
             token = create_token(connection, "scheduler", "benchmark", now)[1]
         profile_finished(engine, 0.0, lambda: now + 1000.0)
         reading = open_engine(url, "read")

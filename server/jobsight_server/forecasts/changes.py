@@ -20,7 +20,8 @@ METRICS_ASKED = ("memory", "runtime")
 MOVED = 1.25
 """The ratio by which a forecast or a reservation must have moved to be worth a word."""
 
-_AT_ONCE = 500
+# Jobs of one user are often one question.
+_AT_ONCE = 5000
 _CHANGE = forecast_changes.c
 _LAST = select(func.max(_CHANGE.id)).where(_CHANGE.run_id.in_(bindparam("runs", expanding=True)))
 _NEWEST = select(_CHANGE.run_id, _CHANGE.metric, _CHANGE.new_forecast, _CHANGE.new_bound).where(
@@ -64,7 +65,7 @@ class ChangeWatch:
             if until is None or until == self._until:
                 return 0
             query = select(*COLUMNS).where(jobs.c.state == QUEUED, jobs.c.forecast_seq.is_not(None))
-            waiting = [job_of(row) for row in connection.execute(query.order_by(jobs.c.id))]
+            waiting = [job_of(row) for row in connection.execute(query.order_by(jobs.c.user, jobs.c.id))]
             found = []
             for begin in range(0, len(waiting), _AT_ONCE):
                 if stop is not None and stop.is_set():
@@ -82,7 +83,8 @@ class ChangeWatch:
     def _moved(self, connection: Connection, some: list[ForecastJob], now: float) -> Iterator[dict[str, object]]:
         runs = [job.run_id for job in some]
         known: dict[RunAndMetric, Amounts] = {
-            key: Amounts(forecast.value, forecast.bound) for key, forecast in read_pending(connection, runs).items()
+            key: Amounts(forecast.value, forecast.bound)
+            for key, forecast in read_pending(connection, runs, METRICS_ASKED).items()
         }
         known |= {(row[0], row[1]): Amounts(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
         asked = [(job, metric) for job in some for metric in METRICS_ASKED if (job.run_id, metric) in known]

@@ -282,10 +282,14 @@ def read_parameters(connection: Connection, cluster: str, metric: str) -> FivePa
     return None if state is None else Series.from_state(json.loads(state)).parameters
 
 
-def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, PendingForecast]:
-    """The pending forecasts of these runs."""
+def read_pending(
+    connection: Connection, runs: Sequence[int], metrics: Sequence[str] | None = None
+) -> dict[RunAndMetric, PendingForecast]:
+    """The pending forecasts of these runs, in these metrics or in all."""
     found: dict[RunAndMetric, PendingForecast] = {}
     query = select(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
+    if metrics is not None:
+        query = query.where(pending_forecasts.c.metric.in_(metrics))
     for begin in range(0, len(runs), _AT_ONCE):
         for run_id, metric, state in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
             found[run_id, metric] = PendingForecast.from_state(_decode(state))

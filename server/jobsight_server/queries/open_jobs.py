@@ -140,7 +140,7 @@ def _open_runs(
         connection, [ForecastRequest(run.cluster, questions[run.id], metric, moment="start") for run, metric in asked]
     )
     ids = [run.id for run in runs]
-    submitted, started = read_pending(connection, ids), read_at_start(connection, ids)
+    submitted, started = read_pending(connection, ids, metrics), read_at_start(connection, ids)
     forecasts: dict[int, list[ForecastNow]] = {run.id: [] for run in runs}
     for (run, metric), answer in zip(asked, answers, strict=True):
         again = started.get((run.id, metric))

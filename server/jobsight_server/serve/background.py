@@ -78,7 +78,7 @@ def run_until(
     work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock, monitoring)
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
-    work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock)
+    work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock, takes_long=True)
     work.every(_OUTLOOKS_S, "outlooks", partial(refresh_outlooks, stop=stop), engine, forecast_config(settings))
     work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
