@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.forecast import AtStart
 from jobsight_predictor.profile.running import Outlook, grown, memory_runs_out, time_runs_out
 from jobsight_predictor.question import Question
 
@@ -90,3 +91,19 @@ def test_growth_is_the_mean_of_the_last_minutes() -> None:
         growth = grown(growth, 3600.0, 3600.0, 60.0)
     assert growth < 0.01
     assert grown(growth, 1.0, 5.0, 0.0) == growth
+
+
+def test_how_many_of_those_near_their_limit_run_out_is_learned_from_the_killed_ones() -> None:
+    question = Question(user="a", application="p", requested_time_s=3600.0)
+    chances = []
+    for share in (0.0, 0.3, 0.8):
+        profile, rng = Profile("s", metric="runtime"), np.random.default_rng(5)
+        for i in range(600):
+            value, is_killed = (600.0, False) if i % 2 else (3350.0, rng.random() < share)
+            forecast = profile.forecast_job(question)
+            at_start = AtStart.of(profile.forecast_job(question, "start"))
+            seen = 3600.0 if is_killed else value
+            profile.learn(question, seen, forecast, seen, lower_bound=is_killed, at_start=at_start)
+        restored = Profile.from_state("s", profile.state(), metric="runtime")
+        chances.append(restored.outlook(question).exceeds(3600.0, 3300.0))
+    assert chances[0] < 0.1 < 0.2 < chances[1] < 0.65 < chances[2] < 0.95

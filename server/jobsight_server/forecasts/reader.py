@@ -242,8 +242,9 @@ def read_profiles(
     connection: Connection, config: ForecastConfig, asked: Iterable[tuple[str, str, Question]]
 ) -> dict[tuple[str, str], Profile | None]:
     """By (cluster, metric) a profile with what these questions need; None where the stored model is outdated."""
-    questions = list(asked)
-    profiles = {(cluster, metric): config.profile(metric) for cluster, metric, _ in questions}
+    questions = list(dict.fromkeys(asked))
+    places = dict.fromkeys((cluster, metric) for cluster, metric, _ in questions)
+    profiles = {(cluster, metric): config.profile(metric) for cluster, metric in places}
     wanted = dict.fromkeys(
         StateKey(cluster, metric, name)
         for cluster, metric, question in questions
