@@ -190,7 +190,7 @@ class Profile:
         """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
         self.unit = unit
         self._model = Model(job_groups, coverage, metric, objective, limit)
-        self._latest: tuple[Question, Moment, PendingForecast] | None = None  # emptied whenever something is learned
+        self._latest: dict[Moment, tuple[Question, PendingForecast]] = {}  # emptied whenever something is learned
 
     @property
     def n(self) -> int:
@@ -216,10 +216,10 @@ class Profile:
 
         Jobs of a burst that ask the same question before anything new is learned share one forecast.
         """
-        last = self._latest
-        if last is None or last[1] != moment or last[0] != question:
-            last = self._latest = question, moment, make_forecast(self._model, question, moment)
-        return last[2]
+        last = self._latest.get(moment)
+        if last is None or last[0] != question:
+            last = self._latest[moment] = question, make_forecast(self._model, question, moment)
+        return last[1]
 
     def outlook(self, question: Question) -> Outlook:
         """What such a job may need in all once it runs. Changes nothing."""
@@ -253,14 +253,14 @@ class Profile:
         """
         checked(value)
         if at is not None:
-            self._latest = None
+            self._latest.clear()
             self._model.advance(at)
         if lower_bound:
             self._learn_lower_bound(question, value, forecast, at_start)
             return
         if forecast is None:
             forecast = self.forecast_job(question)
-        self._latest = None
+        self._latest.clear()
         model = self._model
         keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
         request = keys.request
@@ -302,7 +302,7 @@ class Profile:
         self, question: Question, value: float, forecast: PendingForecast | None, at_start: AtStart | None
     ) -> None:
         expected = self.forecast_job(question).value
-        self._latest = None
+        self._latest.clear()
         if expected is None or value >= expected:  # or it says nothing: such jobs need more anyway
             self._model.shortfalls.add(question, value)
         if forecast is not None:
@@ -358,7 +358,7 @@ class Profile:
         Raises:
             ValueError: it has other job groups, another objective or another version.
         """
-        self._latest = None
+        self._latest.clear()
         self._model.load(state)
 
     @classmethod
