@@ -118,8 +118,8 @@ def test_who_wastes_most_memory(ask: Ask) -> None:
     walk = ask("Who wastes most memory?")
     walk.open("Waste")
     ((user, hours),) = walk.sql(WASTED.format(what=UNUSED_MEMORY))
-    assert walk.answer.startswith(f"{user} left most memory unused")
-    assert number_after("left most memory unused", walk.answer) == pytest.approx(hours, rel=0.01)
+    assert walk.answer.startswith(f"{user} left the most memory unused")
+    assert number_after("left the most memory unused", walk.answer) == pytest.approx(hours, rel=0.01)
 
 
 def test_who_wastes_most_processors(ask: Ask) -> None:
@@ -127,7 +127,7 @@ def test_who_wastes_most_processors(ask: Ask) -> None:
     walk.open("Waste")
     walk.click(walk.page.get_by_role("link", name="Processors idle").first)
     ((user, hours),) = walk.sql(WASTED.format(what=IDLE))
-    assert walk.answer.startswith(f"{user} left most processor time idle")
+    assert walk.answer.startswith(f"{user} left the most processor time idle")
     assert number_after("processor time idle", walk.answer) == pytest.approx(hours, rel=0.01)
 
 
@@ -202,10 +202,10 @@ def test_which_job_uses_the_network_now(ask: Ask) -> None:
 
 def test_what_will_run_out_in_the_next_hour(ask: Ask) -> None:
     walk = ask("What will run out in the next hour?")
-    walk.click(walk.page.locator("#answer").get_by_role("link", name="may run out"))
+    walk.click(walk.page.locator("#answer").get_by_role("link", name="will probably run out"))
     late = "SELECT job_id FROM jobs WHERE state = 'running' AND start + requested_walltime_s <= :at"
     wanted = [job for (job,) in walk.sql(late, at=time.time() + 3600)]
-    rows = walk.page.locator("#running tbody tr", has=walk.page.locator(".state.over", has_text="time"))
+    rows = walk.page.locator("#running-out tbody tr").filter(has_text="time")
     assert rows.locator("th").all_inner_texts() == wanted != []
 
 

@@ -87,7 +87,7 @@ def test_now_its_page_the_job_the_metrics_and_the_alarm_say_the_same(client: Fla
     assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
     [run] = client.get("/api/v1/jobs/103.s/forecast", query_string={"cluster": "alpha"}).get_json()["runs"]
     assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
-    assert "Expected in all" in client.get("/jobs/alpha/103.s").text
+    assert "Expected total" in client.get("/jobs/alpha/103.s").text
     lines = client.get("/metrics").text.splitlines()
     assert 'jobsight_jobs_running_out{cluster="alpha",resource="time"} 1.0' in lines
     lead = 'jobsight_jobs_running_out_lead_seconds{cluster="alpha",resource="memory"} '

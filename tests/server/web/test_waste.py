@@ -98,7 +98,7 @@ def test_who_improved_stands_first_with_what_it_is_worth(client: FlaskClient) ->
     assert all(row["memory"]["improved_hours"] == pytest.approx(0) for row in others)
     page = " ".join(client.get("/waste?sort=memory_improved").text.split())
     assert "improved most: 80 % of the memory unused before, 20 % now, which is 90.0 GiB-hours less" in page
-    assert "60.0 less" in page
+    assert "60.0 points less" in page
     # Beside days on which the request was the same, nothing has changed.
     same = ask(client, since="2023-12-20", until="2023-12-24", before="2023-12-14", sort="memory_improved")
     assert (same["before_first_day"], same["before_last_day"]) == ("2023-12-14", "2023-12-18")
