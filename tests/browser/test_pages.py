@@ -324,7 +324,7 @@ def test_the_greatest_waste_stands_first_with_what_to_ask_for(watched: Watched) 
     assert numbers[0] > 0
     first = page.locator("#rows tbody tr").first
     name = first.locator("th").inner_text()
-    expect(page.locator("#answer")).to_contain_text("left most memory unused")
+    expect(page.locator("#answer")).to_contain_text("left the most memory unused")
     expect(page.locator("#answer a")).to_have_text(name)
     expect(first).to_contain_text("instead of")
     page.get_by_role("link", name="Who improved").click()

@@ -266,6 +266,7 @@ def test_what_my_next_job_should_ask_for_and_why(browser: Browser, address: Addr
 def test_whether_the_server_is_healthy(ask: Ask) -> None:
     walk = ask("Is the server healthy?")
     page = walk.page
+    assert "The server keeps up." in walk.answer
     ((waiting, queued, running),) = walk.sql(
         "SELECT sum(state = 'ended' AND NOT profiled), sum(state = 'queued'), sum(state = 'running') FROM jobs"
     )

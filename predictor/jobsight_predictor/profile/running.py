@@ -15,7 +15,7 @@ from .steps import steps_of
 
 GROWTH_S = 600.0  # seconds; memory of the growth of a job's use
 NEAR_LIMIT = 0.9  # share; of jobs that need this share of their limit, it is learned how many run out of it
-STEADY = 1.1  # factor; a use that is above the limit by more than this is not held to it
+HELD_WITHIN = 1.1  # factor; a use that is above the limit by more than this is not held to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def stated_near_limit(prospect: Prospect, limit: float) -> float | None:
 
 def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: float) -> RunsOut | None:
     """Whether a job that has run for ``elapsed_s`` reaches its time limit; None where nothing holds it to that."""
-    if limit_s <= 0.0 or elapsed_s > STEADY * limit_s:
+    if limit_s <= 0.0 or elapsed_s > HELD_WITHIN * limit_s:
         return None
     chance, due_s = outlook.exceeds(limit_s, elapsed_s), max(0.0, limit_s - elapsed_s)
     return RunsOut(chance, chance if due_s <= within_s else 0.0, due_s)
@@ -137,7 +137,7 @@ def memory_runs_out(
     decides. Otherwise any moment of its run is as likely, so that it becomes less likely with each that has gone by:
     ``elapsed_s`` of its run, which lasts ``left_s`` more.
     """
-    if limit <= 0.0 or peak > STEADY * limit:
+    if limit <= 0.0 or peak > HELD_WITHIN * limit:
         return None
     chance = outlook.exceeds(limit, peak)
     by_growth_s = 0.0 if peak >= limit else (limit - peak) / growth if growth > 0.0 else inf

@@ -45,8 +45,6 @@ export class Chart {
     this.box.addEventListener("pointerdown", ({ clientX }) => { this.pressedAt = clientX; }, true);
     this.box.addEventListener("click", ({ clientX }) => this.click(clientX), true);
     new ResizeObserver(() => this.resize()).observe(this.box);
-    this.box.tabIndex = 0;
-    this.box.addEventListener("keydown", (event) => this.walk(event));
     dark.addEventListener("change", () => this.draw());
   }
 
@@ -156,17 +154,6 @@ export class Chart {
       ctx.fillText(name, x + (isLeft ? 4 : -4) * ratio, top);
     }
     ctx.restore();
-  }
-
-  // Arrow keys, Home and End go from value to value, as the pointer does.
-  walk(event) {
-    if (this.chart === null) return;
-    const last = this.data[0].length - 1, at = this.chart.cursor.idx;
-    const to = { ArrowLeft: (at ?? last + 1) - 1, ArrowRight: (at ?? -1) + 1, Home: 0, End: last }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    const x = this.data[0][Math.max(0, Math.min(last, to))];
-    this.chart.setCursor({ left: this.chart.valToPos(x, "x"), top: 1 });
   }
 
   // The values under the pointer, as text below the chart.
