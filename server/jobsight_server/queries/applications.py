@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, bindparam, false, func, select
 
+from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation
 from jobsight_server.advice.such_jobs import SuchJob
@@ -178,7 +179,7 @@ class _Run(NamedTuple):
 
 def _ended(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c.end) -> list[Any]:
     # By what the index of applications has: of a user with many jobs, reading the rows takes most of a second.
-    of_user = [jobs.c.cluster == cluster, jobs.c.user == user]
+    of_user = [jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.state == ENDED]
     return [*of_user, end >= days.first * DAY_S, end < (days.last + 1) * DAY_S]
 
 

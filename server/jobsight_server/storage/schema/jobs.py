@@ -70,7 +70,7 @@ jobs = Table(
     Column("application", Text),  # what the name stands for (facts.application); NULL if that is nothing
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
-    Index(None, "cluster", "user", "application", "end"),
+    Index(None, "cluster", "user", "application", "state", "end"),
     Index(None, "cluster", "end"),
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),

@@ -63,6 +63,7 @@ def waiting(job_id: int, submitted: int = NOON - 60, state: str = "PENDING", **c
     """A line of squeue with marks after its values, each as wide as was asked for."""
     values = {
         "JobID": f"{job_id}",
+        "ArrayTaskID": "N/A",
         "State": state,
         "UserName": "ann",
         "GroupName": "hpc",
@@ -70,6 +71,7 @@ def waiting(job_id: int, submitted: int = NOON - 60, state: str = "PENDING", **c
         "Partition": "batch",
         "SubmitTime": f"{submitted}",
         "EligibleTime": "N/A",
+        "StartTime": "N/A",
         "TimeLimit": "5:00",
         "NumCPUs": "4",
         "NumNodes": "2",
