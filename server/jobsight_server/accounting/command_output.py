@@ -55,7 +55,8 @@ class CommandOutput:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise CommandError("cannot be run", getattr(error, "strerror", None) or str(error)) from error
+            reason = getattr(error, "strerror", None) or str(error)
+            raise CommandError("cannot be run", f"{arguments[0]}: {reason}") from error
         self._selector = selectors.DefaultSelector()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None

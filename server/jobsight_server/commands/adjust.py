@@ -73,12 +73,15 @@ def run(args: argparse.Namespace) -> int:
 def _limits(settings: Settings, cluster: str | None) -> AdjustLimits:
     known = [limits.cluster for limits in settings.adjust]
     found = [limits for limits in settings.adjust if cluster in (None, limits.cluster)]
-    if len(found) != 1:
-        named = f"for cluster {cluster!r} " if cluster else ""
+    if not found:
+        named = f" for cluster {cluster!r}" if cluster else ""
+        others = f"; there is one for {', '.join(known)}" if known else ""
         raise UserError(
-            f"{len(found)} [[adjust]] tables {named}in the settings (of {', '.join(known) or 'no cluster'}): write one "
-            "for each cluster, with the limits for its jobs, and choose it with --cluster"
+            f"the settings have no [[adjust]] table{named}{others}: write one with the limits for its jobs "
+            "(docs/operate/adjust.md), and name the file with --config"
         )
+    if len(found) > 1:
+        raise UserError(f"the settings have [[adjust]] tables for {', '.join(known)}: choose one with --cluster")
     return found[0]
 
 

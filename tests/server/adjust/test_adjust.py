@@ -189,7 +189,7 @@ def test_only_jobs_of_known_form_and_chosen_users_are_touched(site: Any) -> None
     ("arguments", "why"),
     [
         (("--scheduler", "slurm"), "the accounting of alpha is of pbspro"),
-        (("--cluster", "beta"), "0 [[adjust]] tables for cluster 'beta'"),
+        (("--cluster", "beta"), "no [[adjust]] table for cluster 'beta'; there is one for alpha"),
         (("--trial", "2"), "--trial 2 is not a share"),
         (("--trial", "0.5", "--undo"), "exclude each other"),
     ],
