@@ -23,6 +23,7 @@ from jobsight_server.forecasts.changes import METRICS_ASKED
 from jobsight_server.queries.changes import ForecastChanges, changes_since
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
 from jobsight_server.record import Metric, Record
+from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     LATEST_TIME_S,
@@ -158,7 +159,7 @@ def changes() -> ForecastChanges:
 
 def _since() -> int:
     value = given("since") or "0"
-    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+    if not (value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_ID)) and int(value) <= LARGEST_ID):
         raise BadRequest(f"since={value[:60]!r} is not the number of a change; give last of the answer before, or 0")
     return int(value)
 
