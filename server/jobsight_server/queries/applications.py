@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, bindparam, false, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, false, func, literal_column, select
 
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
@@ -178,8 +178,10 @@ class _Run(NamedTuple):
 
 
 def _ended(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c.end) -> list[Any]:
-    # By what the index of applications has: of a user with many jobs, reading the rows takes most of a second.
-    of_user = [jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.state == ENDED]
+    # By what an index has: of a user with many jobs, reading the rows takes most of a second.
+    # The state as it stands in the index, which has ended runs only.
+    is_ended = jobs.c.state == literal_column(f"'{ENDED}'")
+    of_user = [jobs.c.cluster == cluster, jobs.c.user == user, is_ended]
     return [*of_user, end >= days.first * DAY_S, end < (days.last + 1) * DAY_S]
 
 

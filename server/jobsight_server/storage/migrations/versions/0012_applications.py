@@ -25,8 +25,8 @@ def upgrade() -> None:
         connection.execute(sa.insert(_NAMES), rows[begin : begin + _AT_ONCE])
     op.execute("UPDATE jobs SET application = a.application FROM application_of a WHERE a.name = jobs.name")
     op.execute("DROP TABLE application_of")
-    columns = ["cluster", "user", "application", "state", "end"]
-    op.create_index("ix_jobs_cluster_user_application_state_end", "jobs", columns)
+    columns, ended = ["cluster", "user", "application", "end"], sa.text("state = 'ended'")
+    op.create_index("ix_jobs_cluster_user_application_end", "jobs", columns, sqlite_where=ended, postgresql_where=ended)
 
 
 def downgrade() -> None:
