@@ -181,7 +181,7 @@ class Outcome:
     waste: NDArray[np.float64]
 
     def digest(self) -> str:
-        """Tells other results from the same."""
+        """Differs where results differ."""
         return hashlib.sha256(b"".join(column.tobytes() for column in (self.brier, self.waste))).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""What nothing was learned of for long goes: by the times of the jobs, so that whoever learns them drops the same."""
+"""What nothing was learned of for long goes: by the times of the jobs, so that any process that learns drops it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Alarms begin, end and are sent: each at its beginning and at its end.
 
 What is active and what was sent are stored. A message is sent before it is noted, so that a server that is killed
-between the two sends it again: at least once, and ``id`` tells the receiver that it is the same.
+between the two sends it again: at least once, and by ``id`` the receiver knows that it is the same.
 """
 
 from __future__ import annotations

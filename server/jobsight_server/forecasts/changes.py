@@ -88,7 +88,7 @@ class ChangeWatch:
         }
         known |= {(row[0], row[1]): Amounts(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
         asked = [(job, metric) for job in some for metric in METRICS_ASKED if (job.run_id, metric) in known]
-        requests = [ForecastRequest(job.cluster, job.question, metric) for job, metric in asked]
+        requests = [ForecastRequest(job.cluster, job.question, metric, moment="start") for job, metric in asked]
         for (job, metric), answer in zip(asked, self._reader.answers(connection, requests), strict=True):
             old, new = known[job.run_id, metric], Amounts(answer.value, answer.bound)
             if has_moved(old, new):

@@ -50,7 +50,7 @@ class Reception:
         collected: frozenset[str] | None = None,
     ) -> None:
         self.budget = UnpackingBudget(_BUDGET_BYTES)
-        self.clock = clock
+        self._clock = clock
         self._settings, self._committer = settings, committer
         self._clusters, self._collected = clusters, collected
         self._tokens = TokenCache(engine)
@@ -59,7 +59,7 @@ class Reception:
     def take(self, authorization: str | None, encoding: str, read: Callable[[int], bytes]) -> Response:
         """The answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns it, given the longest that
         is accepted."""
-        now = self.clock()
+        now = self._clock()
         try:
             token = self._tokens.authenticate(authorization, _SENDERS, now)
         except AuthError as error:
@@ -80,7 +80,7 @@ class Reception:
     def begin(self, authorization: str, encoding: str, body: bytes) -> tuple[Submission, Committing] | None:
         """Submits the batch in ``body`` if nothing is wrong with it and neither its sender nor its cluster has to be
         looked up; otherwise None, and nothing has happened."""
-        now = self.clock()
+        now = self._clock()
         token = self._tokens.cached(authorization, _SENDERS, now)
         if token is None:
             return None

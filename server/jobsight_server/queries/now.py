@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.alarms import ActiveAlarm, active_alarms
 from jobsight_server.queries.freshness import seen_at, status
-from jobsight_server.queries.node_loads import NodeLoad, node_loads
+from jobsight_server.queries.node_loads import NodeLoad, NodeLoads, node_loads
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running_out import Foreseen, Resource, running_out
@@ -123,13 +123,19 @@ class _Agent(msgspec.Struct):
 _agent = msgspec.json.Decoder(_Agent).decode
 
 
-def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: int = LISTED) -> Now:
-    """The figures, and the first ``limit`` running jobs by ``sort``."""
+def now_page(
+    connection: Connection,
+    now: float,
+    sort: str = SORTS[0],
+    limit: int = LISTED,
+    loads: NodeLoads | None = None,
+) -> Now:
+    """The figures, and the first ``limit`` running jobs by ``sort``; ``loads`` if they have been read."""
     of_nodes = [nodes.c[name] for name in ("cluster", "name", "received_at", "last_time", "clock_skew_s", "agent")]
     node_rows = connection.execute(select(*of_nodes)).all()
     seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
     out = running_out(connection, now)
-    running = _running(connection, now, out)
+    running = _running(connection, now, out, loads or node_loads(connection, now))
     events, alarms = read_event_counts(connection), active_alarms(connection, now)
     counted = (
         select(job_counts.c.state, NUMBER)
@@ -161,7 +167,7 @@ def now_page(connection: Connection, now: float, sort: str = SORTS[0], limit: in
     )
 
 
-def _running(connection: Connection, now: float, out: Sequence[Foreseen]) -> list[RunningJob]:
+def _running(connection: Connection, now: float, out: Sequence[Foreseen], loads: NodeLoads) -> list[RunningJob]:
     risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for each in out:
         risks[each.cluster, each.job_id].append(each.resource)
@@ -185,9 +191,9 @@ def _running(connection: Connection, now: float, out: Sequence[Foreseen]) -> lis
         held[run_id].append((node, processors))
         on_node[cluster, node] += 1
         processors_on[cluster, node] += processors
-    loads = {(node.cluster, node.name): node for node in node_loads(connection, now).nodes}
+    of_node = {(node.cluster, node.name): node for node in loads.nodes}
     return [
-        _job(row, held[row.id], on_node, processors_on, loads, now, sorted(risks[row.cluster, row.job_id]))
+        _job(row, held[row.id], on_node, processors_on, of_node, now, sorted(risks[row.cluster, row.job_id]))
         for row in rows
     ]
 

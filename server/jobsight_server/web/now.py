@@ -16,10 +16,10 @@ from jobsight_server.web.kit.routes import Parameter, Route, choice_of
 _LISTED_AT_MOST = 1000
 
 
-def now() -> Now:
+def now(loads: NodeLoads | None = None) -> Now:
     sort, limit = choice_argument("sort", SORTS) or SORTS[0], integer_argument("limit", LISTED, _LISTED_AT_MOST)
     with context().read_engine.connect() as connection:
-        return now_page(connection, context().clock(), sort, limit)
+        return now_page(connection, context().clock(), sort, limit, loads)
 
 
 def node_loads() -> NodeLoads:
@@ -53,7 +53,7 @@ def add_pages(pages: Blueprint) -> None:
     @pages.get("/", endpoint="now")
     def show() -> Response:
         figure = choice_argument("map", FIGURES) or FIGURES[0]
-        loads = node_loads().nodes
         table = choice_argument("table", ("yes",))
         wanted = {"sort": given("sort"), "map": given("map"), "table": table}
-        return page("now.html", now(), NOW, loads=loads, figure=figure, figures=FIGURES, wanted=wanted)
+        loads = node_loads()
+        return page("now.html", now(loads), NOW, loads=loads.nodes, figure=figure, figures=FIGURES, wanted=wanted)

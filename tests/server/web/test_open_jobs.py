@@ -140,7 +140,8 @@ def test_a_forecast_that_moves_is_an_event_with_old_and_new_and_stands_on_the_pa
     (run,) = client.get("/api/v1/jobs/w1?cluster=alpha").json["runs"]
     assert {change["metric"] for change in run["changes"]} == {change["metric"] for change in found["changes"]}
     now = client.get("/api/v1/forecasts?ids=w1").json["runs"][0]["forecasts"]
-    assert next(one["forecast"] for one in now if one["metric"] == "runtime") == moved["new_forecast"]
+    (answer,) = [one for one in now if one["metric"] == "runtime"]
+    assert (answer["forecast"], answer["bound"]) == (moved["new_forecast"], moved["new_bound"])
     with served.engine.begin() as connection:
         connection.execute(delete(jobs).where(jobs.c.job_id == "w1"))
     assert client.get("/api/v1/changes").json["changes"] == []
