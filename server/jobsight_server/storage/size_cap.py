@@ -21,6 +21,7 @@ SHORTENED = "jobs_shortened_for_space"
 READINGS = ("samples", "sample_chunks", "batches", "job_samples", "marks")
 _KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this time, and a batch is sent a second time
 _SMALLEST_STEP = 0.01  # of the time that readings cover
+_FREED = 0.02  # of the limit, once it is exceeded: PostgreSQL's size is an estimate that varies by a percent
 
 _OLDEST = text(
     "SELECT min(time) FROM (SELECT min(time) AS time FROM samples UNION ALL "
@@ -34,7 +35,7 @@ _LOSING = text(
 
 
 def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Event | None = None) -> int:
-    """Deletes the oldest readings until the database takes ``at_most_bytes``; 0 is no limit.
+    """Deletes the oldest readings of a database of more than ``at_most_bytes`` until it takes 2 % less; 0 is no limit.
 
     Those of the last day stay. Profiles and jobs stay; jobs that are to be profiled yet and lose readings are counted.
     Interrupted by ``stop`` between transactions.
@@ -45,7 +46,10 @@ def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Ev
         return 0
     deleted, jobs, before = 0, 0, None
     used = used_bytes(engine, READINGS)
-    while used > at_most_bytes and not (stop and stop.is_set()):
+    if used <= at_most_bytes:
+        return 0
+    aim = (1 - _FREED) * at_most_bytes
+    while used > aim and not (stop and stop.is_set()):
         with engine.connect() as connection:
             oldest = connection.execute(_OLDEST).scalar()
         if oldest is None or oldest >= now - _KEPT_S:
@@ -56,7 +60,7 @@ def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Ev
             )  # fmt: skip
             break
         # What is to go is a larger share of the readings than of the whole: from below, and never far beyond.
-        share = max(_SMALLEST_STEP, 1 - at_most_bytes / used)
+        share = max(_SMALLEST_STEP, 1 - aim / used)
         before = min(oldest + share * (now - oldest), now - _KEPT_S)
         with engine.begin() as connection:
             key = {"no": False, "oldest": oldest, "before": before}
