@@ -8,7 +8,7 @@ from statistics import median_low
 from typing import Any, NamedTuple, Self
 
 from jobsight_predictor.forecasters import LARGEST
-from jobsight_predictor.profile.probability import best_vote
+from jobsight_predictor.profile.probability import Forecasts, best_vote
 from jobsight_predictor.question import GroupKey, Moment, Question
 from jobsight_predictor.series import NEAR
 
@@ -19,8 +19,7 @@ from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall
 from .reserve import Basis, Bound, Case
 from .running import stated_near_limit
 from .steps import ladder
-
-Forecasts = list[float | None]
+from .underway import slots
 
 
 class PendingForecast:
@@ -105,7 +104,7 @@ class PendingForecast:
 class AtStart(NamedTuple):
     """What is kept of a forecast that was asked for again as the job started: no group learns by it.
 
-    None where nothing was known; ``stated_exceed`` and ``out_near_limit`` as of a ``PendingForecast``.
+    None where nothing was known; ``stated_exceed``, ``out_near_limit`` and ``forecasts`` as of a ``PendingForecast``.
     """
 
     value: float | None
@@ -113,12 +112,20 @@ class AtStart(NamedTuple):
     probability: float | None
     stated_exceed: float | None
     out_near_limit: float | None = None
+    forecasts: Forecasts | None = None
 
     @classmethod
     def of(cls, forecast: PendingForecast) -> Self:
         """What is kept of this one."""
         probability = None if forecast.value is None else forecast.probability
-        return cls(forecast.value, forecast.bound, probability, forecast.stated_exceed, forecast.out_near_limit)
+        return cls(
+            forecast.value,
+            forecast.bound,
+            probability,
+            forecast.stated_exceed,
+            forecast.out_near_limit,
+            forecast.forecasts,
+        )
 
 
 FIRST_SHARE = 0.5  # share; of hits, for a new user
@@ -144,7 +151,7 @@ def make_forecast(model: Model, question: Question, moment: Moment = "submission
     )
     forecast.is_limit, forecast.of_time = is_limit, model.of_time
     ceiling = request if request is not None and is_limit else LARGEST
-    weights = model.experts.weights(question.user)
+    weights = model.experts.weights(question.user, moment)
     votes: dict[float, float] = {}
     present: list[tuple[GroupKey, Group]] = []
     groups = model.groups
@@ -178,6 +185,13 @@ def make_forecast(model: Model, question: Question, moment: Moment = "submission
             for value in said:
                 votes[value] = vote(value, 0.0) + weights[i]
                 i += 1
+    if votes and not model.of_time:
+        said_of_running = model.underway.forecasts(slots(keys))
+        for i, value in enumerate(said_of_running, model.of_running):
+            if value is not None:
+                value = min(value, ceiling)
+                forecasts[i] = value
+                votes[value] = vote(value, 0.0) + weights[i]
     if not votes:
         found = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
         if request is not None or found.places:

@@ -19,7 +19,7 @@ SHARE = 1 << 16
 FIRST = 1 << 17
 """Bits besides those of the fields in a group's key: its values are shares; it contains first jobs of a kind."""
 
-_USER, _APPLICATION = 1, 2
+USER, _APPLICATION = 1, 2
 
 
 class JobKeys(NamedTuple):
@@ -48,19 +48,19 @@ def job_keys(job_groups: JobGroups, question: Question, request: float | None) -
         if of_user and question.application is not None:
             shares.append((of_kind, (SHARE | kind[0], kind[1])))
         if of_user:
-            shares.append((of_users, (SHARE | _USER, (question.user,))))
+            shares.append((of_users, (SHARE | USER, (question.user,))))
         shares.append((of_site, (SHARE, ())))
     bits = FIRST if request is None else FIRST | SHARE
-    firsts: list[GroupKey] = [(bits | _USER, (question.user,)), (bits, ())] if of_user else [(bits, ())]
+    firsts: list[GroupKey] = [(bits | USER, (question.user,)), (bits, ())] if of_user else [(bits, ())]
     return JobKeys(request, job_groups.keys(question), shares, kind, firsts)
 
 
 def _kind(question: Question) -> GroupKey:
     if question.application is None:
-        return (0, ()) if question.user is None else (_USER, (question.user,))
+        return (0, ()) if question.user is None else (USER, (question.user,))
     if question.user is None:
         return _APPLICATION, (question.application,)
-    return _USER | _APPLICATION, (question.user, question.application)
+    return USER | _APPLICATION, (question.user, question.application)
 
 
 CANDIDATES = ("mode-short", "mode-medium", "mode-long", "locality")

@@ -12,7 +12,10 @@ from typing import Any, Self
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.question import MOMENTS, Moment
 from jobsight_predictor.series import NEAR
+
+Forecasts = list[float | None]
 
 STATED = 50.0  # jobs; weight of a stated probability beside what happened
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # probabilities; ends of the bins of being within 20 %
@@ -158,19 +161,15 @@ class ExpertError:
     best_expert: int
 
 
-class ExpertLosses:
-    """Losses of each expert: faded for the choice, and plain for the mean error; and those of the answers."""
+class FadedLosses:
+    """The losses of each expert's forecasts, older ones fading, and the weights that its votes have for them."""
 
-    __slots__ = ("answered", "counts", "hits", "jobs", "losses", "totals", "weights")
+    __slots__ = ("counts", "losses", "weights")
 
     def __init__(self, experts: int) -> None:
         self.losses = np.zeros(experts)
         self.counts = np.zeros(experts)
-        self.totals = np.zeros(experts)
         self.weights: list[float] = [1.0] * experts
-        self.hits = Hits()
-        self.answered = 0.0
-        self.jobs = 0
 
     def take(self, lost: Floats, spoke: Floats) -> None:
         """Fade the losses of the experts that ``spoke`` (1, else 0), and add what they ``lost`` (0 for the silent)."""
@@ -185,13 +184,40 @@ class ExpertLosses:
         expected: Floats = (self.losses + 0.5) / (self.counts + 1.0)
         return expected
 
+    def state(self) -> list[Any]:
+        """The whole state, as JSON values."""
+        return [self.losses.tolist(), self.counts.tolist(), self.weights]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> Self:
+        """Those whose ``state()`` this was, exactly."""
+        restored = cls(0)
+        losses, counts, restored.weights = state
+        restored.losses = np.array(losses, dtype=np.float64)
+        restored.counts = np.array(counts, dtype=np.float64)
+        return restored
+
+
+class ExpertLosses:
+    """A user's losses of each expert: faded, by the moment of the forecast; plain, for the mean error; of the answers.
+
+    The last two are those at submission.
+    """
+
+    __slots__ = ("answered", "at", "hits", "jobs", "totals")
+
+    def __init__(self, experts: int) -> None:
+        self.at: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
+        self.totals = np.zeros(experts)
+        self.hits = Hits()
+        self.answered = 0.0
+        self.jobs = 0
+
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""
         return {
-            "losses": self.losses.tolist(),
-            "counts": self.counts.tolist(),
+            "faded": [self.at[moment].state() for moment in MOMENTS],
             "totals": self.totals.tolist(),
-            "weights": self.weights,
             "hits": [self.hits.hits, self.hits.trials],
             "answered": self.answered,
             "jobs": self.jobs,
@@ -201,10 +227,9 @@ class ExpertLosses:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Those whose ``state()`` this was, exactly."""
         restored = cls(0)
-        restored.losses = np.array(state["losses"], dtype=np.float64)
-        restored.counts = np.array(state["counts"], dtype=np.float64)
+        for moment, faded in zip(MOMENTS, state["faded"], strict=True):
+            restored.at[moment] = FadedLosses.from_state(faded)
         restored.totals = np.array(state["totals"], dtype=np.float64)
-        restored.weights = state["weights"]
         restored.hits = Hits(*state["hits"])
         restored.answered = state["answered"]
         restored.jobs = state["jobs"]
@@ -215,43 +240,38 @@ class ExpertWeights:
     """Turns the losses of a fixed number of experts into weights for their votes.
 
     A user's weights rest on the user's own jobs, and on the site's while those are few; an unknown user gets the
-    site's.
+    site's. Forecasts at submission and at the start have weights of their own.
     """
 
     def __init__(self, experts: int) -> None:
         self._experts = experts
-        self.site = ExpertLosses(experts)
+        self.site: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
         self.users: dict[str | None, ExpertLosses] = {}
 
-    def weights(self, user: str | None) -> list[float]:
+    def weights(self, user: str | None, moment: Moment) -> list[float]:
         """Weight of each expert's vote, (experts,), 1 for the one expected to be best."""
         losses = self.users.get(user)
-        return _votes(self.site.expected()) if losses is None else losses.weights
+        return _votes(self.site[moment].expected()) if losses is None else losses.at[moment].weights
 
     def score(
-        self, user: str | None, forecasts: list[float | None], answered: float | None, actual: float
+        self, user: str | None, forecasts: Forecasts, answered: float | None, actual: float, at_start: Forecasts
     ) -> bool | None:
         """Learn how far each expert (None: it had no forecast) and the answer given were off.
 
-        Returns whether the answer was within 20 %; None if there was none.
+        ``at_start``: the experts' forecasts as the job started; the same list where it did not wait.
+
+        Returns whether the answer at submission was within 20 %; None if there was none.
         """
         losses = self.users.get(user)
         if losses is None:
             losses = self.users[user] = ExpertLosses(self._experts)
-        values = np.array(forecasts, dtype=np.float64)
-        spoke = (values == values).astype(np.float64)  # not NaN
-        lost = np.abs(values - actual)
-        if actual > 0.0:
-            # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so silence costs the whole loss.
-            np.fmin(lost, actual, out=lost)
-            lost /= actual
-        else:
-            lost = (lost != 0.0).astype(np.float64)
+        lost, spoke = _lost(forecasts, actual)
         losses.totals += lost
-        lost *= spoke
-        self.site.take(lost, spoke)
-        losses.take(lost, spoke)
         losses.jobs += 1
+        self._take("submission", losses, lost * spoke, spoke)
+        if at_start is not forecasts:
+            lost, spoke = _lost(at_start, actual)
+        self._take("start", losses, lost * spoke, spoke)
         hit = None
         if answered is None:
             losses.answered += 1.0
@@ -259,8 +279,13 @@ class ExpertWeights:
             losses.answered += capped_error(answered, actual)
             hit = abs(answered - actual) <= NEAR * actual
             losses.hits.score(hit)
-        losses.weights = _votes((losses.losses + PRIOR * self.site.expected()) / (losses.counts + PRIOR))
         return hit
+
+    def _take(self, moment: Moment, of_user: ExpertLosses, lost: Floats, spoke: Floats) -> None:
+        site, own = self.site[moment], of_user.at[moment]
+        site.take(lost, spoke)
+        own.take(lost, spoke)
+        own.weights = _votes((own.losses + PRIOR * site.expected()) / (own.counts + PRIOR))
 
     def mean_error(self, user: str | None) -> ExpertError | None:
         """The answers compared with the user's best single expert in hindsight; None for a user without jobs."""
@@ -269,6 +294,20 @@ class ExpertWeights:
             return None
         best = int(np.argmin(losses.totals))
         return ExpertError(losses.jobs, losses.answered / losses.jobs, float(losses.totals[best]) / losses.jobs, best)
+
+
+def _lost(forecasts: Forecasts, actual: float) -> tuple[Floats, Floats]:
+    """The relative error of each forecast, at most 1, which silence costs, and which of them spoke (1, else 0)."""
+    values = np.array(forecasts, dtype=np.float64)
+    spoke = (values == values).astype(np.float64)  # not NaN
+    lost = np.abs(values - actual)
+    if actual > 0.0:
+        # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so silence costs the whole loss.
+        np.fmin(lost, actual, out=lost)
+        lost /= actual
+    else:
+        lost = (lost != 0.0).astype(np.float64)
+    return lost, spoke
 
 
 def _votes(expected: Floats) -> list[float]:

@@ -10,10 +10,11 @@ from jobsight_predictor.forecasters import LARGEST, checked
 from jobsight_predictor.profile.age import Part
 from jobsight_predictor.profile.facts import FactsHistory
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast, make_forecast
-from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES
+from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES, SHOWN
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.profile.running import NEAR_LIMIT, Outlook
+from jobsight_predictor.profile.underway import LEVELS, RUNNING, slots
 from jobsight_predictor.question import (
     DEFAULT_JOB_GROUPS,
     GroupKey,
@@ -95,13 +96,18 @@ def explain(
     value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
     last_values: tuple[float, ...] = ()
     if value is not None:
-        weights = model.experts.weights(user)
-        forecaster, key, scale = _source(forecast, value, weights)
-        group, level = model.groups[key], level_name(model, key)
-        n, last_values = group.mode.n, tuple(last * scale for last in group.recent)
+        weights = model.experts.weights(user, moment)
+        forecaster, key, scale = _source(model, forecast, value, weights)
+        level = level_name(model, key)
+        if forecaster in RUNNING:
+            running = model.underway.values(key)
+            n, last_values = len(running), tuple(running[-SHOWN:])
+        else:
+            group = model.groups[key]
+            n, last_values = group.mode.n, tuple(last * scale for last in group.recent)
         for _, other in forecast.ranking[1:]:
             if abs(other - value) > DIFFERENT * value:
-                its_forecaster, its_key, _ = _source(forecast, other, weights)
+                its_forecaster, its_key, _ = _source(model, forecast, other, weights)
                 runner_up = RunnerUp(other, its_forecaster, level_name(model, its_key))
                 break
     return JobForecast(
@@ -129,6 +135,9 @@ def mean_error(model: Model, user: str | None) -> MeanError | None:
     error = model.experts.mean_error(user)
     if error is None:
         return None
+    if error.best_expert >= model.of_running:
+        running, candidate = divmod(error.best_expert - model.of_running, len(RUNNING))
+        return MeanError(error.jobs, error.answered, error.best, f"{RUNNING[candidate]} by {LEVELS[running]}")
     job_group, candidate = divmod(error.best_expert, len(CANDIDATES))
     if job_group in model.shares:
         group = label(SHARES[job_group - model.shares.start]) + _SHARE_OF_REQUEST
@@ -151,8 +160,10 @@ def level_fields(level: str) -> tuple[str, ...]:
     return parse_job_group(level.removesuffix(_SHARE_OF_REQUEST))
 
 
-def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:
+def _source(model: Model, forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:
     """(candidate, key, factor) of the most specific group that forecast ``value``, by the greatest weight.
+
+    Groups of ended jobs come before those of running ones.
 
     The factor converts the group's values to the unit.
     """
@@ -163,6 +174,12 @@ def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tu
         if said:
             best = max(said, key=weights.__getitem__)
             return CANDIDATES[best % width], key, (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
+    for i in range(model.of_running, model.size):
+        if forecast.forecasts[i] == value:
+            level, candidate = divmod(i - model.of_running, len(RUNNING))
+            running = slots(forecast.keys)[level]
+            assert running is not None
+            return RUNNING[candidate], running, 1.0
     raise LookupError(f"no candidate forecast {value!r}")
 
 
@@ -173,8 +190,11 @@ class Profile:
     time, and pass it to ``learn`` when the job has ended. In a burst of a thousand jobs it differs much from the
     forecast after the first of them have ended. Without it, the job is judged by the forecast at its end.
 
-    A job that waited may be forecast again as it starts. The bounds of these forecasts have a calibration of their own;
-    otherwise the model learns by those at submission.
+    A job that waited may be forecast again as it starts. Votes and bounds of these forecasts are weighed and calibrated
+    by how they did themselves; otherwise the model learns by those at submission.
+
+    What running jobs have used so far (``see``, until ``end``) has votes, too; except of run times, where the time that
+    has gone by was measured to add nothing.
     """
 
     def __init__(
@@ -264,7 +284,8 @@ class Profile:
         model = self._model
         keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
         request = keys.request
-        hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value)
+        again = forecast.forecasts if at_start is None or at_start.forecasts is None else at_start.forecasts
+        hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value, again)
         model.bounds.learn(value, question.requested_time_s)
         used_s = seconds or question.requested_time_s or 1.0
         model.n += 1
@@ -326,6 +347,22 @@ class Profile:
             return
         ran_out = value >= (NEARLY_ALL if lower_bound else 1.0) * request
         self._model.near_limit.score(said.out_near_limit, ran_out, weight)
+
+    def see(self, question: Question, job: int, value: float) -> None:
+        """A running job, by any number of its own, has used ``value`` so far: evidence for others until its ``end``.
+
+        Raises:
+            ValueError: the value, which is named, is not a measurement; nothing changes then.
+        """
+        checked(value)
+        if not self._model.of_time:
+            self._latest.clear()
+            self._model.underway.see(slots(self._model.keys(question)), job, value)
+
+    def end(self, question: Question, job: int) -> None:
+        """The job runs no more: what was seen of it is no evidence any longer. To be called before it is learned."""
+        if self._model.underway.end(slots(self._model.keys(question)), job):
+            self._latest.clear()
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
