@@ -186,11 +186,9 @@ def make_forecast(model: Model, question: Question, moment: Moment = "submission
                 votes[value] = vote(value, 0.0) + weights[i]
                 i += 1
     if votes and not model.of_time:
-        said_of_running = model.underway.forecasts(slots(keys))
-        for i, value in enumerate(said_of_running, model.of_running):
-            if value is not None:
-                value = min(value, ceiling)
-                forecasts[i] = value
+        for i, used in enumerate(model.underway.forecasts(slots(keys)), model.of_running):
+            if used is not None:
+                value = forecasts[i] = min(used, ceiling)
                 votes[value] = vote(value, 0.0) + weights[i]
     if not votes:
         found = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)

@@ -101,7 +101,7 @@ class Underway:
         """The whole state of a group, as JSON values, and the last period in which it counts."""
         return [[job, value] for job, value in self._of[key].items()], self._until[key]
 
-    def load(self, key: GroupKey, state: Sequence[Sequence[Any]], until: int) -> None:
+    def load(self, key: GroupKey, state: Sequence[tuple[int, float]], until: int) -> None:
         """Take over ``state()`` of a group."""
-        self._of[key] = {job: value for job, value in state}
+        self._of[key] = dict(state)
         self._until[key] = until
