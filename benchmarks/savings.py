@@ -26,7 +26,7 @@ from sqlalchemy import Engine, func, select
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.queries.savings import BY, SavingsRequest, savings
+from jobsight_server.queries.savings import BY, Asking, SavingsRequest, savings
 from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.totals import add_jobs
 from jobsight_server.serve.app import create_app
@@ -118,7 +118,7 @@ def measure(engine: Engine, url: str) -> dict[str, Seconds]:
 
     def ask(request: SavingsRequest) -> None:
         with engine.connect() as connection:
-            assert savings(connection, reader, request).metrics[0].rows
+            assert savings(connection, Asking(connection, reader), request).metrics[0].rows
 
     found = {name: best(lambda request=request: ask(request)) for name, request in requests.items()}
     client = create_app(load_settings(flags={"database": url}), engine, engine).test_client()

@@ -110,11 +110,10 @@ def recommend(
     for metric in ASKED_FOR:
         answer = best[metric]
         amount = answer.bound if answer.user_jobs or such.used(metric) is not None else None
-        if amount is not None and math.isclose(amount, asked[metric] or 0.0):
-            amount = None
         if amount is not None:
-            amount = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
-            amount = min(amount, most) if metric == "memory" else amount
+            rounded = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
+            is_asked = amount * (1.0 - 1e-9) <= (asked[metric] or 0.0) <= max(rounded, amount)
+            amount = None if is_asked else min(rounded, most) if metric == "memory" else rounded
         found[metric] = amount
     exceed = [best[metric].exceed_probability for metric in ASKED_FOR if found[metric] is not None]
     known = [chance for chance in exceed if chance is not None]

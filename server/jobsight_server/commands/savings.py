@@ -20,7 +20,16 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, open_
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
-from jobsight_server.queries.savings import BY, DAYS_SHOWN, MetricSavings, Savings, SavingsRequest, SavingsRow, savings
+from jobsight_server.queries.savings import (
+    BY,
+    DAYS_SHOWN,
+    Asking,
+    MetricSavings,
+    Savings,
+    SavingsRequest,
+    SavingsRow,
+    savings,
+)
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.storage.clusters import listed, stored_clusters
 
@@ -30,7 +39,7 @@ _HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
     "Ask for: for a whole job like the user's last of the application that could save most (--json names both), where "
-    "it is better than going on as before; the same as in `jobsight seff`. --by application --user NAME shows each."
+    "that is another amount; the same as in `jobsight seff`. --by application --user NAME shows each."
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
 _AMOUNTS = ("requested_hours", "used_hours", "reserved_hours", "repeated_hours", "freed_hours")
@@ -65,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
         with engine.connect() as connection:
             cluster = _cluster(connection, args.cluster, args.user)
             request = SavingsRequest(args.by, cluster, args.user, args.since, args.until, args.limit)
-            found = savings(connection, AnswerReader(engine, forecast_config(settings_of(args))), request)
+            reader = AnswerReader(engine, forecast_config(settings_of(args)))
+            found = savings(connection, Asking(connection, reader), request)
             changed = adjusted(connection, time.time(), cluster)
     finally:
         engine.dispose()

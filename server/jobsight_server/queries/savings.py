@@ -68,8 +68,7 @@ class SavingsRow(SavedAmounts):
 
     Of a user, ``application`` is the one that left most unused, and ``like_job`` the last of its jobs, which
     asked for ``asked_for``: such a job should ask for ``recommended``, of the whole job, in bytes or seconds.
-    ``ask_for`` is the same where it is better than going on as before: less where that frees something, more where jobs
-    ran out. Null in rows of several users' jobs.
+    ``ask_for`` is the same where that is another amount. Null in rows of several users' jobs.
     """
 
     cluster: str
@@ -135,7 +134,7 @@ class SavingsRequest(NamedTuple):
     limit: int = LISTED
 
 
-def savings(connection: Connection, reader: AnswerReader, request: SavingsRequest) -> Savings:
+def savings(connection: Connection, asking: Asking, request: SavingsRequest) -> Savings:
     """The savings per metric, each sorted by what was requested and not used.
 
     Without a last day until the newest day of which a job is counted, without a first day the ``DAYS_SHOWN`` days
@@ -143,7 +142,6 @@ def savings(connection: Connection, reader: AnswerReader, request: SavingsReques
     """
     stored = stored_days(connection)
     days = None if stored is None else _days(request, stored)
-    asking = Asking(connection, reader)
     return Savings(
         by=request.by,
         cluster=request.cluster,
@@ -210,23 +208,12 @@ def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
     return of["used"] - of["requested"], -of["request_failures"], -freed, cluster, name
 
 
-class RowAdvice(NamedTuple):
-    """The requests that a row's advice is about, and how they turned out."""
+class AdvisedJobs(NamedTuple):
+    """The jobs that a row's advice is about."""
 
     cluster: str
     user: str
     application: str
-    freed_hours: float
-    ran_out: int
-    would_run_out_share: float
-
-    def is_better(self, asked_for: float | None, recommended: float | None, may_run_out: float) -> bool:
-        """Whether asking for this is better than going on as before; not if more than this share would run out."""
-        if recommended is None or asked_for is None or recommended == asked_for:
-            return False
-        if recommended < asked_for:
-            return self.freed_hours > 0 and self.would_run_out_share <= may_run_out
-        return self.ran_out > 0
 
 
 class Asking:
@@ -235,15 +222,13 @@ class Asking:
     def __init__(self, connection: Connection, reader: AnswerReader) -> None:
         self._connection = connection
         self._reader = reader
-        self.may_run_out = 1.0 - reader.config.coverage
         self._runs: dict[tuple[str, str], list[SuchJob]] = {}
-        self._found: dict[tuple[str, str, str], tuple[SuchJob, Recommendation] | None] = {}
+        self._found: dict[AdvisedJobs, tuple[SuchJob, Recommendation] | None] = {}
 
-    def of(self, advised: RowAdvice) -> tuple[SuchJob, Recommendation] | None:
+    def of(self, advised: AdvisedJobs) -> tuple[SuchJob, Recommendation] | None:
         """The last job of this application, and the recommendation for one like it; None if it is too long ago."""
-        key = (advised.cluster, advised.user, advised.application)
-        if key not in self._found:
-            cluster, user, application = key
+        if advised not in self._found:
+            cluster, user, application = advised
             if (cluster, user) not in self._runs:
                 self._runs[cluster, user] = last_runs(self._connection, cluster, user)
             runs = self._runs[cluster, user]
@@ -257,15 +242,15 @@ class Asking:
                 ),
                 None,
             )
-            self._found[key] = like and (
+            self._found[advised] = like and (
                 like, recommend_as_last(self._connection, self._reader, cluster, user, like, runs)
             )  # fmt: skip
-        return self._found[key]
+        return self._found[advised]
 
 
 def advised_for(
     connection: Connection, request: SavingsRequest, metric: str, days: Days, row: Sequence[Any]
-) -> RowAdvice | None:
+) -> AdvisedJobs | None:
     """The first application of a row of one user's jobs; there is no advice for several users at once."""
     cluster, name = row[:2]
     user = name if request.by == "user" else request.user
@@ -274,19 +259,16 @@ def advised_for(
     if request.by != "application":
         found = sums_of_user(connection, metric, days, "application", cluster, user)
         row = min((each for each in found if each[2 + _JOBS]), key=_order)
-    amounts = saved_amounts(row[2:], metric)
-    would_run_out = amounts["would_run_out"] / amounts["jobs"]
-    return RowAdvice(cluster, user, row[1], amounts["freed_hours"], amounts["ran_out"], would_run_out)
+    return AdvisedJobs(cluster, user, row[1])
 
 
-def saving_row(row: Sequence[Any], metric: str, advised: RowAdvice | None, asking: Asking) -> SavingsRow:
+def saving_row(row: Sequence[Any], metric: str, advised: AdvisedJobs | None, asking: Asking) -> SavingsRow:
     found = advised and asking.of(advised)
     like_job = asked_for = recommended = None
     if found:
         like, recommendation = found
         like_job, asked_for = like.job_id, like.requested(metric)
         recommended = recommendation.best(metric)
-    is_better = advised is not None and advised.is_better(asked_for, recommended, asking.may_run_out)
     return SavingsRow(
         cluster=row[0],
         name=row[1],
@@ -296,7 +278,7 @@ def saving_row(row: Sequence[Any], metric: str, advised: RowAdvice | None, askin
         like_job=like_job,
         asked_for=asked_for,
         recommended=recommended,
-        ask_for=recommended if is_better else None,
+        ask_for=None if recommended == asked_for else recommended,
     )
 
 

@@ -21,7 +21,7 @@ from jobsight_server.queries.savings import (
     saved_amounts,
     saving_row,
 )
-from jobsight_server.record import Record, Share
+from jobsight_server.record import Record
 from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.read import Days, stored_days, sums_of_all, sums_of_user, widened
 from jobsight_server.savings.totals import COLUMNS, METRICS
@@ -89,7 +89,6 @@ class WasteList(Record):
     last_day: Date | None
     before_first_day: Date | None
     before_last_day: Date | None
-    may_run_out: Share
     memory: Waste
     processors: Waste
     runtime: Waste
@@ -163,7 +162,6 @@ def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -
         last_day=days and _date(days.last),
         before_first_day=before_days and _date(before_days.first),
         before_last_day=before_days and _date(before_days.last),
-        may_run_out=asking.may_run_out,
         **{each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES},
         left_out={
             each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})

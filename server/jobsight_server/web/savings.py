@@ -5,7 +5,7 @@ from __future__ import annotations
 from werkzeug.exceptions import BadRequest, NotFound
 
 from jobsight_server.queries.adjusted import Adjusted, adjusted
-from jobsight_server.queries.savings import BY, LISTED, Savings, SavingsRequest
+from jobsight_server.queries.savings import BY, LISTED, Asking, Savings, SavingsRequest
 from jobsight_server.queries.savings import savings as read_savings
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.web.kit.context import context
@@ -39,7 +39,7 @@ def savings() -> Savings:
             if cluster is None:
                 raise NotFound(f"no user {user[:60]!r} in any cluster")
         request = SavingsRequest(by, cluster, user, first, last, limit)
-        return read_savings(connection, context().answers, request)
+        return read_savings(connection, Asking(connection, context().answers), request)
 
 
 SAVINGS = Route(

@@ -17,7 +17,7 @@ from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.queries.savings import SavingsRequest, savings
+from jobsight_server.queries.savings import Asking, SavingsRequest, savings
 from jobsight_server.storage.schema import jobs, profiles, series
 
 INTERVAL_S = 60
@@ -139,7 +139,7 @@ def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -
             sums[:] = [a + b for a, b in zip(sums, amounts, strict=True)]
     with site.engine.connect() as connection:
         reader = AnswerReader(site.engine, ForecastConfig())
-        memory = savings(connection, reader, SavingsRequest(limit=1000)).metrics[0]
+        memory = savings(connection, Asking(connection, reader), SavingsRequest(limit=1000)).metrics[0]
     found = {(row.cluster, row.name): row for row in memory.rows}
     assert found.keys() == true.keys()
     for user, (count, requested, used, tolerance) in true.items():
