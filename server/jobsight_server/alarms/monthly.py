@@ -14,7 +14,8 @@ from jobsight_server.advice.ask_lines import ask_lines, scheduler_of
 from jobsight_server.alarms.deliver import DeliveryError, send_mail
 from jobsight_server.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.queries.savings import AdvisedJobs, Asking, SavingsRequest, SavingsRow, savings
+from jobsight_server.queries.savings import Asking, SavingsRow
+from jobsight_server.queries.waste import DAYS_SHOWN, WasteRequest, newest_day, waste
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import monthly_mails
@@ -45,8 +46,9 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
     had = set(connection.scalars(select(monthly_mails.c.user).where(monthly_mails.c.month == month)))
     had |= set(wanted.unsubscribed)
     asking = Asking(connection, reader)
-    found = savings(connection, asking, SavingsRequest("user", limit=_USERS_AT_MOST))
-    for row in next(metric.rows for metric in found.metrics if metric.metric == "memory"):
+    last = newest_day(connection) or 0
+    found = waste(connection, asking, WasteRequest(last - DAYS_SHOWN + 1, last, limit=_USERS_AT_MOST))
+    for row in (row.memory_advice for row in found.rows if row.memory_advice is not None):
         unused = 1.0 - row.used_hours / row.requested_hours if row.requested_hours > 0 else 0.0
         is_less = row.ask_for is not None and row.asked_for is not None and row.ask_for < row.asked_for
         if row.name in had or unused <= wanted.share or not is_less or not _NAME.fullmatch(row.name):
@@ -96,7 +98,7 @@ def _text(row: SavingsRow, unused: float, period: str, lines: list[str]) -> str:
 
 def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
     """The memory to ask for in the words of the cluster's scheduler, or of several where it is not known."""
-    found = asking.of(AdvisedJobs(row.cluster, row.user or "", row.application or ""))
+    found = asking.of(row.cluster, row.user, row.application)
     if found is None:
         return []
     like, advice = found

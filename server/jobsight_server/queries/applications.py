@@ -17,11 +17,8 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.next_job import Borrowed, borrowed
 from jobsight_server.queries.savings import (
-    AdvisedJobs,
     Asking,
-    SavingsRequest,
     SavingsRow,
-    advised_for,
     saved_amounts,
     saving_row,
 )
@@ -116,18 +113,17 @@ def applications(
     order = sorted(counted, key=lambda row: (-could_save(row), -row.jobs, row.application or ""))
     shown = order[(page - 1) * LISTED : page * LISTED]
     used = _used(connection, cluster, user, days, [row.application for row in shown])
-    asking, request = Asking(connection, reader), SavingsRequest("application", cluster, user)
+    asking = Asking(connection, reader)
     found = []
     for row in shown:
         group = _group(cluster, user, row.application)
         advice: dict[str, SavingsRow | None] = dict.fromkeys(METRICS)
         for metric in METRICS:
             if (sums := saved[metric].get(group)) is not None:
-                advised = advised_for(connection, request, metric, days, sums)
-                advice[metric] = saving_row(sums, metric, advised, asking)
+                advice[metric] = saving_row(connection, asking, "application", user, metric, days, sums)
         # Advice without a name is for the user's last job, whatever its name.
         is_one = row.application is not None or len(counted) == 1
-        last = asking.of(AdvisedJobs(cluster, user, group)) if is_one else None
+        last = asking.of(cluster, user, group) if is_one else None
         of = used.get(row.application, [])
         found.append(
             Application(
