@@ -12,7 +12,8 @@ from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.at_start import read_at_start
 from jobsight_server.forecasts.request import question_of
-from jobsight_server.queries.jobs import ForecastAtStart, RunState, named
+from jobsight_server.queries.job_detail import ForecastAtStart
+from jobsight_server.queries.jobs import RunState, named
 from jobsight_server.queries.running import forecasts_of
 from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.record import Metric, Record, Share
