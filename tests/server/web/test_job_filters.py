@@ -143,7 +143,8 @@ def test_an_array_is_one_row_after_exact_ids(client: FlaskClient, sqlite_engine:
         "SELECT coalesce(p.value * j.processors, j.used_memory_bytes) AS memory, j.used_cpu_s AS cpu_s, "
         'j."end" - j.start - coalesce(j.suspended_s, 0) AS ran_s, coalesce(j.asked_memory_bytes, '
         "j.requested_memory_bytes) AS asked, coalesce(j.asked_walltime_s, j.requested_walltime_s) AS asked_s "
-        "FROM jobs j LEFT JOIN profiles p ON p.run_id = j.id AND p.metric = 'memory' WHERE j.cluster = 'c' AND j.user = 'ada' "
+        "FROM jobs j LEFT JOIN profiles p ON p.run_id = j.id AND p.metric = 'memory' "
+        "WHERE j.cluster = 'c' AND j.user = 'ada' "
         "AND (j.job_id LIKE '4711!_%' ESCAPE '!' OR j.array_task LIKE '4711!_%' ESCAPE '!')"
     )
     with sqlite_engine.connect() as connection:
