@@ -26,7 +26,8 @@ from sqlalchemy import Engine, func, select
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.queries.savings import BY, SavingsRequest, savings
+from jobsight_server.queries.savings import BY, Asking
+from jobsight_server.queries.waste import WasteRequest, waste
 from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.totals import add_jobs
 from jobsight_server.serve.app import create_app
@@ -112,13 +113,14 @@ def measure(engine: Engine, url: str) -> dict[str, Seconds]:
     last = FIRST_DAY + DAYS - 1
     # Neither begins nor ends with a month.
     year = {"first": FIRST_DAY, "last": last - 1}
-    requests = {f"by_{by}": SavingsRequest(by=by, **year) for by in BY}
-    requests["thirty_days"] = SavingsRequest()
-    requests["user"] = SavingsRequest(by="application", cluster="alpha", user="user00002", limit=1)
+    requests = {f"by_{by}": WasteRequest(by=by, **year) for by in BY}
+    thirty = {"first": last - 29, "last": last}
+    requests["thirty_days"] = WasteRequest(**thirty)
+    requests["user"] = WasteRequest(**thirty, by="application", cluster="alpha", user="user00002", limit=1)
 
-    def ask(request: SavingsRequest) -> None:
+    def ask(request: WasteRequest) -> None:
         with engine.connect() as connection:
-            assert savings(connection, reader, request).metrics[0].rows
+            assert waste(connection, Asking(connection, reader), request).rows
 
     found = {name: best(lambda request=request: ask(request)) for name, request in requests.items()}
     client = create_app(load_settings(flags={"database": url}), engine, engine).test_client()
@@ -128,7 +130,7 @@ def measure(engine: Engine, url: str) -> dict[str, Seconds]:
     asked = {"since": as_date(year["first"]).isoformat(), "until": as_date(year["last"]).isoformat()}
 
     def show() -> None:
-        assert client.get("/savings", query_string=asked).status_code == 200
+        assert client.get("/waste", query_string=asked).status_code == 200
 
     return {"page": best(show), **found}
 

@@ -187,7 +187,7 @@ PAGES = (
     "/users", "/users/alpha/user0003", "/groups", "/rejected",
 )  # fmt: skip
 ROUTES = (
-    "/api/v1/overview", "/api/v1/jobs", "/api/v1/nodes", "/api/v1/users", "/api/v1/savings", "/metrics",
+    "/api/v1/overview", "/api/v1/jobs", "/api/v1/nodes", "/api/v1/users", "/api/v1/waste", "/metrics",
     "/api/v1/predictions?cluster=alpha&user=user0003&metric=memory",
 )  # fmt: skip
 

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Engine, insert
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.prediction import series_answer
-from jobsight_server.queries.jobs import NODES_DRAWN, job_detail, job_list
+from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
+from jobsight_server.queries.jobs import job_list
 from jobsight_server.queries.nodes import node_detail, node_list
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.rejected import EventCount, rejected_data

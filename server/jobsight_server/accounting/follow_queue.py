@@ -5,12 +5,12 @@ Each look replaces what was known to wait: what is listed no more has gone witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 
-from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy import Connection, delete, select
 
 from jobsight_server.accounting.command_output import CommandOutput
 from jobsight_server.accounting.command_source import CommandSource
@@ -18,8 +18,6 @@ from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.queue_commands import QUEUE_COMMANDS
 from jobsight_server.accounting.runs import QUEUED, JobEvent
 from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
-from jobsight_server.seldom import Seldom
-from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
@@ -34,25 +32,15 @@ RunKey = tuple[str, float | None]
 
 
 @dataclass(slots=True)
-class QueueFollower:
+class QueueFollower(CommandSource):
     """Reads one queue into the database of ``engine``, and remembers the last look."""
 
-    engine: Engine
-    source: AccountingSource
-    clock: Callable[[], float]
-    said: Seldom
     _waiting: dict[RunKey, JobEvent] = field(default_factory=dict)
-    _command: CommandSource = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._command = CommandSource(self.engine, self.source.cluster, self.clock, self.said)
 
     def read(self, stop: Event | None = None) -> LoadReport:
         """Runs the command and stores what has changed. Failures are counted and reported."""
-        report = LoadReport()
         name = QUEUE_COMMANDS[self.source.scheduler].name
-        self._command.attempt(report, name, lambda: self._read(name, report, stop))
-        return report
+        return self.attempt(name, lambda report: self._read(name, report, stop))
 
     def _read(self, name: str, report: LoadReport, stop: Event | None) -> None:
         began, cluster = self.clock(), self.source.cluster

@@ -7,12 +7,12 @@ not be read to its end counts as a failure, and the next query reaches back to t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from threading import Event
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, select
 
 from jobsight_server.accounting.command_output import CommandError, CommandOutput
 from jobsight_server.accounting.command_source import CommandSource
@@ -23,8 +23,6 @@ from jobsight_server.accounting.parsers.slurm.reader import JsonReader, TextRead
 from jobsight_server.accounting.position import Fingerprint, Position, positions, set_position
 from jobsight_server.accounting.runs import RUNNING, AccountingError, JobEvent, UnsettledError
 from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
-from jobsight_server.seldom import Seldom
-from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.schema import jobs
 
 SACCT = ("--allusers", "--duplicates", "--json", "--starttime", "now-{seconds}")
@@ -44,28 +42,18 @@ RunKey = tuple[str, float | None]
 
 
 @dataclass(slots=True)
-class SlurmFollower:
+class SlurmFollower(CommandSource):
     """Reads one Slurm into the database of ``engine``, and remembers the last answer."""
 
-    engine: Engine
-    source: AccountingSource
-    clock: Callable[[], float]
-    said: Seldom
     _events: dict[RunKey, JobEvent] = field(default_factory=dict)
     _rejected: set[bytes] = field(default_factory=set)
     _asked_again: set[RunKey] = field(default_factory=set)
     _unsettled: dict[str, float] = field(default_factory=dict)
     _back_to: float | None = None
-    _command: CommandSource = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._command = CommandSource(self.engine, self.source.cluster, self.clock, self.said)
 
     def read(self, stop: Event | None = None) -> LoadReport:
         """Runs the command and stores what is new. Failures are counted and reported."""
-        report = LoadReport()
-        self._command.attempt(report, SACCT_NAME, lambda: self._read_sacct(report, stop))
-        return report
+        return self.attempt(SACCT_NAME, lambda report: self._read_sacct(report, stop))
 
     def _read_sacct(self, report: LoadReport, stop: Event | None) -> None:
         began, name = self.clock(), SACCT_NAME

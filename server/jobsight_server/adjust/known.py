@@ -56,10 +56,17 @@ class Needs:
             requests[resource] = first or amount_of_run or (0.0 if amount is None else amount.whole)
         nodes = int(run.requested_nodes) if (run.requested_nodes or "").isdecimal() else None
         request = JobRequest(processors, nodes, requests["memory"] or None, requests["runtime"] or None)
-        question = question_of(run)
         if job.user not in self._last:
             self._last[job.user] = last_runs(self._connection, self._cluster, job.user)
-        found = recommend(self._connection, self._reader, self._cluster, question, request, runs=self._last[job.user])
+        found = recommend(
+            self._connection,
+            self._reader,
+            self._cluster,
+            question_of(run),
+            request,
+            runs=self._last[job.user],
+            moment="start",
+        )
         known: dict[Resource, Known] = {
             resource: Known(
                 requests[resource],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.scheduler_words import (
     MINUTE_S,
     JobRequest,
@@ -59,6 +60,13 @@ def ask_lines(
         return []
     write = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine}
     return [AskLine(name, write[name](request, memory_bytes, runtime_s, requested_nodes)) for name in wanted]
+
+
+def lines_to_ask(
+    found: Recommendation, scheduler: Scheduler | None, requested_nodes: str | None = None
+) -> list[AskLine]:
+    """The amounts to ask for, the job's own where these are best; as ``ask_lines`` writes them."""
+    return ask_lines(scheduler, found.request, found.best("memory"), found.best("runtime"), requested_nodes)
 
 
 def _slurm(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None) -> str:

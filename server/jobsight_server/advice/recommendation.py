@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.profile.reserve import Basis
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Moment, Question
 from jobsight_server.advice.scheduler_words import (
     JobRequest,
     PbsAdvice,
@@ -80,15 +80,16 @@ def recommend(
     request: JobRequest,
     metrics: Sequence[str] | None = ASKED_FOR,
     runs: Sequence[SuchJob] | None = None,
+    moment: Moment = "submission",
 ) -> Recommendation:
-    """``question``, whose processors are known, and ``request`` describe the same job.
+    """``question`` and ``request`` describe the same job, which is about to be submitted or, at ``start``, waits.
 
     ``metrics``, with ``ASKED_FOR``, are those to forecast, None all that concern the user; ``runs`` the user's last
-    ones, if they have been read.
+    ones, if they have been read. A job whose processors are not known counts as one processor.
     """
     runs = last_runs(connection, cluster, question.user or "") if runs is None else runs
     such = such_jobs(runs, question, request.processors)
-    answers = _answers(connection, reader, cluster, question, metrics)
+    answers = _answers(connection, reader, cluster, question, metrics, moment)
     most = _memory_of_nodes(connection, cluster, request)
     answers["memory"] = _within(answers["memory"], most)
     asked = {"memory": request.memory_bytes, "runtime": request.walltime_s}
@@ -101,7 +102,7 @@ def recommend(
     if too_little:
         # No more than its request is reserved for a job. Such jobs needed more: what if it asked as much as they did?
         enough = _asking_enough(question, such, request.processors, too_little)
-        best |= _answers(connection, reader, cluster, enough, tuple(too_little))
+        best |= _answers(connection, reader, cluster, enough, tuple(too_little), moment)
         best["memory"] = _within(best["memory"], most)
         wider = max(1.0, request.processors / (such.on_processors or request.processors))
         best |= {metric: _cut(best[metric], BEYOND_USE * wider * used) for metric, used in too_little.items()}
@@ -109,11 +110,10 @@ def recommend(
     for metric in ASKED_FOR:
         answer = best[metric]
         amount = answer.bound if answer.user_jobs or such.used(metric) is not None else None
-        if amount is not None and math.isclose(amount, asked[metric] or 0.0):
-            amount = None
         if amount is not None:
-            amount = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
-            amount = min(amount, most) if metric == "memory" else amount
+            rounded = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
+            is_asked = amount * (1.0 - 1e-9) <= (asked[metric] or 0.0) <= max(rounded, amount)
+            amount = None if is_asked else min(rounded, most) if metric == "memory" else rounded
         found[metric] = amount
     exceed = [best[metric].exceed_probability for metric in ASKED_FOR if found[metric] is not None]
     known = [chance for chance in exceed if chance is not None]
@@ -166,10 +166,16 @@ def _asking_enough(question: Question, such: SuchJobs, processors: int, too_litt
 
 
 def _answers(
-    connection: Connection, reader: AnswerReader, cluster: str, question: Question, metrics: Sequence[str] | None
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    question: Question,
+    metrics: Sequence[str] | None,
+    moment: Moment,
 ) -> dict[str, Prediction]:
     """For the whole job, by metric."""
-    requests = [ForecastRequest(cluster, question, metric, "job") for metric in metrics or (None,)]
+    per = "job" if question.processors else "processor"
+    requests = [ForecastRequest(cluster, question, metric, per, moment) for metric in metrics or (None,)]
     return {answer.metric: answer for answer in reader.answers(connection, requests)}
 
 

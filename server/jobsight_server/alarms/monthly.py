@@ -10,18 +10,18 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
+from jobsight_server.advice.ask_lines import ask_lines, scheduler_of
 from jobsight_server.alarms.deliver import DeliveryError, send_mail
 from jobsight_server.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.request import ASKED_PROCESSORS
-from jobsight_server.queries.savings import SavingsRequest, SavingsRow, savings
+from jobsight_server.queries.savings import Asking, SavingsRow
+from jobsight_server.queries.waste import DAYS_SHOWN, WasteRequest, newest_day, waste
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.schema import jobs, monthly_mails
+from jobsight_server.storage.schema import monthly_mails
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _USERS_AT_MOST = 10_000
-_MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,17 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
         return
     had = set(connection.scalars(select(monthly_mails.c.user).where(monthly_mails.c.month == month)))
     had |= set(wanted.unsubscribed)
-    found = savings(connection, reader, SavingsRequest("user", limit=_USERS_AT_MOST))
-    for row in next(metric.rows for metric in found.metrics if metric.metric == "memory"):
+    asking = Asking(connection, reader)
+    last = newest_day(connection) or 0
+    found = waste(connection, asking, WasteRequest(last - DAYS_SHOWN + 1, last, limit=_USERS_AT_MOST))
+    for row in (row.memory_advice for row in found.rows if row.memory_advice is not None):
         unused = 1.0 - row.used_hours / row.requested_hours if row.requested_hours > 0 else 0.0
         is_less = row.ask_for is not None and row.asked_for is not None and row.ask_for < row.asked_for
         if row.name in had or unused <= wanted.share or not is_less or not _NAME.fullmatch(row.name):
             continue
         had.add(row.name)
         period = f"from {found.first_day} to {found.last_day}"
-        text = _text(row, unused, period, _line(connection, settings, row))
+        text = _text(row, unused, period, _lines(asking, settings, row))
         subject = (
             f"Your jobs on {_one_line(row.cluster)} use {row.used_hours / row.requested_hours:.0%} of their memory"
         )
@@ -83,29 +85,26 @@ def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: floa
     return len(due) - failed, failed
 
 
-def _text(row: SavingsRow, unused: float, period: str, line: str) -> str:
+def _text(row: SavingsRow, unused: float, period: str, lines: list[str]) -> str:
+    script = "".join(f"\n    {line}" for line in lines)
     return (
         f"Your {row.jobs} jobs on {_one_line(row.cluster)} {period} left {unused:.0%} of the memory that they "
         f"requested unused ({row.requested_hours - row.used_hours:.0f} GiB-hours), which other jobs waited for.\n\n"
         f"A job like {_one_line(row.like_job or '')} requested {memory_text(row.asked_for or 0)} and should request "
-        f"{memory_text(row.ask_for or 0)}. Paste this into its script:\n\n    {line}\n\n"
+        f"{memory_text(row.ask_for or 0)}. Paste this into its script:\n{script}\n\n"
         "This mail comes at most once a month. To get no more, ask your administrators.\n"
     )
 
 
-def _line(connection: Connection, settings: Settings, row: SavingsRow) -> str:
-    """In the words of the cluster's scheduler: Slurm counts memory per processor, PBS that of the job."""
-    kinds = {
-        "slurm" if source.sacct else source.format for source in settings.accounting if source.cluster == row.cluster
-    }
-    amount = row.ask_for or 0.0
-    if kinds == {"slurm"}:
-        query = select(ASKED_PROCESSORS).where(jobs.c.cluster == row.cluster, jobs.c.job_id == row.like_job)
-        processors = connection.scalar(query.order_by(jobs.c.id.desc()).limit(1)) or 1
-        return f"#SBATCH --mem-per-cpu={-(-int(amount) // (int(processors) * _MIB))}M"
-    if kinds and kinds <= {"torque", "pbspro"}:
-        return f"#PBS -l mem={-(-int(amount) // _MIB)}mb"
-    return f"memory of the whole job: {memory_text(amount)}"
+def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
+    """The memory to ask for in the words of the cluster's scheduler, or of several where it is not known."""
+    found = asking.of(row.cluster, row.user, row.application)
+    if found is None:
+        return []
+    like, advice = found
+    scheduler = scheduler_of(settings.accounting, row.cluster)
+    lines = ask_lines(scheduler, advice.request, advice.best("memory"), None, like.requested_nodes)
+    return [line for script in lines for line in script.text.splitlines()]
 
 
 def _one_line(text: str) -> str:

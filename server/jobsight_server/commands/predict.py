@@ -112,11 +112,12 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     for answer in answers:
         write = _WRITTEN[METRICS[answer.metric].format]
         used = sorted(answer.last_values)
+        first = found.best(answer.metric) if answer.metric in ASKED_FOR else answer.bound
         table.add_row(
             METRICS[answer.metric].name,
             _or_dash(answer.value, write),
-            _or_dash((found.amount(answer.metric) if answer.metric in ASKED_FOR else None) or answer.bound, write),
-            _or_dash(next(iter(answer.attempts[1:]), None), write),
+            _or_dash(first, write),
+            _or_dash(None if first is None else next(iter(answer.attempts[1:]), None), write),
             f"{write(used[0])} to {write(used[-1])}" if used else "-",
         )
     console.print(table, markup=False)

@@ -6,6 +6,7 @@ import argparse
 import csv
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,8 +21,10 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, open_
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
-from jobsight_server.queries.savings import BY, DAYS_SHOWN, MetricSavings, Savings, SavingsRequest, SavingsRow, savings
+from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
+from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
+from jobsight_server.savings.totals import METRICS
 from jobsight_server.storage.clusters import listed, stored_clusters
 
 _LISTED = 20
@@ -30,10 +33,20 @@ _HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
     "Ask for: for a whole job like the user's last of the application that could save most (--json names both), where "
-    "it is better than going on as before; the same as in `jobsight seff`. --by application --user NAME shows each."
+    "that is another amount; the same as in `jobsight seff`. --by application --user NAME shows each."
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
-_AMOUNTS = ("requested_hours", "used_hours", "reserved_hours", "repeated_hours", "freed_hours")
+_FIGURES = (
+    "jobs",
+    "requested_hours",
+    "used_hours",
+    "reserved_hours",
+    "repeated_hours",
+    "freed_hours",
+    "ran_out",
+    "would_run_out",
+)
+_ADVICE = ("user", "application", "like_job", "asked_for", "recommended", "ask_for")
 _REASONS = {
     "without_request": "without a request",
     "without_use": "without a measured value",
@@ -64,16 +77,19 @@ def run(args: argparse.Namespace) -> int:
     try:
         with engine.connect() as connection:
             cluster = _cluster(connection, args.cluster, args.user)
-            request = SavingsRequest(args.by, cluster, args.user, args.since, args.until, args.limit)
-            found = savings(connection, AnswerReader(engine, forecast_config(settings_of(args))), request)
+            last = args.until if args.until is not None else newest_day(connection) or 0
+            first = last - DAYS_SHOWN + 1 if args.since is None else args.since
+            asking = Asking(connection, AnswerReader(engine, forecast_config(settings_of(args))))
+            asked = WasteRequest(first, last, None, args.by, cluster, args.user, limit=args.limit)
+            found = {metric: waste(connection, asking, asked._replace(sort=metric)) for metric in METRICS}
             changed = adjusted(connection, time.time(), cluster)
     finally:
         engine.dispose()
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        print(msgspec.json.format(msgspec.json.encode(found["memory"]), indent=2).decode())
     elif args.csv:
         _write_csv(found)
-        if found.first_day is None:
+        if found["memory"].first_day is None:
             print(f"jobsight savings: {_NOTHING}", file=sys.stderr)
     else:
         console = Console()
@@ -112,73 +128,80 @@ def _cluster(connection: Connection, cluster: str | None, user: str | None) -> s
     return found[0]
 
 
-def show(found: Savings, console: Console) -> None:
+def show(found: Mapping[str, WasteList], console: Console) -> None:
     """For each metric a sentence, and a table with the greatest saving first."""
-    if found.first_day is None:
+    days = found["memory"]
+    if days.first_day is None:
         console.print(_NOTHING)
         return
-    console.print(f"Jobs that ended from {found.first_day} to {found.last_day} (UTC)", highlight=False)
-    for metric in found.metrics:
+    console.print(f"Jobs that ended from {days.first_day} to {days.last_day} (UTC)", highlight=False)
+    for metric, of in found.items():
         # As Text, because a user may be named like one of rich's markup tags.
-        console.print(Text(f"\n{_TITLES[metric.metric]}", style="bold"))
-        console.print(Text(_sentence(metric)))
-        if metric.rows:
-            console.print(_table(found.by, metric))
-        if more := metric.groups - len(metric.rows):
-            console.print(f"{more:,} more; --limit {metric.groups} prints all", highlight=False)
-        left = [f"{n:,} {_REASONS[reason]}" for reason in _REASONS if (n := getattr(metric.left_out, reason))]
+        console.print(Text(f"\n{_TITLES[metric]}", style="bold"))
+        console.print(Text(_sentence(metric, getattr(of, metric))))
+        if rows := _rows(metric, of):
+            console.print(_table(metric, of, rows))
+        if more := of.groups - len(of.rows):
+            console.print(f"{more:,} more; --limit {of.groups} prints all", highlight=False)
+        left = [f"{n:,} {_REASONS[reason]}" for reason in _REASONS if (n := getattr(of.left_out[metric], reason))]
         if left:
             console.print(Text(f"Jobs left out: {', '.join(left)}."))
-    if any(_is_advised(metric) for metric in found.metrics):
-        console.print(f"\n{_NOTE}", highlight=False)
-    else:
-        console.print(f"\n{_NO_ADVICE}", highlight=False)
+    console.print(f"\n{_NOTE if _is_advised(days) else _NO_ADVICE}", highlight=False)
 
 
-def _sentence(metric: MetricSavings) -> str:
-    total = metric.total
+def _rows(metric: str, found: WasteList) -> list[tuple[WasteRow, Waste, SavingsRow | None]]:
+    """The rows with a job that counts in this metric, their figures and their advice."""
+    rows = [(row, getattr(row, metric), getattr(row, f"{metric}_advice")) for row in found.rows]
+    return [each for each in rows if each[1].jobs]
+
+
+def _is_advised(found: WasteList) -> bool:
+    return found.by == "user" or found.user is not None
+
+
+def _freed(of: Waste) -> tuple[float, float | None]:
+    """Hours, and the share of what was requested."""
+    freed = of.freed_hours or 0.0
+    return freed, freed / of.requested_hours if of.requested_hours > 0 else None
+
+
+def _sentence(metric: str, total: Waste) -> str:
     if not total.jobs:
         return "No job has a request, a measured value and a recommendation at its submission."
-    share = "" if total.freed_share is None else f" ({percent(abs(total.freed_share))})"
-    amount = f"{_hours(abs(total.freed_hours))}{share}"
-    if metric.metric == "runtime":  # processors are given back at a job's end whatever its limit
-        effect = f"Limits as recommended would have been {amount} {'shorter' if total.freed_hours >= 0 else 'longer'}"
+    freed, share = _freed(total)
+    amount = _hours(abs(freed)) + ("" if share is None else f" ({percent(abs(share))})")
+    if metric == "runtime":  # processors are given back at a job's end whatever its limit
+        effect = f"Limits as recommended would have been {amount} {'shorter' if freed >= 0 else 'longer'}"
     else:
-        effect = (
-            f"Reserving as recommended would have {'freed' if total.freed_hours >= 0 else 'taken another'} {amount}"
-        )
+        effect = f"Reserving as recommended would have {'freed' if freed >= 0 else 'taken another'} {amount}"
     return (
         f"{effect}, repeats included. "
-        f"{total.would_run_out:,} of {total.jobs:,} jobs ({percent(total.would_run_out / total.jobs, 1)}) would have "
-        f"run out of it; with the users' own requests {total.ran_out:,}."
+        f"{total.would_run_out:,} of {total.jobs:,} jobs ({percent((total.would_run_out or 0) / total.jobs, 1)}) would "
+        f"have run out of it; with the users' own requests {total.ran_out:,}."
     )
 
 
 _NAME_WIDTH = 10  # characters of a name that stay in one line
 
 
-def _is_advised(metric: MetricSavings) -> bool:
-    return any(row.user is not None for row in metric.rows)
-
-
-def _table(by: str, metric: MetricSavings) -> Table:
+def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None]]) -> Table:
+    is_advised = _is_advised(found)
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column(by, overflow="fold", min_width=_NAME_WIDTH)
-    for head in (*(("ask for",) if _is_advised(metric) else ()), *_HEADS):
+    table.add_column(found.by, overflow="fold", min_width=_NAME_WIDTH)
+    for head in (*(("ask for",) if is_advised else ()), *_HEADS):
         table.add_column(head, justify="right", no_wrap=True)
-    for row in metric.rows:
-        of = "/".join(part for part in (row.cluster, row.name if by != "cluster" else "") if part)
-        share = "-" if row.freed_share is None else percent(row.freed_share)
-        amounts = [_hours(amount) for amount in (row.requested_hours, row.reserved_hours, row.used_hours)]
+    for row, of, advice in rows:
+        name = "/".join(part for part in (row.cluster, row.name if found.by != "cluster" else "") if part)
+        freed, share = _freed(of)
         cells = (
-            *((_asked(metric, row.ask_for),) if _is_advised(metric) else ()),
-            _hours(row.freed_hours),
-            share,
-            *amounts,
-            f"{row.jobs:,}",
-            f"{row.would_run_out:,}",
+            *((_asked(metric, None if advice is None else advice.ask_for),) if is_advised else ()),
+            _hours(freed),
+            "-" if share is None else percent(share),
+            *(_hours(amount or 0.0) for amount in (of.requested_hours, of.reserved_hours, of.used_hours)),
+            f"{of.jobs:,}",
+            f"{of.would_run_out:,}",
         )
-        table.add_row(Text(of), *cells)
+        table.add_row(Text(name), *cells)
     return table
 
 
@@ -188,28 +211,26 @@ def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if abs(hours) >= 99.95 or not hours else f"{hours:,.1f}"
 
 
-def _asked(metric: MetricSavings, value: float | None) -> str:
+def _asked(metric: str, value: float | None) -> str:
     if value is None:
         return "-"
-    return memory_text(value) if metric.metric == "memory" else time_text(value)
+    return memory_text(value) if metric == "memory" else time_text(value)
 
 
-def _write_csv(found: Savings) -> None:
+def _write_csv(found: Mapping[str, WasteList]) -> None:
     """A line for each row of each metric; what to ask for in bytes and seconds, as it is."""
-    fields = [name for name in SavingsRow.__struct_fields__ if name not in ("cluster", "name")]
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["metric", "unit", "by", "cluster", "name", *fields])
-    for metric in found.metrics:
-        unit = _TITLES[metric.metric].rpartition(" ")[2]
-        for row in metric.rows:
-            writer.writerow(
-                [metric.metric, unit, found.by, row.cluster, row.name, *(_value(row, name) for name in fields)]
-            )
+    writer.writerow(["metric", "unit", "by", "cluster", "name", *_FIGURES, *_ADVICE])
+    for metric, of in found.items():
+        unit = _TITLES[metric].rpartition(" ")[2]
+        for row, figures, advice in _rows(metric, of):
+            values = [_value(figures, name) for name in _FIGURES] + [getattr(advice, name, None) for name in _ADVICE]
+            writer.writerow([metric, unit, of.by, row.cluster, row.name, *values])
 
 
-def _value(row: SavingsRow, name: str) -> Any:
-    value = getattr(row, name)
-    return f"{value:.6g}" if name in _AMOUNTS else value
+def _value(figures: Waste, name: str) -> Any:
+    value = getattr(figures, name)
+    return f"{value:.6g}" if name.endswith("_hours") else value
 
 
 def _day(text: str) -> int:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, bindparam, false, func, literal_column, select
 
 from jobsight_server.accounting.runs import ENDED
-from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
-from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation
+from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
+from jobsight_server.advice.recommendation import ASKED_FOR
 from jobsight_server.advice.such_jobs import SuchJob
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.next_job import Borrowed, borrowed
 from jobsight_server.queries.savings import (
     Asking,
-    RowAdvice,
-    SavingsRequest,
     SavingsRow,
-    advised_for,
     saved_amounts,
     saving_row,
 )
@@ -66,8 +63,8 @@ class Application(Record):
     ``memory``, in bytes per processor, ``cpu``, the share of processors kept busy, and ``runtime``, in seconds, are of
     its last 100 jobs, as are the medians requested. ``memory_advice`` and ``runtime_advice``: as in the
     answer about savings; null where no job is counted. ``like`` is the last job of the application; null where it is
-    too long ago. ``ask_lines`` are for such a job: what the advice asks for, and what that job asked for where going on
-    as before is best. ``borrowed``: which recommendations rest on others' jobs.
+    too long ago. ``ask_lines`` are for such a job: what is recommended, which is what it asked for where that is best.
+    ``borrowed``: which recommendations rest on others' jobs.
     """
 
     application: str | None
@@ -116,18 +113,17 @@ def applications(
     order = sorted(counted, key=lambda row: (-could_save(row), -row.jobs, row.application or ""))
     shown = order[(page - 1) * LISTED : page * LISTED]
     used = _used(connection, cluster, user, days, [row.application for row in shown])
-    asking, request = Asking(connection, reader), SavingsRequest("application", cluster, user)
+    asking = Asking(connection, reader)
     found = []
     for row in shown:
         group = _group(cluster, user, row.application)
         advice: dict[str, SavingsRow | None] = dict.fromkeys(METRICS)
         for metric in METRICS:
             if (sums := saved[metric].get(group)) is not None:
-                advised = advised_for(connection, request, metric, days, sums)
-                advice[metric] = saving_row(sums, metric, advised, asking)
+                advice[metric] = saving_row(connection, asking, "application", user, metric, days, sums)
         # Advice without a name is for the user's last job, whatever its name.
         is_one = row.application is not None or len(counted) == 1
-        last = asking.of(RowAdvice(cluster, user, group, 0.0, 0, 0.0)) if is_one else None
+        last = asking.of(cluster, user, group) if is_one else None
         of = used.get(row.application, [])
         found.append(
             Application(
@@ -142,7 +138,7 @@ def applications(
                 memory_advice=advice["memory"],
                 runtime_advice=advice["runtime"],
                 like=last and _like(last[0]),
-                ask_lines=[] if last is None else _lines(*last, advice, scheduler),
+                ask_lines=[] if last is None else lines_to_ask(last[1], scheduler, last[0].requested_nodes),
                 borrowed=[] if last is None else borrowed(last[1], ASKED_FOR),
             )
         )
@@ -159,16 +155,6 @@ def _group(cluster: str, user: str, name: str | None) -> str:
 def _like(run: SuchJob) -> LikeJob:
     memory, walltime = run.requested_memory_bytes, run.requested_walltime_s
     return LikeJob(run.job_id, run.queue, run.processors, memory, walltime)
-
-
-def _lines(
-    like: SuchJob, found: Recommendation, advice: Mapping[str, SavingsRow | None], scheduler: Scheduler | None
-) -> list[AskLine]:
-    def amount(metric: str) -> float | None:
-        row = advice[metric]
-        return found.best(metric) if row is None or row.asked_for is None else row.ask_for or row.asked_for
-
-    return ask_lines(scheduler, found.request, amount("memory"), amount("runtime"), like.requested_nodes)
 
 
 class _Run(NamedTuple):

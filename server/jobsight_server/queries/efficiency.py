@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
-from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
+from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.forecasts import AnswerReader
@@ -84,10 +84,9 @@ def efficiencies(
     used_s = _run_time(run)
     requested = {"processors": asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
     by_metric = {entry.metric: entry for entry in profile}
-    lines = ask_lines(scheduler, request, found.memory_bytes, found.runtime_s, run.requested_nodes)
     return (
         sentence(found),
-        lines,
+        lines_to_ask(found, scheduler, run.requested_nodes),
         [
             _efficiency(
                 resource,
@@ -149,7 +148,7 @@ def _ask_next(resource: str, found: Recommendation, processors: int) -> float | 
     Never for the number of GPUs: how busy they were does not say how many a job needs for their memory.
     """
     if resource in ASKED_FOR:
-        return found.amount(resource)
+        return found.best(resource)
     answer = found.answers.get(RESOURCES[resource])
     if answer is None or not answer.user_jobs or answer.bound is None or resource == "gpus":
         return None

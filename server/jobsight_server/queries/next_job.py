@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.profile.profile import level_fields
 from jobsight_predictor.question import Question
-from jobsight_server.advice.ask_lines import AskLine, Scheduler, ask_lines
+from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
 from jobsight_server.advice.recommendation import (
     Recommendation,
     plain_request,
@@ -17,7 +17,7 @@ from jobsight_server.advice.recommendation import (
     recommend_as_last,
     sentence,
 )
-from jobsight_server.advice.such_jobs import SuchJob, last_runs
+from jobsight_server.advice.such_jobs import last_runs
 from jobsight_server.facts import application
 from jobsight_server.forecasts import AnswerReader, Prediction
 from jobsight_server.record import Metric, Record, Share
@@ -70,13 +70,13 @@ def next_job(
     if described is not None:
         question = replace(described, processors=described.processors or 1)
         found = recommend(connection, reader, cluster, question, plain_request(described), None, runs)
-        return _answer(found, question.application, question.queue, lines_of(found, scheduler), None)
+        return _answer(found, question.application, question.queue, lines_to_ask(found, scheduler), None)
     if not runs:
         return None
     like = runs[0]
     found = recommend_as_last(connection, reader, cluster, user, like, runs, None)
     name = like.name and application(like.name)
-    return _answer(found, name, like.queue, lines_of(found, scheduler, like), like.job_id)
+    return _answer(found, name, like.queue, lines_to_ask(found, scheduler, like.requested_nodes), like.job_id)
 
 
 def borrowed(found: Recommendation, metrics: Iterable[str] | None = None) -> list[Borrowed]:
@@ -87,12 +87,6 @@ def borrowed(found: Recommendation, metrics: Iterable[str] | None = None) -> lis
         for answer in answers
         if answer.level is not None and "user" not in level_fields(answer.level)
     ]
-
-
-def lines_of(found: Recommendation, scheduler: Scheduler | None, like: SuchJob | None = None) -> list[AskLine]:
-    """What to paste into the script of such a job: the amounts to ask for, its own where these are the best."""
-    nodes = like and like.requested_nodes
-    return ask_lines(scheduler, found.request, found.best("memory"), found.best("runtime"), nodes)
 
 
 def _answer(

@@ -8,17 +8,19 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import METRICS, metrics_of
-from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.at_start import read_at_start
-from jobsight_server.forecasts.prediction import Prediction
-from jobsight_server.forecasts.reader import read_pending
 from jobsight_server.forecasts.request import question_of
-from jobsight_server.queries.jobs import ForecastAtStart, RunState, named
+from jobsight_server.queries.job_detail import ForecastAtStart
+from jobsight_server.queries.jobs import RunState, named
+from jobsight_server.queries.running import forecasts_of
 from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.record import Metric, Record, Share
 from jobsight_server.storage.schema import jobs
+
+_IS_OPEN = jobs.c.state.in_((QUEUED, RUNNING))
+_AT_ONCE = 500
 
 
 class KeptForecast(Record):
@@ -126,10 +128,6 @@ def open_jobs(
     )
 
 
-_IS_OPEN = jobs.c.state.in_((QUEUED, RUNNING))
-_AT_ONCE = 500
-
-
 def _open_runs(
     connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
@@ -140,10 +138,10 @@ def _open_runs(
         connection, [ForecastRequest(run.cluster, questions[run.id], metric, moment="start") for run, metric in asked]
     )
     ids = [run.id for run in runs]
-    submitted, started = read_pending(connection, ids, metrics), read_at_start(connection, ids)
+    submitted, started = forecasts_of(connection, reader, runs, metrics), read_at_start(connection, ids)
     forecasts: dict[int, list[ForecastNow]] = {run.id: [] for run in runs}
     for (run, metric), answer in zip(asked, answers, strict=True):
-        again = started.get((run.id, metric))
+        kept, again = submitted.get((run.id, metric)), started.get((run.id, metric))
         forecasts[run.id].append(
             ForecastNow(
                 metric=metric,
@@ -153,8 +151,7 @@ def _open_runs(
                 probability=answer.probability,
                 exceed_probability=answer.exceed_probability,
                 reason=answer.reason,
-                # Until all that ended before the submission has been learned, it is the present one.
-                at_submission=_kept(answer if run.forecast_seq is None else submitted.get((run.id, metric)), run),
+                at_submission=kept and KeptForecast(*kept),
                 at_start=None
                 if again is None or again.value is None
                 else ForecastAtStart(again.value, again.bound, again.probability),
@@ -170,9 +167,3 @@ def _open_runs(
         }
         for run in runs
     ]
-
-
-def _kept(found: Prediction | PendingForecast | None, run: Row[Any]) -> KeptForecast | None:
-    if found is None or found.value is None:
-        return None
-    return KeptForecast(found.value, found.bound, found.probability, run.forecast_seq is None)

@@ -1,4 +1,4 @@
-"""The whole site at a glance: nodes, freshness, ingest rate, jobs, forecast accuracy, savings, what was rejected."""
+"""The whole site at a glance: nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sqlalchemy import Connection, func, select, text
 from jobsight_server.queries.accuracy import MetricAccuracy, recent_accuracy
 from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.rejected import EventCount, rejections
-from jobsight_server.queries.savings import SiteSavings, site_savings
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import whole
 from jobsight_server.storage.event_counts import read_event_counts
@@ -85,7 +84,6 @@ class Overview(Record):
     users: int
     ingest: Ingest
     accuracy: list[MetricAccuracy]
-    savings: SiteSavings
     rejected: list[EventCount]
     rejected_total: int
 
@@ -127,7 +125,6 @@ def overview(connection: Connection, now: float) -> Overview:
             rate=ingest_rate(connection, now),
         ),
         accuracy=recent_accuracy(connection),
-        savings=site_savings(connection),
         rejected=rejected,
         rejected_total=sum(count.value for count in rejected),
     )

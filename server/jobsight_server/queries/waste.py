@@ -9,19 +9,16 @@ import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.savings import (
     BY,
     LISTED,
     Asking,
     LeftOut,
-    SavingsRequest,
     SavingsRow,
-    advised_for,
     saved_amounts,
     saving_row,
 )
-from jobsight_server.record import Record, Share
+from jobsight_server.record import Record
 from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.read import Days, stored_days, sums_of_all, sums_of_user, widened
 from jobsight_server.savings.totals import COLUMNS, METRICS
@@ -40,9 +37,12 @@ class Waste(Record):
 
     ``unused_hours`` are the requested ones less the used ones, negative where more was used. Of ``runtime`` they are
     how much longer limits were than runs: processors are given back at a job's end, whatever its limit.
-    ``freed_hours``: what reserving as recommended would have freed, with all its repeats; null of processors, of which
-    no other number is recommended. ``before_*``: the same of the earlier span, null without such jobs.
-    ``improved_hours``: how much more would be unused now at the earlier share.
+    ``freed_hours``: what was requested, as it ran, less what the recommended reservations would have held
+    (``reserved_hours``), with all further attempts of the jobs that would have run out (``repeated_hours``); negative
+    where they would have held more. ``ran_out`` jobs used more than they requested, ``would_run_out`` more than would
+    have been reserved. These are null of processors, of which no other number is recommended. ``before_*``: the same of
+    the earlier span, null without such jobs. ``improved_hours``: how much more would be unused now at the earlier
+    share.
     """
 
     jobs: int
@@ -50,7 +50,10 @@ class Waste(Record):
     used_hours: float
     unused_hours: float
     unused_share: float | None
+    reserved_hours: float | None
+    repeated_hours: float | None
     freed_hours: float | None
+    ran_out: int | None
     would_run_out: int | None
     before_unused_hours: float | None
     before_unused_share: float | None
@@ -60,7 +63,7 @@ class Waste(Record):
 class WasteRow(Record):
     """One user, application, queue, account or cluster: ``name``. ``jobs``: all that ended in the span.
 
-    Rows of one user's jobs have ``memory_advice`` and ``runtime_advice``, as in the answer about savings.
+    Rows of one user's jobs have ``memory_advice`` and ``runtime_advice``.
     """
 
     cluster: str
@@ -89,13 +92,15 @@ class WasteList(Record):
     last_day: Date | None
     before_first_day: Date | None
     before_last_day: Date | None
-    may_run_out: Share
     memory: Waste
     processors: Waste
     runtime: Waste
     left_out: dict[str, LeftOut]
     groups: int
     rows: list[WasteRow]
+
+
+DAYS_SHOWN = 30
 
 
 class WasteRequest(NamedTuple):
@@ -114,6 +119,7 @@ class WasteRequest(NamedTuple):
     limit: int = LISTED
 
 
+_OF_ADVICE = ("reserved_hours", "repeated_hours", "freed_hours", "ran_out", "would_run_out")
 _Name = tuple[str, str]
 _Sums = Mapping[_Name, Sequence[float]]
 _NONE = (0.0,) * len(COLUMNS)
@@ -125,7 +131,7 @@ def newest_day(connection: Connection) -> int | None:
     return None if stored is None else stored.last
 
 
-def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -> WasteList:
+def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
     """Every row, sorted as asked; those that cannot be sorted come last."""
     stored = stored_days(connection)
     days = _within(Days(request.first, request.last), stored)
@@ -146,7 +152,6 @@ def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -
         )
         for name in names[: request.limit]
     ]
-    asking = Asking(connection, reader)
     if days is not None and stored is not None:
         for row in shown:
             for metric in METRICS:
@@ -163,7 +168,6 @@ def waste(connection: Connection, reader: AnswerReader, request: WasteRequest) -
         last_day=days and _date(days.last),
         before_first_day=before_days and _date(before_days.first),
         before_last_day=before_days and _date(before_days.last),
-        may_run_out=asking.may_run_out,
         **{each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES},
         left_out={
             each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
@@ -200,15 +204,13 @@ def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] |
     found = saved_amounts(now or _NONE, metric)
     earlier = saved_amounts(before or _NONE, metric)
     share, before_share = _unused_share(found), _unused_share(earlier)
-    is_advised = resource in METRICS
     return Waste(
         jobs=found["jobs"],
         requested_hours=found["requested_hours"],
         used_hours=found["used_hours"],
         unused_hours=found["requested_hours"] - found["used_hours"],
         unused_share=share,
-        freed_hours=found["freed_hours"] if is_advised else None,
-        would_run_out=found["would_run_out"] if is_advised else None,
+        **{name: found[name] if resource in METRICS else None for name in _OF_ADVICE},
         before_unused_hours=earlier["requested_hours"] - earlier["used_hours"] if earlier["jobs"] else None,
         before_unused_share=before_share,
         improved_hours=None
@@ -242,11 +244,10 @@ def _advice(
 ) -> SavingsRow | None:
     """What to ask for; None where the row has no job with savings, or several users' jobs."""
     found = sums.get((row.cluster, row.name))
-    if found is None or not found[COLUMNS.index("jobs")] or (request.by != "user" and request.user is None):
+    user = row.name if request.by == "user" else request.user
+    if found is None or not found[COLUMNS.index("jobs")] or user is None:
         return None
-    asked = SavingsRequest(request.by, request.cluster, request.user)
-    whole = (row.cluster, row.name, *found)
-    return saving_row(whole, metric, advised_for(connection, asked, metric, days, whole), asking)
+    return saving_row(connection, asking, request.by, user, metric, days, (row.cluster, row.name, *found))
 
 
 def _order(

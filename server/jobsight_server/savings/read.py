@@ -38,15 +38,6 @@ def widened(days: Days, stored: Days) -> Days:
     return Days(first, last)
 
 
-def sums_of_site(connection: Connection, metric: str, days: Days) -> tuple[float, ...]:
-    """The sums of ``COLUMNS`` over all clusters."""
-    query = (
-        f"WITH asked(period, first_day) AS (VALUES {_values(days)}) "
-        f"SELECT {_SUMS} FROM asked CROSS JOIN savings s WHERE {_IN_PERIODS}"
-    )
-    return tuple(value or 0.0 for value in fetch(connection, query, (metric, "cluster"))[0])
-
-
 def sums_of_all(connection: Connection, metric: str, days: Days, level: str, cluster: str | None = None) -> list[Any]:
     """Cluster and name of each group of the level, user or another, with the sums of ``COLUMNS``."""
     # By group first: its names are looked up once, not for each day.

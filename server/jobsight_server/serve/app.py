@@ -23,6 +23,7 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
+    adjustments,
     advice,
     alarms,
     efficiency,
@@ -38,7 +39,6 @@ from jobsight_server.web import (
     predictions,
     requirements,
     samples_proxy,
-    savings,
     trust,
     users,
     waste,
@@ -90,8 +90,8 @@ NOUNS: tuple[Noun, ...] = (
     outcomes,
     predictions,
     advice,
+    adjustments,
     efficiency,
-    savings,
     open_jobs,
     *NOUNS_WITH_PAGES,
     samples_proxy,

@@ -17,6 +17,8 @@ from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.shipped import shipped, with_shell_settings, with_toml_settings
 
 _UNIT = "jobsight-server"
+_OF_QUEUE = ("squeue", "qstat")
+"""Commands that settings may lack and still follow the same scheduler."""
 
 
 def plan_of(scheduler: SchedulerSetup, places: Places) -> list[Item]:
@@ -58,7 +60,7 @@ def settings_text(scheduler: SchedulerSetup, places: Places) -> str:
                     f"{source.get('format', 'torque')}, not {wanted['format']}: choose another name with --cluster"
                 )
             return text
-        if all(source.get(name) == value for name, value in wanted.items()):
+        if all(source.get(name) == value for name, value in wanted.items() if name not in _OF_QUEUE):
             raise UserError(
                 f"{places.settings} follows this scheduler as cluster {source.get('cluster')!r} already, not as "
                 f"{scheduler.cluster!r}: give --cluster {source.get('cluster')}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.queries.efficiency import RESOURCES
-from jobsight_server.queries.jobs import RunDetail, RunMetric
+from jobsight_server.queries.job_detail import RunDetail, RunMetric
 
 WIDTH = 100.0
 

@@ -28,7 +28,7 @@ OVERVIEW = Route(
     "/api/v1/overview",
     overview,
     (),
-    "Nodes, freshness, ingest rate, jobs, forecast accuracy, savings, what was rejected",
+    "Nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected",
 )
 REJECTED = Route(
     "GET",

@@ -7,7 +7,7 @@ from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
 from jobsight_server.queries.adjusted import adjusted
-from jobsight_server.queries.savings import BY, LISTED
+from jobsight_server.queries.savings import BY, LISTED, Asking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, newest_day
 from jobsight_server.queries.waste import waste as read_waste
@@ -50,7 +50,7 @@ def waste() -> WasteList:
                 raise NotFound(f"no user {user[:60]!r} in any cluster")
         span = asked_range(newest_day(connection))
         asked = WasteRequest(span.first_day, span.last_day, before, by, cluster, user, sort, order == "desc", limit)
-        return read_waste(connection, here.answers, asked)
+        return read_waste(connection, Asking(connection, here.answers), asked)
 
 
 WASTE = Route(
@@ -70,6 +70,7 @@ WASTE = Route(
         *range_parameters(DEFAULT_RANGE, OF_DAYS),
     ),
     errors=(400, 404),
+    own="user",
 )
 ROUTES = (WASTE,)
 

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, select
 
 from jobsight_server.accounting.parsers.table import parser_of
 from jobsight_server.accounting.parsers.table_columns import COLUMNS
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+from jobsight_server.settings import AccountingSource
+from jobsight_server.storage.schema import jobs
 
 T0 = 1_790_000_000
 ROW: dict[str, Any] = {
@@ -111,6 +115,10 @@ def few(**more: Any) -> dict[str, Any]:
         (few(state="requeued"), "R"),
         (few(state="running", end_epoch_s=None), "S"),
         (few(start_epoch_s=None), "N"),
+        (few(start_epoch_s=None, state="cancelled"), "N"),
+        (few(start_epoch_s=None, submitted_epoch_s=T0), "D"),
+        (few(start_epoch_s=None, end_epoch_s=None, submitted_epoch_s=T0, state="queued"), "Q"),
+        (few(start_epoch_s=None, end_epoch_s=None, submitted_epoch_s=T0, state="waiting"), "Q"),
     ],
 )
 def test_states(row: dict[str, Any], kind: str) -> None:
@@ -268,10 +276,51 @@ def test_the_converter_of_bacct_makes_a_table() -> None:
     assert killed.run is not None
     assert (killed.job_id, killed.run.nodes, killed.run.failure) == ("1744[3]", (("n1", 1),), "memory")
     assert killed.run.used_memory_bytes == 2**29
-    assert (never_ran.job_id, never_ran.kind) == ("1745", "N")
+    assert (never_ran.job_id, never_ran.kind) == ("1745", "D")
 
 
 def test_the_documents_show_the_converter_and_every_column() -> None:
     text = (ROOT / "docs" / "operate" / "accounting.md").read_text()
     assert f"```python\n{(ROOT / 'examples' / 'lsf_to_table.py').read_text()}```" in text
     assert {name for name in COLUMNS if f"`{name}`" not in text} == set()
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (few(start_epoch_s=None, end_epoch_s=None, state="queued"), "without the time of its submission"),
+        (few(start_epoch_s=None, submitted_epoch_s=T0, state="waiting"), "or with an end"),
+        (few(state="queued"), "state is not one of ended, requeued, running"),
+    ],
+)
+def test_a_waiting_row_that_cannot_be(row: dict[str, Any], why: str) -> None:
+    with pytest.raises(AccountingError, match=why):
+        parsed(json.dumps(row))
+
+
+@pytest.mark.storage
+def test_jobs_wait_begin_and_go_by_rows_that_are_added(engine: Engine, tmp_path: Path) -> None:
+    log, none = tmp_path / "jobs", {"start_epoch_s": None, "end_epoch_s": None}
+    waits = {"user": "ann", "name": "cfd", "submitted_epoch_s": T0, "state": "waiting", "processors": 4, **none}
+    source = AccountingSource("alpha", file=log, format="table")
+    columns = (jobs.c.job_id, jobs.c.state, jobs.c.submitted, jobs.c.processors, jobs.c.requested_memory_bytes)
+
+    def add(*rows: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        with log.open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        assert follow_once(engine, source, lambda: T0 + 1000.0).rejected.total() == 0
+        with engine.connect() as connection:
+            return {row.job_id: tuple(row)[1:] for row in connection.execute(select(*columns))}
+
+    memory = {"requested_memory_gib": 2}
+    found = add({"job_id": "1", **waits, **memory}, {"job_id": "2", **waits}, {"job_id": "3", **waits})
+    assert found["1"] == ("queued", T0, 4, 2 * 2**30)
+    assert [row[0] for row in found.values()] == ["queued"] * 3
+    began = {"job_id": "1", "user": "ann", "submitted_epoch_s": T0, "start_epoch_s": T0 + 60, "end_epoch_s": None}
+    cancelled = {"job_id": "2", "user": "ann", "submitted_epoch_s": T0, **none, "end_epoch_s": T0 + 70}
+    found = add(began, cancelled, {"job_id": "3", **waits, **memory})
+    assert found.keys() == {"1", "3"}
+    assert found["1"] == ("running", T0, 4, 2 * 2**30), "what the queue said is kept"
+    assert found["3"] == ("queued", T0, 4, 2 * 2**30)
+    found = add(began | {"end_epoch_s": T0 + 90}, {"job_id": "1", **waits})
+    assert found["1"][0] == "ended", "an old row that comes late does not make it wait again"

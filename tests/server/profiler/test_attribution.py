@@ -9,7 +9,7 @@ import pytest
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, history, rebuild, rebuild_if_outdated
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.queries.jobs import job_detail
+from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import model_state, pending_forecasts, profiles, series
 

@@ -15,7 +15,7 @@ from jobsight_server.profiler.readings import Boundaries
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, job_cgroup
 from jobsight_server.profiler.usage import Missing
-from jobsight_server.queries.jobs import job_detail
+from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 
 GB = 10**9

@@ -12,7 +12,8 @@ from sqlalchemy import event, insert, update
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
-from jobsight_server.queries.jobs import job_detail, job_list
+from jobsight_server.queries.job_detail import job_detail
+from jobsight_server.queries.jobs import job_list
 from jobsight_server.queries.open_jobs import ForecastNow, open_job
 from jobsight_server.storage.schema import jobs, nodes, running_use, samples
 

@@ -17,7 +17,8 @@ from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.queries.savings import SavingsRequest, savings
+from jobsight_server.queries.savings import Asking
+from jobsight_server.queries.waste import WasteRequest, newest_day, waste
 from jobsight_server.storage.schema import jobs, profiles, series
 
 INTERVAL_S = 60
@@ -139,8 +140,9 @@ def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -
             sums[:] = [a + b for a, b in zip(sums, amounts, strict=True)]
     with site.engine.connect() as connection:
         reader = AnswerReader(site.engine, ForecastConfig())
-        memory = savings(connection, reader, SavingsRequest(limit=1000)).metrics[0]
-    found = {(row.cluster, row.name): row for row in memory.rows}
+        last = newest_day(connection) or 0
+        wasted = waste(connection, Asking(connection, reader), WasteRequest(last - 29, last, limit=1000))
+    found = {(row.cluster, row.name): row.memory for row in wasted.rows if row.memory.jobs}
     assert found.keys() == true.keys()
     for user, (count, requested, used, tolerance) in true.items():
         row = found[user]
@@ -151,5 +153,5 @@ def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -
         )
     of_all = [sum(column) for column in zip(*true.values(), strict=True)]
     assert of_all[3] < 0.05 * of_all[2]  # what is too short hardly counts
-    assert memory.total.used_hours == pytest.approx(of_all[2] / GIB_HOUR, rel=0.01)
-    assert memory.total.jobs > 100
+    assert wasted.memory.used_hours == pytest.approx(of_all[2] / GIB_HOUR, rel=0.01)
+    assert wasted.memory.jobs > 100

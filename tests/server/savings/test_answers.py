@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
-from jobsight_server.queries.savings import RowAdvice, SavingsRow
+from jobsight_server.queries.savings import SavingsRow
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.event_counts import DAY_S
@@ -49,7 +49,7 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
 @pytest.fixture
 def ask(client: FlaskClient) -> Ask:
     def ask(**query: Any) -> Any:
-        answer = client.get("/api/v1/savings", query_string=query)
+        answer = client.get("/api/v1/waste", query_string=query)
         assert answer.status_code == 200, answer.text
         return answer.get_json()
 
@@ -58,53 +58,55 @@ def ask(client: FlaskClient) -> Ask:
 
 def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: FlaskClient) -> None:
     found = ask()
-    memory, runtime = found["metrics"]
-    assert (memory["metric"], runtime["metric"]) == ("memory", "runtime")
-    assert [row["name"] for row in memory["rows"]] == ["ann", "bob"]
-    first, second = memory["rows"]
+    rows = [row for row in found["rows"] if row["memory"]["jobs"]]
+    assert [row["name"] for row in rows] == ["ann", "bob"]
+    first, second = (row["memory"] for row in rows)
     assert first["freed_hours"] > 0.3 * first["requested_hours"] > 0
-    assert first["freed_share"] == pytest.approx(first["freed_hours"] / first["requested_hours"], rel=0.05)
+    kept = first["reserved_hours"] + first["repeated_hours"]
+    assert first["freed_hours"] == pytest.approx(first["requested_hours"] - kept)
     # 2 GiB and a little more were used of 8 requested, an hour each, but for the last job that ran out.
     assert first["requested_hours"] == pytest.approx(first["jobs"] * 8)
     assert first["used_hours"] == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
     assert (first["ran_out"], first["would_run_out"] >= 1) == (1, True)
     # Of the whole job, for one like the last: the job's page says the same.
-    assert (first["like_job"], first["asked_for"]) == ("999.s", 8 * GIB)
-    assert 2 * GIB < first["ask_for"] < 8 * GIB
+    advice = rows[0]["memory_advice"]
+    assert (advice["like_job"], advice["asked_for"]) == ("999.s", 8 * GIB)
+    assert 2 * GIB < advice["ask_for"] < 8 * GIB
     job = client.get("/api/v1/jobs/999.s?cluster=alpha").get_json()["runs"][0]
     next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
-    assert (first["recommended"], runtime["rows"][0]["recommended"]) == (next_time["memory"], next_time["runtime"])
+    recommended = (advice["recommended"], rows[0]["runtime_advice"]["recommended"])
+    assert recommended == (next_time["memory"], next_time["runtime"])
     assert second["used_hours"] / second["requested_hours"] == pytest.approx(7 / 8)
-    assert memory["left_out"]["without_request"] == 60
-    assert memory["total"]["jobs"] + sum(memory["left_out"].values()) == 181
-    assert runtime["total"]["requested_hours"] == 2 * runtime["total"]["used_hours"]
+    assert found["left_out"]["memory"]["without_request"] == 60
+    assert found["memory"]["jobs"] + sum(found["left_out"]["memory"].values()) == 181
+    assert found["runtime"]["requested_hours"] == 2 * found["runtime"]["used_hours"]
 
 
 def test_every_way_of_looking_adds_up(ask: Ask) -> None:
-    total = ask()["metrics"][0]["total"]
+    total = ask()["memory"]
     for by in ("user", "application", "queue", "account", "cluster"):
-        found = ask(by=by)["metrics"][0]
-        assert found["total"] == total
+        found = ask(by=by)
+        assert found["memory"] == total
+        rows = [row for row in found["rows"] if row["memory"]["jobs"]]
         for name in ("jobs", "requested_hours", "used_hours", "reserved_hours", "freed_hours", "would_run_out"):
-            assert sum(row[name] for row in found["rows"]) == pytest.approx(total[name], rel=1e-12)
-        assert [row["freed_hours"] for row in found["rows"]] == sorted(
-            (r["freed_hours"] for r in found["rows"]), reverse=True
+            assert sum(row["memory"][name] for row in rows) == pytest.approx(total[name], rel=1e-12)
+        unused = [row["memory"]["unused_hours"] for row in rows]
+        assert unused == sorted(unused, reverse=True)
+        assert [row["memory_advice"] and row["memory_advice"]["user"] for row in rows] == (
+            ["ann", "bob"] if by == "user" else [None] * len(rows)
         )
-        assert [row["user"] for row in found["rows"]] == (
-            ["ann", "bob"] if by == "user" else [None] * len(found["rows"])
-        )
-    assert [row["name"] for row in ask(by="queue")["metrics"][0]["rows"]] == ["batch", ""]
-    assert {row["cluster"] for row in ask(cluster="beta")["metrics"][1]["rows"]} == {"beta"}
-    of_ann = ask(user="ann", by="application")["metrics"][0]
-    assert of_ann["rows"][0]["ask_for"] == ask()["metrics"][0]["rows"][0]["ask_for"]
-    assert [(row["name"], row["jobs"]) for row in of_ann["rows"]] == [("fluid", ask()["metrics"][0]["rows"][0]["jobs"])]
-    listed = ask(limit=1)["metrics"][0]
-    assert (len(listed["rows"]), listed["groups"], listed["total"]) == (1, 2, total)
+    assert [row["name"] for row in ask(by="queue", cluster="alpha")["rows"]] == ["batch", ""]
+    assert {row["cluster"] for row in ask(cluster="beta")["rows"]} == {"beta"}
+    (fluid,), (ann, *_) = ask(user="ann", by="application")["rows"], ask()["rows"]
+    assert fluid["memory_advice"]["ask_for"] == ann["memory_advice"]["ask_for"]
+    assert (fluid["name"], fluid["memory"]) == ("fluid", ann["memory"])
+    listed = ask(limit=1)
+    assert (len(listed["rows"]), listed["groups"], listed["memory"]) == (1, 3, total)
 
 
 def test_full_answers_have_the_declared_shape(client: FlaskClient) -> None:
     spec = client.get("/api/v1/openapi.json").get_json()
-    for path, url in (("savings", "savings?by=application"), ("user", "user?name=ann"), ("overview", "overview")):
+    for path, url in (("waste", "waste?by=application"), ("user", "user?name=ann"), ("overview", "overview")):
         declared = spec["paths"][f"/api/v1/{path}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
         answer = client.get(f"/api/v1/{url}").get_json()
         schema = {**declared, "components": spec["components"]}
@@ -114,11 +116,12 @@ def test_full_answers_have_the_declared_shape(client: FlaskClient) -> None:
 def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
     everything = ask()
     assert (everything["first_day"], everything["last_day"]) == ("2023-11-15", "2023-11-25")
-    days = [ask(since=f"2023-11-{day}", until=f"2023-11-{day}")["metrics"][0]["total"] for day in range(15, 26)]
-    assert sum(day["jobs"] for day in days) == everything["metrics"][0]["total"]["jobs"]
-    assert ask(since=NOON + 1, until=NOON + 2)["metrics"][0]["total"] == days[0]
-    none = ask(since="2024-01-01")
-    assert (none["first_day"], none["metrics"][0]["rows"]) == (None, [])
+    days = [ask(since=f"2023-11-{day}", until=f"2023-11-{day}")["memory"] for day in range(15, 26)]
+    assert sum(day["jobs"] for day in days) == everything["memory"]["jobs"]
+    of_epochs = ask(since=NOON + 1, until=NOON + 2)["memory"]
+    assert (of_epochs["jobs"], of_epochs["freed_hours"]) == (days[0]["jobs"], days[0]["freed_hours"])
+    none = ask(since="2024-01-01", until="2024-01-02")
+    assert (none["first_day"], none["rows"]) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +129,7 @@ def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
     [
         ({"since": "2023-13-01"}, 400, "since='2023-13-01' is not a day; give a date"),
         ({"since": "yesterday"}, 400, "is not a day"),
-        ({"since": "2023-11-16", "until": "2023-11-15"}, 400, "must not be after"),
+        ({"since": "2023-11-16", "until": "2023-11-15"}, 400, "must be before"),
         ({"by": "job"}, 400, "use one of: user, application, queue, account, cluster"),
         ({"limit": "0"}, 400, "is not a whole number"),
         ({"user": "zoe"}, 404, "no user 'zoe'"),
@@ -134,7 +137,7 @@ def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
     ],
 )
 def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, words: str) -> None:
-    answer = client.get("/api/v1/savings", query_string=query)
+    answer = client.get("/api/v1/waste", query_string=query)
     assert answer.status_code == status
     assert words in answer.get_json()["error"]
 
@@ -143,7 +146,7 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     text = " ".join(client.get("/waste").text.split())
     rows = text.split("<tbody>")[1].split("<tr>")[1:]
     assert "/users/alpha/ann" in rows[0]
-    advice = f"<strong>{ask()['metrics'][0]['rows'][0]['ask_for'] // 2**20:.0f}M</strong>"
+    advice = f"<strong>{ask()['rows'][0]['memory_advice']['ask_for'] // 2**20:.0f}M</strong>"
     assert advice in rows[0]
     assert "instead of 8G, fluid" in rows[0]
     assert "60 jobs without a request" in text
@@ -151,11 +154,8 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     user = " ".join(client.get("/users/alpha/ann").text.split())
     assert f"Next time, ask for {advice} instead of 8G." in user
     eve = " ".join(client.get("/users/beta/eve").text.split())
-    assert "Nothing could be saved by other requests for memory." in eve, "there was none"
+    assert "Recommended requests would have freed no memory." in eve, "there was none"
     assert "#SBATCH --mem-per-cpu=" in eve
-    site = client.get("/api/v1/overview").get_json()["savings"]
-    assert site["memory"] == ask()["metrics"][0]["total"]
-    assert site["runtime"] == ask()["metrics"][1]["total"]
 
 
 def test_the_command_says_the_same(
@@ -174,8 +174,8 @@ def test_the_command_says_the_same(
         "alpha",
         "fluid",
     )
-    row = ask(by="application")["metrics"][0]["rows"][0]
-    assert float(first["freed_hours"]) == pytest.approx(row["freed_hours"], rel=1e-5)
+    row = ask(by="application")["rows"][0]
+    assert float(first["freed_hours"]) == pytest.approx(row["memory"]["freed_hours"], rel=1e-5)
     table = command()
     assert "Jobs that ended from 2023-11-15 to 2023-11-25 (UTC)" in table
     users = [line.split()[0] for line in table.splitlines() if line.strip().startswith(("alpha/", "beta/"))]
@@ -190,38 +190,19 @@ def test_the_command_says_the_same(
 
 
 @pytest.mark.parametrize(
-    ("ask_for", "freed", "ran_out", "is_worth_asking"),
-    [
-        (2.0, 5.0, 0, True),
-        (2.0, 5.0, 11, False),  # less, and more than the target share of 100 jobs would run out
-        (2.0, 0.0, 0, False),  # less, and nothing would be freed
-        (2.0, -5.0, 3, False),
-        (6.0, -5.0, 3, True),  # more, because jobs ran out
-        (6.0, -5.0, 0, False),
-        (4.0, -5.0, 3, False),  # the request itself
-        (None, 5.0, 0, False),
-    ],
-)
-def test_what_to_ask_for_is_shown_where_it_is_better_than_before(
-    ask_for: float | None, freed: float, ran_out: int, is_worth_asking: bool
-) -> None:
-    advice = RowAdvice("alpha", "ann", "cfd", freed, ran_out, ran_out / 100.0)
-    assert advice.is_better(4.0, ask_for, 0.05) is is_worth_asking
-
-
-@pytest.mark.parametrize(
     ("recommended", "ran_out", "words"),
     [
-        (3.0 * GIB, 0, "as before: reserving as recommended would have freed nothing"),
-        (6.0 * GIB, 0, "as before: no job needed more"),
-        (3.0 * GIB, 2, "as before: no better request is known yet, and 2 of 10 jobs needed more"),
+        (4.0 * GIB, 0, "as before: no better request is known"),
+        (4.0 * GIB, 2, "as before: no better request is known, and 2 of 10 jobs needed more"),
+        (3.0 * GIB, 2, "3G instead of 4G: 0 of 10 jobs would have run out"),
+        (6.0 * GIB, 2, "6G instead of 4G: 2 of 10 jobs needed more than they requested"),
+        (6.0 * GIB, 0, "6G instead of 4G: less is unlikely to be enough"),
     ],
 )
-def test_a_user_whose_request_is_kept_reads_why(
-    client: FlaskClient, recommended: float, ran_out: int, words: str
-) -> None:
-    amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
-    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, None)
+def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int, words: str) -> None:
+    amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, ran_out, 0)
+    ask_for = None if recommended == 4.0 * GIB else recommended
+    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for)
     template = client.application.jinja_env.get_template("savings_parts.html")
     assert str(template.make_module().why("memory", row)) == f"Memory {words}"  # type: ignore[attr-defined]
 
@@ -240,16 +221,16 @@ def test_user_page_and_savings_name_one_application_and_one_amount(
             failed = {"failure": "memory", "used_memory_bytes": GIB, "requested_memory_bytes": GIB, **at}
             write(engine, [ended(2002, user="kim", name="zeta", **failed)])
             learn(engine)
-        by_user = [metric["rows"][0] for metric in ask(user="kim")["metrics"]]
+        (row,) = ask(user="kim")["rows"]
+        by_user = {metric: row[f"{metric}_advice"] for metric in ("memory", "runtime")}
         listed = client.get("/api/v1/user/applications?name=kim").get_json()["applications"]
-        for row in by_user:
-            of_page = next(each for each in listed if each["application"] == row["application"])
-            metric = "memory" if row is by_user[0] else "runtime"
+        for metric, advice in by_user.items():
+            of_page = next(each for each in listed if each["application"] == advice["application"])
             for name in ("asked_for", "recommended", "ask_for"):
-                assert of_page[f"{metric}_advice"][name] == row[name]
-        assert by_user[0]["application"] == ("zeta" if ran_out else "beta")
+                assert of_page[f"{metric}_advice"][name] == advice[name]
+        assert by_user["memory"]["application"] == ("zeta" if ran_out else "beta")
         page = " ".join(client.get("/users/alpha/kim").text.split())
-        assert ("instead of 1G: " in page) is (by_user[0]["ask_for"] is not None)
+        assert ("instead of 1G: " in page) is (by_user["memory"]["ask_for"] is not None)
     assert main(["savings", "--database", database_url, "--csv", "--by", "application", "--user", "kim"]) == 0
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {line["name"]: line["ask_for"] for line in lines if line["metric"] == "memory"}["beta"] == ""

@@ -17,7 +17,7 @@ from jobsight_server.forecasts.learn import lock_learning
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, forget_empty_groups, group_name
 from jobsight_server.savings.kept import as_date
-from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
+from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_user, widened
 from jobsight_server.savings.scores import SCORES
 from jobsight_server.savings.totals import (
     COLUMNS,
@@ -316,8 +316,6 @@ def test_a_span_is_read_as_its_days(engine: Engine) -> None:
                     assert {tuple(row[:2]): list(row[2:]) for row in rows} == of_ann
                 beta = sums_of_all(connection, metric, days, "user", "beta")
                 assert {row[0] for row in beta} <= {"beta"}
-                site = [sum(column) for column in zip(*found.values(), strict=True)]
-                assert list(sums_of_site(connection, metric, wide)) == (site or [0.0] * len(COLUMNS))
 
 
 @settings(max_examples=300)

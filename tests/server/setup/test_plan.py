@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_server.cli import main
+from jobsight_server.settings import load_settings
 from jobsight_server.setup.schedulers.slurm_conf import configured
 from jobsight_server.setup.shipped import shipped, with_script_settings, with_shell_settings, with_toml_settings
 
@@ -63,6 +64,7 @@ def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.delenv("SGE_ROOT", raising=False)
     made.command("qmgr", QMGR)
     made.command("pbsnodes", PBSNODES)
+    made.command("qstat", "#!/bin/sh\n")
     return made
 
 
@@ -72,7 +74,10 @@ def test_pbs_gets_settings_tokens_and_hooks_once(machine: Machine) -> None:
     machine.jobsight("setup", "pbs", "--configure", "--yes")
     etc, hooks = machine.prefix / "etc/jobsight", machine.bin / "hooks"
     (source,) = tomllib.loads((etc / "jobsight.toml").read_text())["accounting"]
-    assert source == {"cluster": "pbs1", "format": "pbspro", "directory": "/var/spool/pbs/server_priv/accounting"}
+    qstat = str(machine.bin / "qstat")
+    directory = "/var/spool/pbs/server_priv/accounting"
+    assert source == {"cluster": "pbs1", "format": "pbspro", "directory": directory, "qstat": [qstat]}
+    assert load_settings(etc / "jobsight.toml").accounting[0].queue_command == (qstat,)
     assert stat.S_IMODE((etc / "pbs-token").stat().st_mode) == 0o400
     assert f'"token_file": "{etc}/pbs-token",' in (hooks / "jobsight_advice").read_text()
     assert {hook.name for hook in hooks.iterdir()} == {"jobsight_advice", "jobsight_mark"}
@@ -114,6 +119,8 @@ def test_settings_of_the_site_stay_and_are_added_to(machine: Machine) -> None:
     assert '+cluster = "pbs1"' in shown
     assert settings.read_text().startswith(own)
     assert settings.read_text().count("[[accounting]]") == 1
+    earlier = [line for line in settings.read_text().splitlines() if not line.startswith("qstat")]
+    settings.write_text("\n".join(earlier))  # of a release that did not look at the queue
     refused = machine.jobsight("setup", "torque", "--yes", "--cluster", "other", status=1)
     assert "follows this scheduler as cluster 'pbs1' already" in refused
 

@@ -152,9 +152,9 @@ def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixtu
 
 def test_savings_count_what_is_reserved_by_amount(site: Any) -> None:
     """Nobody requests an amount of GPU memory, so that nothing of it can be freed."""
-    found = site.client("scheduler").get("/api/v1/savings?cluster=gamma").json["metrics"]
-    assert [metric["metric"] for metric in found] == ["memory", "runtime"]
-    assert {metric["total"]["jobs"] for metric in found} <= {14, 15, 16}
+    found = site.client("scheduler").get("/api/v1/waste?cluster=gamma").json
+    assert {found[resource]["jobs"] for resource in ("memory", "runtime")} <= {14, 15, 16}
+    assert found["left_out"].keys() == {"memory", "processors", "runtime"}
 
 
 def test_a_resource_may_be_matched_by_gpu_memory(site: Any) -> None:

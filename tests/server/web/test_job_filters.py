@@ -8,7 +8,7 @@ import time
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine, insert, text
 
 from jobsight_server.storage import schema
 
@@ -102,7 +102,10 @@ def _plant_array(engine: Engine) -> None:
     rows += [{"job_id": "9001", "array_task": "4711_61", "user": "ada", "processors": 4, "exit_status": 0}]
     rows += [{"job_id": name, "user": "ada"} for name in ("14711", "47110", "4711")]
     rows += [{"job_id": "4711_1", "user": "bob", "start": 3.0}, {"job_id": "4711_2", "cluster": "d"}]
-    names = {"used_memory_bytes", "used_cpu_s", "suspended_s", "processors"}
+    rows[3] |= {"requested_memory_bytes": 16_000, "requested_walltime_s": 300.0}
+    rows[4] |= {"requested_memory_bytes": 9_000, "asked_memory_bytes": 20_000, "asked_walltime_s": 60.0}
+    names = {"used_memory_bytes", "used_cpu_s", "suspended_s", "processors", "requested_memory_bytes"}
+    names |= {"requested_walltime_s", "asked_memory_bytes", "asked_walltime_s"}
     with engine.begin() as connection:
         for planted in rows:
             row = RUN | NONE | dict.fromkeys(names) | planted
@@ -133,10 +136,31 @@ def test_an_array_is_one_row_after_exact_ids(client: FlaskClient, sqlite_engine:
         "largest_cpu_s": 70.0,
         "longest_s": 100.0,
     }
-    assert found["arrays"] == [expected]
+    (array,) = found["arrays"]
+    assert {name: array[name] for name in expected} == expected
+    # Each figure by a query of its own, over the runs one by one.
+    query = (
+        "SELECT coalesce(p.value * j.processors, j.used_memory_bytes) AS memory, j.used_cpu_s AS cpu_s, "
+        'j."end" - j.start - coalesce(j.suspended_s, 0) AS ran_s, coalesce(j.asked_memory_bytes, '
+        "j.requested_memory_bytes) AS asked, coalesce(j.asked_walltime_s, j.requested_walltime_s) AS asked_s "
+        "FROM jobs j LEFT JOIN profiles p ON p.run_id = j.id AND p.metric = 'memory' "
+        "WHERE j.cluster = 'c' AND j.user = 'ada' "
+        "AND (j.job_id LIKE '4711!_%' ESCAPE '!' OR j.array_task LIKE '4711!_%' ESCAPE '!')"
+    )
+    with sqlite_engine.connect() as connection:
+        runs = connection.execute(text(query)).all()
+    assert len(runs) == array["runs"]
+    hours = [run.memory / 2**30 * run.ran_s / 3600 for run in runs if None not in (run.memory, run.ran_s)]
+    assert len(hours) == 3
+    assert array["total_memory_gib_hours"] == pytest.approx(sum(hours))
+    assert array["total_cpu_s"] == sum(run.cpu_s for run in runs if run.cpu_s is not None) == 70.0
+    assert array["total_s"] == sum(run.ran_s for run in runs if run.ran_s is not None) > 0
+    assert array["requested_memory_bytes"] == max(run.asked for run in runs if run.asked is not None) == 20_000
+    assert array["requested_walltime_s"] == max(run.asked_s for run in runs if run.asked_s is not None) == 300.0
     page = client.get("/jobs?job_id=4711").text
     assert (page.count("<details data-open="), page.count("data-row=")) == (1, 50)
     assert "61 tasks in 62 runs" in " ".join(page.split())
+    assert "memory (19.5 KiB requested), 1 min 10 s of processor time, 1 min 40 s of run time (5 min requested)" in page
     assert page.index(">4711</a>") < page.index("<details data-open=")
     second = client.get("/jobs?job_id=4711&page=2").text
     assert (second.count("<details data-open="), second.count("data-row=")) == (0, 15)

@@ -90,10 +90,8 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     assert f'<p class="advice">{answer["text"]}</p>' in page
     assert f'<td class="num">{memory}M</td>' in page
     assert f'<td class="num">{time_words}</td>' in page
-    rows = {
-        metric["metric"]: metric["rows"][0]
-        for metric in served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"]
-    }
+    (wasted,) = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["rows"]
+    rows = {metric: wasted[f"{metric}_advice"] for metric in ("memory", "runtime")}
     assert (rows["memory"]["like_job"], rows["memory"]["asked_for"]) == ("7", mib * MIB)
     assert (rows["memory"]["recommended"], rows["runtime"]["recommended"]) == (memory * MIB, minutes * 60)
     user = " ".join(client.get("/users/gamma/kim").text.split())
@@ -110,7 +108,7 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     if rows["memory"]["ask_for"] is not None:
         assert f"Memory {memory}M instead of {asked}: " in user
     assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["metrics"][0]["rows"][0]["recommended"] == memory * MIB
+    assert json.loads(capsys.readouterr().out)["rows"][0]["memory_advice"]["recommended"] == memory * MIB
 
 
 def test_after_a_job_ran_out_of_its_own_request_what_such_jobs_used_counts(served: Any) -> None:
@@ -144,9 +142,9 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
     assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
     profile = client.get("/jobs/gamma/7").text.partition("<h2>Profile</h2>")[2].partition("</table>")[0]
     assert "505 MiB" in profile, "of the one processor asked for, not of the eight that it held"
-    savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
-    assert savings["total"]["used_hours"] == pytest.approx(savings["total"]["jobs"] * 505 / 1024 / 2, rel=1e-3)
-    assert savings["total"]["freed_share"] > 0
+    savings = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["memory"]
+    assert savings["used_hours"] == pytest.approx(savings["jobs"] * 505 / 1024 / 2, rel=1e-3)
+    assert savings["freed_hours"] > 0
     # No answer exceeds what the nodes have.
     eight = ask(served, num_tasks=8, nodes=1, mem="7G")
     assert eight["slurm"]["mem"] is None or eight["slurm"]["mem"] <= 8000
@@ -173,9 +171,9 @@ def test_a_bound_for_one_processor_never_exceeds_the_node_of_a_job_of_eight(serv
         request = update(schema.jobs).where(schema.jobs.c.id == 5008).values(requested_memory_bytes=7500 * MIB)
         connection.execute(request)
         count_again(connection, [int((T0 + 7200 * 8 + 1800) // 86400)])
-    day = f"since={T0 + 7200 * 8 + 1800:.0f}&until={T0 + 7200 * 8 + 1800:.0f}"
-    savings = served.client("scheduler").get(f"/api/v1/savings?user=kim&cluster=gamma&{day}").json["metrics"][0]
-    assert savings["total"]["reserved_hours"] <= savings["total"]["jobs"] * (8000 / 1024) * 0.5
+    day = f"since={T0 + 7200 * 8 + 1800:.0f}&until={T0 + 7200 * 8 + 1801:.0f}"
+    savings = served.client("scheduler").get(f"/api/v1/waste?user=kim&cluster=gamma&{day}").json["memory"]
+    assert 0 < savings["reserved_hours"] <= savings["jobs"] * (8000 / 1024) * 0.5
 
 
 def test_nothing_is_recommended_of_what_only_strangers_used(served: Any) -> None:
@@ -300,8 +298,8 @@ def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> 
     assert 1024 <= memory < 0.5 * answer["slurm"]["mem"]
     job = served.client("scheduler").get("/api/v1/jobs/119?cluster=gamma").json["runs"][0]
     assert next(entry["ask_next"] for entry in job["efficiency"] if entry["resource"] == "memory") == memory * MIB
-    savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
-    assert (savings["rows"][0]["like_job"], savings["rows"][0]["recommended"]) == ("119", memory * MIB)
+    savings = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["rows"][0]["memory_advice"]
+    assert (savings["like_job"], savings["recommended"]) == ("119", memory * MIB)
 
 
 def test_every_route_command_and_page_gives_the_same_amounts(
@@ -362,8 +360,9 @@ def test_every_route_command_and_page_gives_the_same_amounts(
         next_time = {entry["resource"]: entry["ask_next"] for entry in found["efficiency"]}
         assert (next_time["memory"], next_time["runtime"]) == (mib * MIB, minutes * 60)
     for name in ("user", "application"):
-        rows = client.get(f"/api/v1/savings?user=kim&cluster=gamma&by={name}").json["metrics"]
-        assert [metric["rows"][0]["recommended"] for metric in rows] == [mib * MIB, minutes * 60]
+        (row,) = client.get(f"/api/v1/waste?user=kim&cluster=gamma&by={name}").json["rows"]
+        advised = [row[f"{metric}_advice"]["recommended"] for metric in ("memory", "runtime")]
+        assert advised == [mib * MIB, minutes * 60]
     for command in (["predict", *flags], ["seff", "19", "--cluster", "gamma", "--database", url]):
         assert main(command) == 0
         assert " ".join(capsys.readouterr().out.split()).startswith(advice["text"]), command

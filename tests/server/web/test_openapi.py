@@ -116,10 +116,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/waste?before=2023-10-01&since=2023-11-01&until=1700000000", None, 200
     yield "get", f"{api}/waste?sort=size", None, 400
     yield "get", f"{api}/waste?user=nobody", None, 404
-    yield "get", f"{api}/savings", None, 200
-    yield "get", f"{api}/savings?by=queue&cluster=alpha&user=ada&since=2023-11-01&until=1700000000&limit=3", None, 200
-    yield "get", f"{api}/savings?user=nobody", None, 404
-    yield "get", f"{api}/savings?since=today", None, 400
+    yield "get", f"{api}/waste?by=queue&cluster=alpha&user=ada&since=2023-11-01&until=1700000000&limit=3", None, 200
     yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
     yield "get", f"{api}/alarms", None, 200

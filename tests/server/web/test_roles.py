@@ -42,7 +42,7 @@ USERS_MAY = {
     "/api/v1/job/forecast",
     "/api/v1/efficiency",
     "/api/v1/predictions",
-    "/api/v1/savings",
+    "/api/v1/waste",
     "/jobs",
     "/jobs.csv",
     "/jobs/<name>",
@@ -135,7 +135,7 @@ def test_own_data_is_shown_and_no_others_within_it(shared: Any) -> None:
                 asked["name"] = "ada"
             if rule in {"/api/v1/job", "/api/v1/job/forecast", "/job", "/api/v1/efficiency"}:
                 asked["name"] = "77.server" if rule != "/api/v1/efficiency" else "0.ada"
-            if rule.endswith(("/jobs", "/jobs.csv")) or rule in {"/api/v1/predictions", "/api/v1/savings"}:
+            if rule.endswith(("/jobs", "/jobs.csv")) or rule in {"/api/v1/predictions", "/api/v1/waste"}:
                 asked["user"] = "ada"
             answer = client.open(address(rule, "ada", "77.server", asked), method=method, follow_redirects=True)
             assert answer.status_code == 200, (rule, answer.text[:300])

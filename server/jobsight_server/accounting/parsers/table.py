@@ -9,6 +9,7 @@ import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from math import inf
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -32,6 +33,7 @@ HEADER = "header"
 """The kind of the line that names the columns."""
 
 _KINDS = {"ended": "E", "requeued": "R", "running": "S"}
+_WAITS = ("queued", "waiting")
 _FAILURES: dict[str, Failure] = {name: name for name in get_args(Failure)}
 _DELIMITERS = ",;\t"
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -116,9 +118,17 @@ def _event(row: Mapping[str, str]) -> JobEvent:
     user = _text(values, "user", LONGEST_INDEXED)
     if job_id is None or user is None:
         raise AccountingError(f"{'job_id' if job_id is None else 'user'} is missing")
-    start, end = _time(values, "start"), _time(values, "end")
+    submitted, start, end = (_time(values, field) for field in ("submitted", "start", "end"))
     if start is None:
-        return JobEvent("N", job_id, end or 0.0)
+        if values.get("state", ("", ""))[1] in _WAITS:
+            if submitted is None or end is not None:
+                raise AccountingError("waiting without the time of its submission, or with an end")
+            run = _run(values, user, inf, None)
+            return JobEvent("Q", job_id, submitted, run, utc_s=submitted, submitted=submitted)
+        if submitted is None:
+            return JobEvent("N", job_id, end or 0.0)
+        # Perhaps it was known to wait.
+        return JobEvent("D", job_id, end or submitted, utc_s=end or submitted, submitted=submitted)
     if end is not None and end < start:
         raise AccountingError("the end is before the start", f"{start:.0f} {end:.0f}")
     state = _choice(values, "state", _KINDS) or ("S" if end is None else "E")
@@ -128,7 +138,7 @@ def _event(row: Mapping[str, str]) -> JobEvent:
 
 
 def _run(values: Mapping[str, tuple[str, str]], user: str, start: float, end: float | None) -> RunRecord:
-    exec_host = _text(values, "nodes", LONGEST_TEXT * 16)
+    exec_host = None if start == inf else _text(values, "nodes", LONGEST_TEXT * 16)
     processors = _count(values, "processors")
     nodes = {} if exec_host is None else places(exec_host, processors)
     failure = _choice(values, "failure", _FAILURES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import socket
 from functools import partial
 from pathlib import Path
@@ -88,7 +90,9 @@ def _scheduler(
             f"setfacl -R -m u:{places.owner}:rX {folder}; setfacl -d -m u:{places.owner}:rX {folder}"
         )
     shown = {"server": name, "accounting": folder, "nodes": ", ".join(nodes)}
-    source = f'format = "{form}"\ndirectory = "{folder}"\n'
+    # With its full path, because services have a short PATH.
+    qstat = json.dumps([shutil.which("qstat") or "qstat"])
+    source = f'format = "{form}"\ndirectory = "{folder}"\nqstat = {qstat}\n'
     cluster = places.cluster or name.partition(".")[0]
     return SchedulerSetup(kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, _comment)
 

@@ -1,0 +1,279 @@
+"""One job with all its runs, their profiles and their nodes over time."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.forecast import AtStart
+from jobsight_server.accounting.runs import QUEUED, RUNNING
+from jobsight_server.advice.ask_lines import AskLine, Scheduler
+from jobsight_server.facts import facts_of
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.at_start import read_at_start
+from jobsight_server.queries.changes import Moved, changes_of
+from jobsight_server.queries.efficiency import Efficiency, efficiencies
+from jobsight_server.queries.jobs import Run, named, started
+from jobsight_server.queries.own_readings import OwnReadings, own_readings
+from jobsight_server.queries.running import Forecast, SoFar, forecasts_of, over_bound, used_so_far
+from jobsight_server.queries.running_out import Foreseen, foreseen
+from jobsight_server.queries.timeline import POINTS, Timeline, timeline
+from jobsight_server.record import Metric, Record, Share
+from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+
+NODES_DRAWN = 32
+_NO_AGENTS = "not in the accounting log, and no agent reports from this cluster"
+
+
+class ForecastAtStart(Record):
+    """What was forecast as the run started, once everything that ended while it waited had been learned."""
+
+    forecast: float
+    bound: float | None
+    probability: Share | None
+
+
+class RunMetric(Record):
+    """A run's use in one metric, or why that is unknown, and the forecast at its submission.
+
+    ``at_start``: asked again as it started; None before that, where nothing was known, and for runs learned by earlier
+    releases. It equals the first where the run did not wait.
+
+    ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
+    ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. Of bandwidth,
+    ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each where there are several.
+    """
+
+    metric: Metric
+    unit: str
+    value: float | None
+    peak: float | None
+    source: str | None
+    attribution: str | None
+    reason: str | None
+    bound: float | None
+    probability: Share | None
+    forecast: float | None
+    at_start: ForecastAtStart | None
+    provisional: bool
+    so_far: float | None
+    learned: bool
+    lower_bound: bool
+    fabric: str | None
+    fabrics: dict[str, float] | None
+
+
+class RunNode(Record):
+    """A node of a run over its life; ``reason`` says why there is no ``series``, which is of all the node.
+
+    ``own``: the job's own readings, where its cgroup was read there. ``known``: whether the node ever sent samples.
+    """
+
+    node: str
+    processors: int
+    known: bool
+    own: OwnReadings | None
+    series: Timeline | None
+    reason: str | None
+
+
+class RunDetail(Run):
+    """A run with its values and its nodes; for memory also the time average, in bytes per processor.
+
+    From its cgroups, where they were read: ``memory_cache``, the page cache at most, and ``memory_charged_peak``, the
+    most that was charged to them in all, both in bytes per processor.
+    ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
+    for now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, of the cluster's
+    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name. ``changes``:
+    how its forecasts of memory and run time moved while it waited. ``foreseen``: while it runs, what it is expected to
+    use in all, and whether it runs out of that within the hour.
+    """
+
+    exec_host: str | None
+    facts: dict[str, float]
+    profile: list[RunMetric]
+    changes: list[Moved]
+    memory_mean: float | None
+    memory_source: str | None
+    memory_idle_age_s: float | None
+    memory_cache: float | None
+    memory_charged_peak: float | None
+    advice: str | None
+    ask_lines: list[AskLine]
+    efficiency: list[Efficiency]
+    foreseen: list[Foreseen]
+    nodes: list[RunNode]
+    nodes_drawn: int
+
+
+class Job(Record):
+    """All runs of one job, oldest first."""
+
+    now: float
+    cluster: str
+    job_id: str
+    runs: list[RunDetail]
+
+
+def job_detail(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    job_id: str,
+    now: float,
+    points: int = POINTS,
+    scheduler: Scheduler | None = None,
+) -> Job | None:
+    """All runs of one job; None if there is no such job.
+
+    The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
+    ``scheduler`` is the cluster's, in whose words to say what to ask for; None if it is not known.
+    """
+    runs = connection.execute(select(jobs).where(named(job_id, cluster)).order_by(jobs.c.start)).all()
+    if not runs:
+        return None
+    starts = sorted({run.start for run in runs if run.state != QUEUED})
+    following = dict(pairwise(starts))
+    detailed = [_run(connection, reader, run, now, points, following.get(run.start), scheduler) for run in runs]
+    return Job(now, cluster, job_id, detailed)
+
+
+def _run(
+    connection: Connection,
+    reader: AnswerReader,
+    run: Row[Any],
+    now: float,
+    points: int,
+    next_start: float | None,
+    scheduler: Scheduler | None,
+) -> RunDetail:
+    found = _profile_rows(connection, run)
+    used = used_so_far(connection, [run], now)
+    forecasts = {} if found else forecasts_of(connection, reader, [run])
+    again = {} if found else read_at_start(connection, [run.id])
+    memory = found.get("memory", {})
+    nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, next_start, points)
+    profile = [
+        _metric(
+            metric,
+            found.get(metric),
+            forecasts.get((run.id, metric)),
+            used.get((run.id, metric)),
+            run.state,
+            again.get((run.id, metric)),
+        )
+        for metric, of in METRICS.items()
+        if not of.of_gpus or metric in found or (run.id, metric) in forecasts
+    ]
+    advice, found_lines, efficiency = efficiencies(connection, reader, run, profile, len(nodes_of_run), scheduler)
+    return RunDetail.of_row(
+        run,
+        start=started(run),
+        over_bound=over_bound(run.id, forecasts, used),
+        facts=dict(facts_of(run.facts)),
+        profile=profile,
+        changes=changes_of(connection, run.id),
+        memory_mean=memory.get("mean"),
+        memory_source=memory.get("source"),
+        memory_idle_age_s=memory.get("idle_age_s"),
+        memory_cache=memory.get("cache"),
+        memory_charged_peak=memory.get("charged_peak"),
+        advice=advice,
+        ask_lines=found_lines,
+        efficiency=efficiency,
+        foreseen=foreseen(connection, run.id, now) if run.state == RUNNING else [],
+        nodes=nodes_of_run,
+        nodes_drawn=sum(node.series is not None for node in nodes_of_run),
+    )
+
+
+def run_profile(connection: Connection, run: Row[Any]) -> list[RunMetric]:
+    """What a run used in each metric, for a row of ``jobs``."""
+    found = _profile_rows(connection, run)
+    shown = [metric for metric in METRICS if metric in found or not METRICS[metric].of_gpus]
+    return [_metric(metric, found.get(metric), None, None, run.state) for metric in shown]
+
+
+def _profile_rows(connection: Connection, run: Row[Any]) -> dict[str, dict[str, Any]]:
+    rows = connection.execute(select(profiles).where(profiles.c.run_id == run.id))
+    found = {row.metric: dict(row._mapping) for row in rows}
+    reports = connection.scalar(select(nodes.c.id).where(nodes.c.cluster == run.cluster).limit(1)) is not None
+    for row in found.values():
+        if not reports and (row["reason"] or "").startswith("no samples of "):
+            row["reason"] = _NO_AGENTS
+    return found
+
+
+def _metric(
+    metric: str,
+    row: dict[str, Any] | None,
+    forecast: Forecast | None,
+    so_far: SoFar | None,
+    state: str,
+    again: AtStart | None = None,
+) -> RunMetric:
+    entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
+    keys = ("value", "peak", "source", "attribution", "reason", "bound", "probability")
+    return RunMetric(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        **{key: entry.get(key) for key in keys},
+        forecast=row.get("forecast") if row else forecast and forecast.value,
+        at_start=_at_start(row, again),
+        provisional=forecast is not None and forecast.provisional,
+        so_far=so_far and so_far.value,
+        learned=entry["value"] is not None and not entry.get("shown_only"),
+        lower_bound=bool(entry.get("lower_bound")),
+        fabric=entry.get("fabric"),
+        fabrics=None if (fabrics := entry.get("fabrics")) is None else json.loads(fabrics),
+    )
+
+
+def _at_start(row: dict[str, Any] | None, pending: AtStart | None) -> ForecastAtStart | None:
+    if row is not None:
+        value, bound, probability = row["start_forecast"], row["start_bound"], row["start_probability"]
+    elif pending is not None:
+        value, bound, probability = pending.value, pending.bound, pending.probability
+    else:
+        return None
+    return None if value is None else ForecastAtStart(value, bound, probability)
+
+
+def _why_not(state: str, so_far: SoFar | None) -> str:
+    if state == QUEUED:
+        return "the job waits"
+    if state == "running":
+        return "the job still runs" if so_far is None or so_far.reason is None else f"so far: {so_far.reason}"
+    return "not profiled yet" if state == "ended" else f"a run that is {state} is not profiled"
+
+
+def _nodes(connection: Connection, run: Row[Any], until: float, next_start: float | None, points: int) -> list[RunNode]:
+    named = connection.execute(
+        select(job_nodes.c.node, job_nodes.c.processors).where(job_nodes.c.run_id == run.id).order_by(job_nodes.c.node)
+    ).all()
+    listed: list[RunNode] = []
+    drawn = 0
+    for name, processors in named:
+        # Accounting logs may write the host's full name while the agent sends the short one.
+        candidates = {name, name.partition(".")[0]}
+        node = connection.execute(
+            select(nodes.c.id, nodes.c.name, nodes.c.cpus)
+            .where(nodes.c.cluster == run.cluster, nodes.c.name.in_(candidates))
+            .order_by(func.length(nodes.c.name).desc())
+            .limit(1)
+        ).one_or_none()
+        series, own, reason = None, None, None
+        if node is None:
+            reason = "this node never sent samples"
+        elif drawn == NODES_DRAWN:
+            reason = f"only the first {NODES_DRAWN} nodes are drawn"
+        else:
+            drawn += 1
+            series = timeline(connection, node.id, run.start, until, node.cpus, points)
+            own = own_readings(connection, node.id, run.job_id, run.start, until, next_start, points)
+        listed.append(RunNode(name, processors, node is not None, own, series, reason))
+    return listed
