@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
@@ -15,14 +16,17 @@ from jobsight_server.storage.schema import jobs, pending_at_start
 
 _AT_ONCE = 500
 _WRITE = (
-    "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit, "
+    "forecasts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will judge these.
 _SWEEP = text(
     "DELETE FROM pending_at_start WHERE run_id IN (SELECT p.run_id FROM pending_at_start p "
     "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('running', 'ended'))"
 )
+
+
+_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
 class Judged(NamedTuple):
@@ -46,8 +50,8 @@ def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMet
     found: dict[RunAndMetric, AtStart] = {}
     query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
     for begin in range(0, len(runs), _AT_ONCE):
-        for run_id, metric, *values in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
-            found[run_id, metric] = AtStart(*values)
+        for run_id, metric, *values, said in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
+            found[run_id, metric] = AtStart(*values, None if said is None else _decode(said))
     return found
 
 
@@ -60,4 +64,4 @@ def write_at_start(
         for begin in range(0, len(learned_runs), _AT_ONCE):
             connection.execute(query, {"runs": list(learned_runs[begin : begin + _AT_ONCE])})
         connection.execute(_SWEEP, {"yes": True})
-    write_many(connection, _WRITE, [(*key, *values) for key, values in pending.items()])
+    write_many(connection, _WRITE, [(*key, *values[:-1], _encode(values.forecasts)) for key, values in pending.items()])

@@ -25,6 +25,7 @@ from jobsight_server.forecasts.events import (
     last_event,
     learned_events,
     read_learned_until,
+    when,
     write_learned_until,
 )
 from jobsight_server.forecasts.history import GroupSeries
@@ -34,6 +35,7 @@ from jobsight_server.forecasts.outcomes import (
     Observation,
     Observations,
     Reported,
+    Seen,
     Started,
     Submitted,
     claim,
@@ -53,10 +55,14 @@ from jobsight_server.forecasts.reader import (
     write_learned,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, read_jobs, read_waiting
+from jobsight_server.forecasts.seen import SeenKey, read_seen, settle_seen
 from jobsight_server.storage.engine import lock_until_commit, write_many
 from jobsight_server.storage.schema import jobs
 
 _Key = TypeVar("_Key")
+
+SEEN = ("memory",)
+"""In which running jobs are evidence for others; the time that one has run was measured to say nothing more."""
 
 AllJudged = dict[RunAndMetric, Judged]
 """The forecasts for each run and metric."""
@@ -138,7 +144,7 @@ class Learner:
             ValueError: the stored model is of other settings or another version.
         """
         jobs = [(event.cluster, event.question) for event in events]
-        metrics = list(dict.fromkeys(metric for event in events for metric in event.metrics))
+        metrics = list(dict.fromkeys([*(metric for event in events for metric in event.metrics), *SEEN]))
         forecast = [
             event.job.run_id for event in events if isinstance(event, Finished) and event.job.forecast_seq is not None
         ]
@@ -164,6 +170,8 @@ class Learner:
                     for metric in metrics:
                         forecast = self._profile(job.cluster, metric).forecast_job(job.question, "start")
                         self.at_start[job.run_id, metric] = AtStart.of(forecast)
+                case Seen(job, metric, _, value):
+                    self._profile(job.cluster, metric).see(job.question, job.run_id, value)
                 case Finished(job, observations):
                     judged |= self._finish(job, observations)
                 case Reported(cluster, metric, question, observation, at):
@@ -207,6 +215,8 @@ class Learner:
 
     def _finish(self, job: ForecastJob, observations: Mapping[str, Observation | None]) -> AllJudged:
         judged: AllJudged = {}
+        for metric in SEEN:
+            self._profile(job.cluster, metric).end(job.question, job.run_id)
         for metric, observation in observations.items():
             profile = self._profile(job.cluster, metric)
             forecast = self.pending.get((job.run_id, metric)) or profile.forecast_job(job.question)
@@ -317,7 +327,8 @@ class Learning:
         waiting, starting = read_waiting(connection, last_end), read_starting(connection, last_end)
         found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
         claim(connection, known, found)
-        events = _events_by_time(finished, waiting, starting, found)
+        seen, late = read_seen(connection, last_end, measured)
+        events = _events_by_time(finished, waiting, starting, seen, found)
         learner.load_for(connection, events)
         forecast_before = {run_id for run_id, _ in learner.pending}
         started_before = {run_id for run_id, _ in learner.at_start}
@@ -329,6 +340,7 @@ class Learning:
         start_seq = dict.fromkeys([job.run_id for job in starting], before)
         start_seq |= _starts_among(events, started_before, before)
         write_many(connection, _SET_START_SEQ, [(seq, run_id) for run_id, seq in start_seq.items()])
+        settle_seen(connection, _seen_among(events, before), late)
         self._until = self._until._replace(learn_seq=before + len(measured))
         self.unwritten += len(measured)
         return judged
@@ -378,29 +390,39 @@ def _events_by_time(
     finished: Sequence[ForecastJob],
     waiting: Sequence[ForecastJob],
     starting: Sequence[ForecastJob],
+    seen: Sequence[Seen],
     found: Mapping[int, Observations],
-) -> list[Submitted | Started | Finished]:
+) -> list[Submitted | Started | Seen | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 
-    Also the starts of those ``starting`` that had waited. At one instant, jobs end before others are submitted, and
-    these come before starts. Jobs whose forecast at
+    Also the starts of those ``starting`` that had waited, and what was ``seen`` of running jobs. Jobs whose forecast at
     submission can never be judged are left out: they were removed, or ended before.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[tuple[float, int, Submitted | Started | Finished]] = []
+    events: list[Submitted | Started | Seen | Finished] = list(seen)
     for job in finished:
         observations = dict.fromkeys(job.metrics) | found[job.run_id]
-        events.append((ends[job.run_id], 0, Finished(job, observations)))
+        events.append(Finished(job, observations))
     for job in waiting:
         submitted = job.submitted or 0.0
         if submitted < ends[job.run_id] if job.run_id in ends else job.state in _FORECAST_FOR:
-            events.append((submitted, 1, Submitted(job, job.metrics)))
+            events.append(Submitted(job, job.metrics))
     for job in starting:
         start = job.start or 0.0
         if job.has_waited and (start < ends[job.run_id] if job.run_id in ends else job.state in _STARTED):
-            events.append((start, 2, Started(job, job.metrics)))
-    events.sort(key=lambda entry: entry[:2])
-    return [event for _, _, event in events]
+            events.append(Started(job, job.metrics))
+    return sorted(events, key=when)
+
+
+def _seen_among(events: Sequence[Event], before: int) -> dict[SeenKey, int]:
+    """For each that was seen among the events: ``learn_seq`` of the last run learned before that."""
+    found: dict[SeenKey, int] = {}
+    for event in events:
+        if isinstance(event, Seen):
+            found[SeenKey(event.job.run_id, event.metric, event.at)] = before
+        elif isinstance(event, Finished):
+            before += 1
+    return found
 
 
 def _forecasts_among(events: Sequence[Event], forecast_before: Set[int], before: int) -> dict[int, int]:

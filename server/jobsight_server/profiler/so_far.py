@@ -17,6 +17,7 @@ from jobsight_server.profiler.memory import FRESH_S, idle_before
 from jobsight_server.profiler.readings import Boundaries, boundaries, read_marks
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
 from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
+from jobsight_server.profiler.seen import is_news, last_seen, store_seen
 from jobsight_server.profiler.sharing import EndedRun, NodeHistories, neighbours, read_node_histories
 from jobsight_server.storage.sample_columns import Floats
 from jobsight_server.storage.samples import read_samples
@@ -58,10 +59,14 @@ class Use(NamedTuple):
 
 
 def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
-    """Updates the use of every running job; returns how many rows have changed."""
-    changed = 0
+    """Updates the use of every running job; returns how many rows have changed.
+
+    What is news to others of its user's jobs is stored as evidence for them.
+    """
+    changed, now = 0, clock()
     with engine.connect().execution_options(reading=True) as connection:
-        runs = _running(connection, clock())
+        runs = _running(connection, now)
+        seen = last_seen(connection, "memory")
         known = {row.run_id: Use(*row) for row in connection.execute(select(running_use))}
         sampled_nodes = SampledNodes(connection)
     for begin in range(0, len(runs), _RUNS_AT_ONCE):
@@ -72,9 +77,15 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
             histories = read_node_histories(connection, some)
             found = [_use(connection, run, known.get(run.id), sampled_nodes, histories) for run in some]
         rows = [use._asdict() for use in found if use != known.get(use.run_id)]
+        news = [
+            (run.id, "memory", now, use.memory)
+            for run, use in zip(some, found, strict=True)
+            if use.memory is not None and is_news(use.until - run.start, use.memory, seen.get(run.id))
+        ]
         if rows:
             with engine.begin() as connection:
                 connection.execute(_STORE, rows)
+                store_seen(connection, news)
             changed += len(rows)
     if over := sorted(set(known) - {run.id for run in runs}):
         with engine.begin() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-NEWEST = "0044"
+NEWEST = "0045"
 """The revision of the last migration."""
 
 

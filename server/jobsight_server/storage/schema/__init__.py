@@ -22,6 +22,7 @@ from jobsight_server.storage.schema.learned import (
     remeasure,
     running_outlooks,
     running_use,
+    seen_use,
     series,
 )
 from jobsight_server.storage.schema.metadata import metadata
@@ -92,6 +93,7 @@ __all__ = [
     "savings",
     "savings_groups",
     "savings_to_do",
+    "seen_use",
     "series",
     "server_states",
     "sessions",

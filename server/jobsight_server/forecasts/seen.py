@@ -1,0 +1,50 @@
+"""What running jobs have used so far, as evidence for others: learned in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select
+
+from jobsight_server.forecasts.events import WAITS
+from jobsight_server.forecasts.outcomes import Seen
+from jobsight_server.forecasts.request import COLUMNS, job_of
+from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.schema import jobs, seen_use
+
+_SET_SEQ = "UPDATE seen_use SET learn_seq = ? WHERE run_id = ? AND metric = ? AND at = ?"
+_DROP = "DELETE FROM seen_use WHERE run_id = ? AND metric = ? AND at = ?"
+
+
+class SeenKey(NamedTuple):
+    """Names one row."""
+
+    run_id: int
+    metric: str
+    at: float
+
+
+def read_seen(connection: Connection, before: float, ending: Collection[int]) -> tuple[list[Seen], list[SeenKey]]:
+    """What was seen before ``before`` and is not learned yet, in order; and what came too late to be.
+
+    ``ending`` are the runs that are about to be learned.
+    """
+    columns = (seen_use.c.metric, seen_use.c.at, seen_use.c.value, WAITS.label("waits"))
+    query = select(*columns, *COLUMNS).join_from(seen_use, jobs, jobs.c.id == seen_use.c.run_id)
+    query = query.where(seen_use.c.learn_seq.is_(None), seen_use.c.at < before)
+    found, late = [], []
+    for metric, at, value, waits, *row in connection.execute(query.order_by(seen_use.c.at, jobs.c.id)):
+        job = job_of(row)
+        runs = job.run_id in ending or (waits and job.state != "queued")
+        if runs and (job.end is None or at < job.end):
+            found.append(Seen(job, metric, at, value))
+        else:
+            late.append(SeenKey(job.run_id, metric, at))
+    return found, late
+
+
+def settle_seen(connection: Connection, learned: Mapping[SeenKey, int], late: Sequence[SeenKey]) -> None:
+    """Keeps the position of what was learned, for retraining, and deletes what came too late."""
+    write_many(connection, _SET_SEQ, [(seq, *key) for key, seq in learned.items()])
+    write_many(connection, _DROP, [tuple(key) for key in late])
