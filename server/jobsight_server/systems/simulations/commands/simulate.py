@@ -61,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "last two jobs",
     )
     parser.add_argument(
+        "--ask-again",
+        action="store_true",
+        help="--policy plans by the forecasts of waiting jobs as of now instead of those at submission; policies of "
+        "--against keep these",
+    )
+    parser.add_argument(
         "--against",
         nargs="+",
         default=(),
@@ -90,6 +96,11 @@ def run(args: argparse.Namespace) -> int:
     rivals = {policy: _rival(policy, args) for policy in args.against}
     elsewhere = args.policy != Multifactor.name and any(rival.weights for rival in rivals.values())
     chosen = _choose(args.policy, args.predictor, None if elsewhere else _weights(args.priority))
+    if args.ask_again:
+        try:
+            chosen = chosen.asking_again()
+        except ValueError as error:
+            raise UserError(f"--ask-again: {error}") from error
     given = read_workload(args, args.processors, args.load)
     if args.check is not None:
         table = _read_schedule(args.check, given)
