@@ -1,5 +1,4 @@
-"""Predictions of a job's run time or bandwidth when it is submitted, and again while it waits; learned when it has ended.
-"""
+"""Predictions of a job's run time or bandwidth, at its submission and while it waits, learned when it has ended."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ class ChosenPolicy:
             reason = "decides itself when to call again() of its predictor" if own else "asks for no forecasts"
             raise ValueError(f"{self.name} {reason}; {can} can be made to ask again")
         if self.predictor is None:
-            raise ValueError(f"{self.name} asks for no forecasts without a predictor: name one of {', '.join(PREDICTORS)}")
+            raise ValueError(
+                f"{self.name} asks for no forecasts without a predictor: name one of {', '.join(PREDICTORS)}"
+            )
         return replace(self, ask_again=True)
 
     def make(self, requests: JobRequests) -> Policy:

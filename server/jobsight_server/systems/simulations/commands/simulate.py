@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from jobsight_scheduler.comparison import compare
+from jobsight_scheduler.comparison import differences
 from jobsight_scheduler.figures import schedule_figures
 from jobsight_scheduler.policies import POLICIES, ChosenPolicy, PriorityWeights, choose_policy, priority_weights
 from jobsight_scheduler.policies.multifactor import Multifactor
@@ -121,8 +121,7 @@ def run(args: argparse.Namespace) -> int:
         others[policy] = simulated[0]
     if others:
         account["against"] = {
-            policy: schedule_figures(other, given.capacity)
-            | {f"difference_{name}": [d.mean, d.low, d.high] for name, d in compare(table, other).items()}
+            policy: schedule_figures(other, given.capacity) | differences(table, other)
             for policy, other in others.items()
         }
     if args.plot is not None:
