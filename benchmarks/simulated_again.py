@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from jobsight_papers.coallocation.scenarios import SCENARIOS
+from jobsight_papers.overprovisioning.runs import CLASSES
 from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
@@ -29,6 +30,9 @@ from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.coallocation.synthetic import draw_communication
 from jobsight_scheduler.comparison import Difference, compare
 from jobsight_scheduler.confidence import interval
+from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
+from jobsight_scheduler.memory.job_source import source_for
+from jobsight_scheduler.memory.simulation import Asked
 from jobsight_scheduler.policies import choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.simulator.run import run
@@ -48,7 +52,9 @@ TRACES = {
 """File and processors. METACENTRUM's header gives no size: 806 is that of its description in the archive."""
 
 POLICIES = (("easy++", "last-two"), ("easy++", "jobsight"), ("sjf", "last-two"), ("sjf", "jobsight"))
+LOADS = (0.7, 1.0)
 OF_PLACEMENTS = ("KTH-SP2", "SDSC-SP2")
+ASKED: tuple[Asked, ...] = ("submission", "group", "all")
 PLACED_IN = ("100 Mb/s", "jobs differ", "users state nothing", "users state a tenth")
 
 
@@ -102,6 +108,22 @@ def placements(name: str, file: Path, seeds: int) -> None:
         )
 
 
+def memory(file: Path, classes: str, loads: Sequence[float]) -> None:
+    """Use of the nodes, wait and failures on the machine of docs/papers/overprovisioning.md under EASY."""
+    source = source_for(file, classes)
+    for load in loads:
+        for estimator in ("none", "successive-approximation", "jobsight", "jobsight-implicit"):
+            for asked in ASKED if VARIANTS[estimator].learns else ("group",):
+                began = time.process_time()
+                row = run_case(MemoryCase(classes, load, "easy", estimator=estimator, asked=asked), source)
+                print(
+                    f"| {load:g} | `{estimator}` | {asked} | {100 * row['utilisation']:.1f} "
+                    f"| {row['mean_wait_s'] / 3600:,.2f} | {100 * row['failed_share']:.3f} "
+                    f"| {100 * row['lowered_share']:.1f} | {time.process_time() - began:,.0f} |",
+                    flush=True,
+                )
+
+
 def shown(difference: Difference, digits: int) -> str:
     """Mean and interval."""
     return f"{difference.mean:+,.{digits}f} ({difference.low:+,.{digits}f} to {difference.high:+,.{digits}f})"
@@ -109,7 +131,7 @@ def shown(difference: Difference, digits: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=("policies", "placements"))
+    parser.add_argument("parts", nargs="+", choices=("policies", "placements", "memory"))
     parser.add_argument("--traces", nargs="+", choices=tuple(TRACES), default=tuple(TRACES), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="of drawn communication (default: 3)")
     args = parser.parse_args(arguments)
@@ -120,6 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             policies(name, folder / file, capacity)
         if "placements" in args.parts and name in OF_PLACEMENTS:
             placements(name, folder / file, args.seeds)
+        if "memory" in args.parts and name == "LANL-CM5":
+            memory(folder / file, CLASSES, LOADS)
 
 
 if __name__ == "__main__":

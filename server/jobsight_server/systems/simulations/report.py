@@ -85,7 +85,7 @@ def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _against(account: Mapping[str, Any], measure: str, name: str, digits: int) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column("policy", no_wrap=True)
+    table.add_column("policy", overflow="fold")  # a long name takes several lines
     for column in (name, "difference", "95 % confidence", "utilisation"):
         # If numbers are long, the interval takes two lines.
         table.add_column(column, justify="right", no_wrap=column != "95 % confidence")
