@@ -65,11 +65,8 @@ class MemorySimulation(Simulation):
         self.failed_node_s = 0.0
         self._at_submission: list[int] | None = [0] * len(jobs) if asked == "submission" else None
         places = np.arange(len(jobs))
-        if self._at_submission is None:
-            alike, needed = requirements.kinds(jobs), self._needed
-        else:
-            alike, needed = places.tolist(), self._at_submission.__getitem__
-        self._placement = NodePlacement(nodes, jobs, alike, needed, every_group=asked == "all")
+        kinds = requirements.kinds(jobs) if self._at_submission is None else places.tolist()
+        self._placement = NodePlacement(nodes, jobs, kinds, self._of_waiting, every_group=asked == "all")
         workload = Workload(jobs.submit_s, jobs.run_s, jobs.estimate_s, jobs.nodes, places, jobs.dropped)
         super().__init__(workload, sum(nodes.nodes), make_policy, machine=self._placement)
         self._arrive, self._leave, self._lasts = self._submit_job, self._end, self._begin
@@ -95,6 +92,9 @@ class MemorySimulation(Simulation):
             system = self._system_of[job] = SystemState(tuple(self.nodes.free), tuple(self.nodes.nodes), waiting)
         asked = self._requirements.ask(job, system)
         return min(max(bisect_left(self.nodes.memory_bytes, asked), least), most)
+
+    def _of_waiting(self, job: int) -> int:
+        return self._needed(job) if self._at_submission is None else self._at_submission[job]
 
     def _submit_job(self, now: float, job: int) -> Sequence[int]:
         self._arrived += 1

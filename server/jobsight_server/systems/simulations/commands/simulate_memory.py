@@ -32,8 +32,9 @@ from jobsight_server.errors import UserError
 from jobsight_server.systems.simulations.site_nodes import node_classes
 
 ESTIMATORS = ("none", "jobsight", "oracle")
-ASKED: dict[Asked, str] = {"submission": "at submission", "group": "", "all": "after any"}
+ASKED: dict[Asked, str] = {"submission": "(kept)", "group": "", "all": "(all)"}
 """When waiting jobs are estimated, as tables name it."""
+WITHOUT_OPTION: tuple[Asked, ...] = ("group",)
 
 Row = Mapping[str, Any]
 
@@ -159,6 +160,10 @@ def show(rows: Sequence[Row], console: Console) -> None:
         "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
         "jobs that finished on less than they requested; wait: mean wait in hours."
     )
+    if any(row["asked"] != "group" for row in rows):
+        console.print(
+            "kept: estimated at the submission only; all: again whenever any job has ended, not only one of the group."
+        )
     _show_worth(rows, console)
 
 
@@ -173,7 +178,7 @@ def _rows(args: argparse.Namespace, source: JobSource, classes: str) -> list[dic
         cases = [
             MemoryCase(classes, load, args.policy, estimator=name, asked=asked)
             for name in args.estimators
-            for asked in (ASKED if args.ask_again and VARIANTS[name].learns else ("group",))
+            for asked in (ASKED if args.ask_again and VARIANTS[name].learns else WITHOUT_OPTION)
         ]
         runs = in_processes(partial(_one, source), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
         found = dict(watched("memory", runs, len(cases)))
