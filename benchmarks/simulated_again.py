@@ -1,6 +1,6 @@
 """What it is worth in simulations that waiting jobs are forecast again: the figures of docs/use/simulation.md.
 
-    python benchmarks/simulated_again.py policies placements memory [--traces KTH-SP2 ...] [--seeds 3]
+    python benchmarks/simulated_again.py policies placements memory [--traces KTH-SP2 ...] [--seeds 3] [--jobs 20000]
 
 Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. It prints a line for each comparison as soon as
 it is known: without and with asking again, and the paired difference (with minus without) with its 95 % interval.
@@ -14,8 +14,10 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -40,7 +42,7 @@ from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_scheduler.workload.questions import questions_of
-from jobsight_scheduler.workload.swf import read_swf
+from jobsight_scheduler.workload.swf import read_swf, write_swf
 
 TRACES = {
     "KTH-SP2": ("KTH-SP2-1996-2.1-cln.swf.gz", 100),
@@ -124,6 +126,16 @@ def memory(file: Path, classes: str, loads: Sequence[float]) -> None:
                 )
 
 
+def beginning(file: Path, jobs: int, directory: Path) -> Path:
+    """A trace of the first ``jobs`` lines of ``file``, in ``directory``; 0: the file itself."""
+    if not jobs:
+        return file
+    trace = read_swf(file)
+    first = directory / file.name
+    write_swf(replace(trace, columns={name: column[:jobs] for name, column in trace.columns.items()}), first)
+    return first
+
+
 def shown(difference: Difference, digits: int) -> str:
     """Mean and interval."""
     return f"{difference.mean:+,.{digits}f} ({difference.low:+,.{digits}f} to {difference.high:+,.{digits}f})"
@@ -134,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("parts", nargs="+", choices=("policies", "placements", "memory"))
     parser.add_argument("--traces", nargs="+", choices=tuple(TRACES), default=tuple(TRACES), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="of drawn communication (default: 3)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="of memory: the first of the trace only")
     args = parser.parse_args(arguments)
     folder = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[2] / "shared" / "traces"))
     for name in args.traces:
@@ -143,7 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "placements" in args.parts and name in OF_PLACEMENTS:
             placements(name, folder / file, args.seeds)
         if "memory" in args.parts and name == "LANL-CM5":
-            memory(folder / file, CLASSES, LOADS)
+            with TemporaryDirectory() as directory:
+                memory(beginning(folder / file, args.jobs, Path(directory)), CLASSES, LOADS)
 
 
 if __name__ == "__main__":
