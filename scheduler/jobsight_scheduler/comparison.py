@@ -44,6 +44,11 @@ def compare(ours: JobTable, other: JobTable, confidence: float = 0.95, seed: int
     return {name: paired(values, confidence, seed) for name, values in columns.items()}
 
 
+def differences(ours: JobTable, other: JobTable) -> dict[str, list[float]]:
+    """Those of ``compare``, as figures: mean, low and high by ``difference_wait_s`` and so on."""
+    return {f"difference_{name}": [d.mean, d.low, d.high] for name, d in compare(ours, other).items()}
+
+
 def paired(differences: Floats, confidence: float = 0.95, seed: int = 0) -> Difference:
     """Mean of ``differences``, shape (n,), in order of time, with a bootstrap interval over batches of neighbours."""
     batches = np.array_split(differences, min(BATCHES, len(differences)))

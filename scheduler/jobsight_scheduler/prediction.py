@@ -1,10 +1,10 @@
-"""Predictions of a job's run time or bandwidth when it is submitted, learned when it has ended."""
+"""Predictions of a job's run time or bandwidth, at its submission and while it waits, learned when it has ended."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster
 from jobsight_predictor.profile import Profile
@@ -18,9 +18,20 @@ SHORTEST_S = 1.0
 class Predictor(ABC):
     """Forecasts one quantity, by job index. It sees a job's question, and its value once the job has ended."""
 
+    learns_apart: ClassVar[bool] = True
+    """Whether the value of a job changes no forecast but those of jobs alike."""
+
     @abstractmethod
     def forecast(self, job: int) -> float | None:
         """The forecast for ``job``, which is submitted now; None if nothing is known."""
+
+    def again(self, job: int) -> float | None:
+        """The forecast as of now for ``job``, which was submitted before. Changes nothing."""
+        return self.forecast(job)
+
+    def alike(self, job: int) -> Hashable:
+        """Equal for jobs that have the same forecast whenever they ask."""
+        return job
 
     @abstractmethod
     def learn(self, job: int, value: float) -> None:
@@ -66,6 +77,9 @@ class LastTwo(Predictor):
         last = self._last.get(self._questions[job].user, ())
         return (last[0] + last[1]) // 2.0 if len(last) == 2 else None
 
+    def alike(self, job: int) -> Hashable:
+        return self._questions[job].user
+
     def learn(self, job: int, value: float) -> None:
         user = self._questions[job].user
         self._last[user] = (*self._last.get(user, ())[-1:], value)
@@ -89,6 +103,9 @@ class PerUser(Predictor):
         of_user = self._of.get(self._questions[job].user)
         return None if of_user is None else of_user.forecast()
 
+    def alike(self, job: int) -> Hashable:
+        return self._questions[job].user
+
     def learn(self, job: int, value: float) -> None:
         user = self._questions[job].user
         if user not in self._of:
@@ -103,7 +120,10 @@ class PerUser(Predictor):
 
 
 class Jobsight(Predictor):
-    """Run times by the profile that the server uses, with the default job groups."""
+    """Run times by the profile that the server uses, with the default job groups. It learns by the forecasts at
+    submission, however often jobs ask again."""
+
+    learns_apart = False
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
@@ -113,6 +133,12 @@ class Jobsight(Predictor):
     def forecast(self, job: int) -> float | None:
         forecast = self._pending[job] = self._profile.forecast_job(self._questions[job])
         return forecast.value
+
+    def again(self, job: int) -> float | None:
+        return self._profile.forecast_job(self._questions[job]).value
+
+    def alike(self, job: int) -> Hashable:
+        return self._questions[job]
 
     def learn(self, job: int, value: float) -> None:
         self._profile.learn(self._questions[job], value, self._pending.pop(job))
@@ -124,6 +150,38 @@ class Jobsight(Predictor):
     def restore(self, state: Any) -> None:
         self._profile = Profile.from_state("s", state["profile"], metric="runtime")
         self._pending = {job: PendingForecast.from_state(forecast) for job, forecast in state["pending"]}
+
+
+class AskedAgain(Predictor):
+    """``predictor``, asked again only if something was learned since that may have changed its forecast, and once for
+    jobs that are alike, as thousands may wait."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+        self._current: dict[Hashable, float | None] = {}
+
+    def forecast(self, job: int) -> float | None:
+        return self._predictor.forecast(job)
+
+    def again(self, job: int) -> float | None:
+        alike = self._predictor.alike(job)
+        if alike not in self._current:
+            self._current[alike] = self._predictor.again(job)
+        return self._current[alike]
+
+    def learn(self, job: int, value: float) -> None:
+        self._predictor.learn(job, value)
+        if self._predictor.learns_apart:
+            self._current.pop(self._predictor.alike(job), None)
+        else:
+            self._current.clear()
+
+    def state(self) -> Any:
+        return self._predictor.state()
+
+    def restore(self, state: Any) -> None:
+        self._predictor.restore(state)
+        self._current.clear()
 
 
 def _per_user(name: str) -> Callable[[Sequence[Question]], Predictor]:
@@ -138,7 +196,6 @@ PREDICTORS: dict[str, Callable[[Sequence[Question]], Predictor]] = {
 """The predictors of run times that learn, by the names used in commands."""
 
 
-def expected_run_s(predictor: Predictor, job: int, request_s: float) -> float:
-    """The expected run time of ``job``: between a second and the request; the request if nothing is known."""
-    forecast = predictor.forecast(job)
+def expected_run_s(forecast: float | None, request_s: float) -> float:
+    """The expected run time of a job: between a second and the request; the request if nothing is known."""
     return request_s if forecast is None else min(request_s, max(SHORTEST_S, forecast))

@@ -11,7 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.policies import POLICIES, QueueTooLongError, block_queue, choose_policy, conservative
+from jobsight_scheduler.policies import (
+    POLICIES,
+    ChosenPolicy,
+    QueueTooLongError,
+    block_queue,
+    choose_policy,
+    conservative,
+)
 from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
@@ -23,7 +30,9 @@ CASES = [
     *((policy, None) for policy in POLICIES),
     *(("easy++", predictor) for predictor in ("locality", "exponential", "jobsight")),
     ("sjf", "jobsight"),
+    *((policy, f"{predictor} again") for policy in ("easy++", "sjf") for predictor in ("last-two", "jobsight")),
 ]
+"""Policy and predictor, "again" where it asks again."""
 
 
 def workload(seed: int, jobs: int = 300) -> Workload:
@@ -44,8 +53,14 @@ def questions(jobs: Workload) -> list[Question]:
     ]
 
 
+def chosen(policy: str, predictor: str | None) -> ChosenPolicy:
+    if predictor is not None and predictor.endswith(" again"):
+        return choose_policy(policy, predictor.removesuffix(" again")).asking_again()
+    return choose_policy(policy, predictor)
+
+
 def simulation(jobs: Workload, policy: str, predictor: str | None = None) -> Simulation:
-    return Simulation(jobs, CAPACITY, choose_policy(policy, predictor).make, questions(jobs))
+    return Simulation(jobs, CAPACITY, chosen(policy, predictor).make, questions(jobs))
 
 
 def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArray[np.float64]:
@@ -85,6 +100,9 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
         resume(simulation(workload(1), "easy"), file, {"policy": "easy"})
     with pytest.raises(CheckpointError, match="saved with policy 'easy', this is 'fcfs'"):
         resume(simulation(workload(0), "fcfs"), file, {"policy": "fcfs"})
+    save(simulation(workload(0), "easy++"), file, {"policy": "easy++", "ask_again": True})
+    with pytest.raises(CheckpointError, match="saved with ask_again True, this is None"):
+        resume(simulation(workload(0), "easy++"), file, {"policy": "easy++"})
     for content in (b"", b"rubbish", file.read_bytes()[:100]):
         file.write_bytes(content)
         with pytest.raises(CheckpointError, match="not a saved simulation"):
@@ -93,7 +111,7 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("policy", "predictor"), CASES)
 def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, predictor: str | None) -> None:
-    rules = choose_policy(policy, predictor).rules
+    rules = chosen(policy, predictor).rules
     for seed in range(12):
         jobs = workload(seed)
         starts = finished(jobs, policy, predictor)
@@ -101,17 +119,19 @@ def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, pre
         assert validate(table, CAPACITY, rules) == []
 
 
-@pytest.mark.parametrize("policy", ["easy", "easy++"])
-def test_many_blocks_of_waiting_jobs_change_nothing(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+@pytest.mark.parametrize(("policy", "predictor"), [("easy", None), ("easy++", None), ("easy++", "last-two again")])
+def test_many_blocks_of_waiting_jobs_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, policy: str, predictor: str | None
+) -> None:
     crowds = [workload(seed, 250) for seed in range(8)]
     for jobs in crowds[:4]:
         jobs.submit_s[:] = 0.0
-    plain = [finished(jobs, policy) for jobs in crowds]
+    plain = [finished(jobs, policy, predictor) for jobs in crowds]
     for block, classes in ((1, 128), (3, 4)):
         monkeypatch.setattr(block_queue, "BLOCK", block)
         monkeypatch.setattr(block_queue, "CLASSES", classes)
         for jobs, expected in zip(crowds, plain, strict=True):
-            np.testing.assert_array_equal(finished(jobs, policy), expected)
+            np.testing.assert_array_equal(finished(jobs, policy, predictor), expected)
 
 
 def test_conservative_backfilling_of_an_endless_queue_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

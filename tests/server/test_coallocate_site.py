@@ -94,6 +94,14 @@ def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pyt
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_asking_again_is_one_more_placement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = site(tmp_path, jobs=300)
+    plain = given(capsys, "--trace", database, "--clusters", "4x8")["rows"]
+    again = given(capsys, "--trace", database, "--clusters", "4x8", "--ask-again")["rows"]
+    assert again[:-1] == plain
+    assert again[-1]["placement"] == "application means, again"
+
+
 def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{site(tmp_path, jobs=200, measured=0.5)}", "read")
     with engine.connect() as connection:

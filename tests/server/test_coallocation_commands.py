@@ -6,10 +6,12 @@ import argparse
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobsight_scheduler.workload.lublin import lublin
@@ -78,6 +80,8 @@ def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.Captu
         (["--load", "inf"], "a load of inf cannot be offered"),
         (["--load", "-1"], "a load of -1.0 cannot be offered"),
         (["--clusters", "1x1"], "none of its"),
+        (["--ask-again"], "--ask-again: none asks for no forecasts; give --placement aware"),
+        (["--ask-again", "--placement", "aware", "--bandwidth", "user"], "--bandwidth user asks for no forecasts"),
     ],
 )
 def test_bad_input_is_named(
@@ -87,6 +91,25 @@ def test_bad_input_is_named(
     file.write_text("\n".join(f"{i} {i * 9} -1 50 4 -1 -1 4 60 -1 1 1 -1 -1 -1 -1 -1 -1" for i in range(1, 9)))
     assert main(["coallocate", str(file), "--clusters", "2x4", *options]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = lublin(1500, 64, seed=1)
+    trace = tmp_path / "users.swf.gz"
+    write_swf(replace(drawn, columns={**drawn.columns, "user": np.arange(1500.0) % 100}), trace)
+    options = ["--clusters", "4x32", "--uplink", "100M", "--placement", "aware", "--load", "1.5", "--validate"]
+    options += ["--job-spread", "1", "--bias", "10"]  # users state far too much, until a job has ended
+    plain = stated(capsys, "coallocate", trace, *options)
+    both = stated(capsys, "coallocate", trace, *options, "--ask-again")
+    assert both["broken_rules"] == 0
+    beside = both["against"]["aware"]
+    assert beside["mean_turnaround_s"] == plain["mean_turnaround_s"] != both["mean_turnaround_s"]
+    expected = plain["mean_turnaround_s"] - both["mean_turnaround_s"]
+    assert beside["difference_turnaround_s"][0] == pytest.approx(expected)
+    assert main(["coallocate", str(trace), *options, "--ask-again"]) == 0
+    shown = capsys.readouterr().out
+    assert f"With the forecasts at submission, mean turnaround {plain['mean_turnaround_s']:,.0f} s" in shown
+    assert max(map(len, shown.partition("wait, s")[2].partition("Differences")[0].splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,6 +135,24 @@ def test_predictors_of_run_times(trace: Path, simulate: Command, predictor: str)
         assert simulate(trace, "--policy", policy, "--predictor", predictor, "--validate")["predictor"] == predictor
 
 
+def test_asking_again_beside_not_asking(tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last job is backfilled at 10, once two jobs of its user have ended, instead of at 40."""
+    file = tmp_path / "again.swf"
+    rows = [swf(1, 0, 10, 1, 100), swf(2, 0, 10, 1, 100), swf(3, 0, 30, 1, 30, 2), swf(4, 1, 10, 3, 10, 2)]
+    file.write_text("\n".join(["; MaxProcs: 3", *rows, swf(5, 2, 10, 1, 100)]))
+    options = ["--policy", "easy++", "--ask-again", "--against", "easy++", "--validate"]
+    found = simulate(file, *options, "--schedule-out", tmp_path / "out.csv")
+    assert (found["predictor"], found["ask_again"], found["broken_rules"]) == ("last-two", True, 0)
+    with (tmp_path / "out.csv").open() as stream:
+        assert [row["start_s"] for row in csv.DictReader(stream)] == ["0", "0", "0", "30", "10"]
+    assert found["against"]["easy++"]["difference_wait_s"][0] == pytest.approx(30 / 5)
+    assert "ask_again" not in simulate(file, "--policy", "easy++")
+    assert main(["simulate", str(file), *options]) == 0
+    shown = capsys.readouterr().out
+    assert "easy++ with run times by last-two, asked again" in shown
+    assert re.findall(r"^  (easy\S+(?: \(again\))?)", shown, re.MULTILINE) == 2 * ["easy++ (again)", "easy++"]
+
+
 def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(trace), "--plot", str(tmp_path / "new" / "plots"), "--against", "easy++"]) == 0
     shown = capsys.readouterr().out
@@ -208,6 +227,12 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
         (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "have no load that can be measured or scaled"),
         (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy uses requested times"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--ask-again"), "--ask-again: easy asks for no forecasts; sjf and"),
+        (
+            swf(1, 0, 10, 1),
+            ("--processors", "4", "--policy", "sjf", "--ask-again"),
+            "--ask-again: sjf asks for no forecasts without a predictor: name one of last-two",
+        ),
         (swf(1, 0, 10, 1), ("--processors", "4", "--schedule-out", "no/where.csv"), "there is no directory"),
     ],
 )

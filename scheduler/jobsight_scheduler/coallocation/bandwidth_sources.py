@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.prediction import Predictor, Stated
+from jobsight_scheduler.prediction import AskedAgain, Predictor, Stated
 
 from .synthetic import SyntheticWorkload
 
@@ -34,6 +34,9 @@ class ApplicationMeans(Predictor):
         count, total = self._sums.get(self._key(job), (0, 0.0))
         return total / count if count else None
 
+    def alike(self, job: int) -> Hashable:
+        return self._key(job)
+
     def learn(self, job: int, value: float) -> None:
         count, total = self._sums.get(self._key(job), (0, 0.0))
         self._sums[self._key(job)] = count + 1, total + value
@@ -57,13 +60,16 @@ class BandwidthSource:
     """
 
     def __init__(self, predictor: Predictor, stated_bps: Sequence[float]) -> None:
-        self._predictor = predictor
+        self._predictor = AskedAgain(predictor)
         self._stated_bps = stated_bps
 
     def expected(self, job: int) -> float:
         """The expected bandwidth of the job, submitted now."""
-        forecast = self._predictor.forecast(job)
-        return self._stated_bps[job] if forecast is None else forecast
+        return self._or_stated(job, self._predictor.forecast(job))
+
+    def again(self, job: int) -> float:
+        """The expected bandwidth of the job, which still waits, as of now."""
+        return self._or_stated(job, self._predictor.again(job))
 
     def learn(self, job: int, peak_bps: float) -> None:
         """The job is over; ``peak_bps`` was measured per processor in the best interval of its life."""
@@ -76,6 +82,9 @@ class BandwidthSource:
     def restore(self, state: Any) -> None:
         """Restores the result of ``state``."""
         self._predictor.restore(state)
+
+    def _or_stated(self, job: int, forecast: float | None) -> float:
+        return self._stated_bps[job] if forecast is None else forecast
 
 
 @dataclass(frozen=True, slots=True)

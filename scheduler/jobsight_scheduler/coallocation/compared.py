@@ -36,7 +36,8 @@ WAYS = (
     ("application means", "aware", "application-means", 0.0),
     ("the truth", "aware", "oracle", 0.0),
 )
-"""Name, placement, source of bandwidths, and the constant in bit/s."""
+AGAIN = ("application means, again", "aware", "application-means", 0.0)
+"""Name, placement, source of bandwidths, and the constant in bit/s. ``AGAIN`` asks again while jobs wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +74,21 @@ def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats
     )
 
 
-def compared(jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None]) -> list[dict[str, Any]]:
+def compared(
+    jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None], *, ask_again: bool = False
+) -> list[dict[str, Any]]:
     """A row for each placement: ``turnaround_percent`` compared with ``none``, mean and 95 % interval over consecutive
     parts of the log, ``saturated`` link time and the share of jobs ``spread``. ``done`` is called after each.
 
-    Of several constants, the one with the least turnaround stays.
+    Of several constants, the one with the least turnaround stays. ``ask_again`` adds ``AGAIN``.
     """
     parts = np.array_split(np.arange(len(jobs.work.jobs)), min(PARTS, len(jobs.work.jobs)))
     none, rows, constants = np.ones(len(parts)), list[dict[str, Any]](), list[dict[str, Any]]()
-    for name, placement, bandwidth, rate in WAYS:
+    for way in (*WAYS, AGAIN) if ask_again else WAYS:
+        name, placement, bandwidth, rate = way
         source = bandwidth_source(bandwidth, jobs, constant_bps=rate)
-        simulation = CoSimulation(
-            jobs.work, clusters, partial(Scheduler, placement=PLACEMENTS[placement], bandwidth=source)
-        )
+        make = partial(Scheduler, placement=PLACEMENTS[placement], bandwidth=source, ask_again=way == AGAIN)
+        simulation = CoSimulation(jobs.work, clusters, make)
         simulation.advance(2 * len(jobs.work.jobs))
         table = job_table(simulation, np.empty(0))
         found = figures(simulation, table)

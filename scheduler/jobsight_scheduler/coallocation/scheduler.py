@@ -51,14 +51,22 @@ class ClusterRequests:
 class Scheduler:
     """Decides at submissions and ends which jobs start now, and where.
 
-    ``theta`` is the share of each uplink that may be booked.
+    ``theta`` is the share of each uplink that may be booked. With ``ask_again`` it goes by the expected bandwidth of
+    waiting jobs as of now, instead of that at their submission; a job that runs keeps what was booked.
     """
 
     def __init__(
-        self, requests: ClusterRequests, placement: SpreadPlacement, bandwidth: BandwidthSource, theta: float = THETA
+        self,
+        requests: ClusterRequests,
+        placement: SpreadPlacement,
+        bandwidth: BandwidthSource,
+        theta: float = THETA,
+        *,
+        ask_again: bool = False,
     ) -> None:
         self.bandwidth = bandwidth
         self._placement = placement
+        self._ask_again = ask_again and placement.asks
         self._clusters = requests.clusters
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
@@ -79,7 +87,7 @@ class Scheduler:
 
     def submitted(self, now: float, job: int) -> Sequence[SpreadStart]:
         """A job was submitted; returns the jobs that start now, in the order of the decision."""
-        self._bandwidth_bps[job] = self._booked(job) if self._placement.asks else 0.0
+        self._bandwidth_bps[job] = self._booked(job, self.bandwidth.expected(job)) if self._placement.asks else 0.0
         front = self._front
         if self._back or len(front) >= LOOK_AHEAD:
             self._back.append(job)
@@ -114,11 +122,13 @@ class Scheduler:
     def _pass(self, now: float) -> list[SpreadStart]:
         begun: list[SpreadStart] = []
         front = self._front
+        self._update(front)
         while front and (allocation := self._where(front[0])) is not None:
             begun.append((front[0], allocation))
             self._start(now, front.pop(0), allocation)
             if self._back:
                 front.append(self._back.popleft())
+                self._update(front[-1:])
         if not front:
             return begun
         self._reserve(now)
@@ -127,9 +137,15 @@ class Scheduler:
             front.append(self._back.popleft())
         return begun
 
-    def _booked(self, job: int) -> float:
-        """The expected bandwidth of the job; of one that must be spread, no more than empty links carry."""
-        expected, processors = self.bandwidth.expected(job), self._processors[job]
+    def _update(self, jobs: Sequence[int]) -> None:
+        """Asks again for waiting ``jobs``, about to be considered."""
+        if self._ask_again:
+            for job in jobs:
+                self._bandwidth_bps[job] = self._booked(job, self.bandwidth.again(job))
+
+    def _booked(self, job: int, expected: float) -> float:
+        """The bandwidth of the job ``expected``; of one that must be spread, no more than empty links carry."""
+        processors = self._processors[job]
         if processors <= self._clusters.largest:
             return expected
         emptiest = naive(processors, 0.0, self._clusters.processors, ())

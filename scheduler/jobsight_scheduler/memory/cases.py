@@ -21,7 +21,7 @@ from jobsight_scheduler.memory.job_source import JobSource, at_load, jobs_of
 from jobsight_scheduler.memory.nodes import MIB, Nodes, Order, parse_classes
 from jobsight_scheduler.memory.requirements import Estimated, Oracle, Requirements
 from jobsight_scheduler.memory.results import memory_figures
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation, Retry
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation, Retry
 
 
 class SmallestNode(Requested):
@@ -39,6 +39,11 @@ class EstimatorVariant:
 
     estimator: type[Estimator] | None
     explicit: bool = False
+
+    @property
+    def learns(self) -> bool:
+        """Whether its estimates change while a job waits."""
+        return self.estimator not in (None, SmallestNode, ESTIMATORS["none"])
 
 
 VARIANTS: dict[str, EstimatorVariant] = {
@@ -60,7 +65,8 @@ VARIANTS: dict[str, EstimatorVariant] = {
 class MemoryCase:
     """One run. ``alpha`` and ``beta`` are those of successive approximation.
 
-    With ``failures_cost`` off, a failed job returns at once: the difference is the delay due to failures.
+    ``asked``: when the memory of jobs that wait is estimated. With ``failures_cost`` off, a failed job returns at once:
+    the difference is the delay due to failures.
     """
 
     classes: str
@@ -72,6 +78,7 @@ class MemoryCase:
     alpha: float = 2.0
     beta: float = 0.0
     failures_cost: bool = True
+    asked: Asked = "group"
     seed: int = 0
 
     @property
@@ -105,10 +112,11 @@ def run_case(case: MemoryCase, source: JobSource) -> dict[str, Any]:
         np.random.default_rng(case.seed),
         case.retry,
         failures_cost=case.failures_cost,
+        asked=case.asked,
     )
     while not simulation.advance(100_000):
         pass
-    names = ("classes", "order", "policy", "load", "estimator", "retry")
+    names = ("classes", "order", "policy", "load", "estimator", "asked", "retry")
     row = {"second_mb": case.second_mb} | {name: getattr(case, name) for name in names}
     return row | asdict(memory_figures(simulation)) | {"groups": int(jobs.group.max()) + 1}
 

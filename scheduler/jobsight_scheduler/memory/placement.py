@@ -14,14 +14,23 @@ from .nodes import Nodes, Taken
 class NodePlacement(Placement[Taken]):
     """``needed`` gives the class of nodes that a job needs at this moment; it may change once a job of its group has
     ended. Jobs of one group with the same number in ``alike`` need the same: it is asked for once, since thousands may
-    wait. A job that failed is asked for by itself.
+    wait. A job that failed is asked for by itself. With ``every_group``, jobs of other groups are asked for again, too.
     """
 
     learns = True
 
-    def __init__(self, nodes: Nodes, jobs: MemoryJobs, alike: Sequence[int], needed: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        jobs: MemoryJobs,
+        alike: Sequence[int],
+        needed: Callable[[int], int],
+        *,
+        every_group: bool = False,
+    ) -> None:
         super().__init__(jobs.nodes.tolist(), jobs.estimate_s.tolist())
         self.nodes, self._needed, self._alike_of = nodes, needed, alike
+        self._every_group = every_group
         self.free = sum(nodes.free)
         self.kinds = self.class_of = [0] * len(jobs)
         self.where: dict[int, Taken] = {}
@@ -35,8 +44,9 @@ class NodePlacement(Placement[Taken]):
         self._waiting.setdefault(self._group[job], {}).setdefault(self._same(job), {})[job] = None
 
     def learned(self, ended: int) -> list[int]:
+        groups = self._waiting.values() if self._every_group else (self._waiting.get(self._group[ended], {}),)
         changed = []
-        for alike in self._waiting.get(self._group[ended], {}).values():
+        for alike in (alike for group in groups for alike in group.values()):
             needed = -1
             for job in alike:
                 if needed < 0:

@@ -22,6 +22,10 @@ from .requirements import Requirements
 Retry = Literal["request", "estimate"]
 """What a failed job asks for next: its request, or the estimate again, above what failed."""
 
+Asked = Literal["submission", "group", "all"]
+"""When the memory of a waiting job is estimated: at its submission only, again whenever a job of its group has ended,
+or again whenever any job has ended. But for the first, it is also estimated whenever the job is first in the queue."""
+
 MEMORY_POLICIES: dict[str, MakePolicy] = {name: POLICIES[name].make for name in ("fcfs", "easy", "conservative")}
 
 
@@ -42,6 +46,7 @@ class MemorySimulation(Simulation):
         retry: Retry = "request",
         *,
         failures_cost: bool = True,
+        asked: Asked = "group",
     ) -> None:
         """``failures_cost``: whether a failing job runs until it fails, or returns at once."""
         self.jobs, self.nodes, self.retry = jobs, nodes, retry
@@ -58,8 +63,10 @@ class MemorySimulation(Simulation):
         self.is_lowered = np.zeros(len(jobs), dtype=bool)
         self.failures = 0
         self.failed_node_s = 0.0
-        self._placement = NodePlacement(nodes, jobs, requirements.kinds(jobs), self._needed)
+        self._at_submission: list[int] | None = [0] * len(jobs) if asked == "submission" else None
         places = np.arange(len(jobs))
+        kinds = requirements.kinds(jobs) if self._at_submission is None else places.tolist()
+        self._placement = NodePlacement(nodes, jobs, kinds, self._of_waiting, every_group=asked == "all")
         workload = Workload(jobs.submit_s, jobs.run_s, jobs.estimate_s, jobs.nodes, places, jobs.dropped)
         super().__init__(workload, sum(nodes.nodes), make_policy, machine=self._placement)
         self._arrive, self._leave, self._lasts = self._submit_job, self._end, self._begin
@@ -86,8 +93,13 @@ class MemorySimulation(Simulation):
         asked = self._requirements.ask(job, system)
         return min(max(bisect_left(self.nodes.memory_bytes, asked), least), most)
 
+    def _of_waiting(self, job: int) -> int:
+        return self._needed(job) if self._at_submission is None else self._at_submission[job]
+
     def _submit_job(self, now: float, job: int) -> Sequence[int]:
         self._arrived += 1
+        if self._at_submission is not None:
+            self._at_submission[job] = self._needed(job)
         return self.policy.submitted(now, job)
 
     def _begin(self, job: int) -> float:
@@ -108,4 +120,6 @@ class MemorySimulation(Simulation):
             self.end_s[job] = now
             self.is_lowered[job] = needed < self._class_of_request[job]
         self._requirements.learn(job, JobOutcome(asked, memory[smallest], fails, None, self._system_of.pop(job, None)))
+        if fails and self._at_submission is not None:
+            self._at_submission[job] = self._needed(job)
         return self.policy.returned(now, job) if fails else self.policy.ended(now, job)

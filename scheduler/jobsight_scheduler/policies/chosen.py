@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Self
 
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.validator import Check
@@ -16,12 +17,33 @@ from .table import POLICIES
 
 @dataclass(frozen=True, slots=True)
 class ChosenPolicy:
-    """A policy with its predictor, None if it uses requested times, and its weights, None if it has none."""
+    """A policy with its predictor, None if it uses requested times, and its weights, None if it has none.
+
+    ``ask_again``: it goes by the forecasts of waiting jobs as of now, instead of those at their submission.
+    """
 
     name: str
     predictor: str | None
     entry: PolicyEntry
     weights: PriorityWeights | None = None
+    ask_again: bool = False
+
+    def asking_again(self) -> Self:
+        """The same policy with ``ask_again``.
+
+        Raises:
+            ValueError: it asks for no forecasts, or when it asks is its own matter.
+        """
+        if not self.entry.asks_again:
+            can = " and ".join(name for name, entry in POLICIES.items() if entry.asks_again)
+            own = self.entry.takes_predictor
+            reason = "decides itself when to call again() of its predictor" if own else "asks for no forecasts"
+            raise ValueError(f"{self.name} {reason}; {can} can be made to ask again")
+        if self.predictor is None:
+            raise ValueError(
+                f"{self.name} asks for no forecasts without a predictor: name one of {', '.join(PREDICTORS)}"
+            )
+        return replace(self, ask_again=True)
 
     def make(self, requests: JobRequests) -> Policy:
         """The policy for these jobs."""
@@ -29,7 +51,8 @@ class ChosenPolicy:
             return self.entry.make(requests, self.weights)
         if self.predictor is None:
             return self.entry.make(requests)
-        return self.entry.make(requests, PREDICTORS[self.predictor](requests.questions))
+        predictor = PREDICTORS[self.predictor](requests.questions)
+        return self.entry.make(requests, predictor, **({"ask_again": True} if self.ask_again else {}))
 
     @property
     def rules(self) -> tuple[Check, ...]:
@@ -45,6 +68,8 @@ class ChosenPolicy:
     def settings(self) -> Mapping[str, object]:
         """Everything that its schedule depends on besides the jobs and the machine, as JSON values."""
         found: dict[str, object] = {"policy": self.name, "predictor": self.predictor}
+        if self.ask_again:
+            found["ask_again"] = True
         return found if self.weights is None else found | {"priority": asdict(self.weights)}
 
 

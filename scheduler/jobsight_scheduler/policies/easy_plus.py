@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar
 
-from jobsight_scheduler.prediction import Predictor, expected_run_s
+from jobsight_scheduler.prediction import AskedAgain, Predictor, expected_run_s
 
 from .base import NEVER, JobRequests
 from .block_queue import BlockQueue
@@ -29,13 +29,17 @@ class EasyPlus(Easy):
     increments, its request at most. A correction comes before anything else at that instant, moves no job by itself,
     and leaves out jobs that end at that very instant. It may move the reservation of the head: unlike EASY's, that is
     no promise.
+
+    With ``ask_again``, not as published, a scheduling pass goes by the forecasts of waiting jobs as of now, and a job
+    keeps the one of its start.
     """
 
     name: ClassVar[str] = "easy++"
 
-    def __init__(self, requests: JobRequests, run_times: Predictor) -> None:
+    def __init__(self, requests: JobRequests, run_times: Predictor, *, ask_again: bool = False) -> None:
         super().__init__(requests)
-        self.run_times = run_times
+        self.run_times = AskedAgain(run_times)
+        self.ask_again = ask_again
         self.predicted_s = self.machine.estimate_s = list(requests.estimate_s)
         self.order: deque[int] = deque()  # by submission; backfilled jobs are skipped
         self.backfilled: set[int] = set()
@@ -45,7 +49,7 @@ class EasyPlus(Easy):
         self.due: list[tuple[float, int]] = []  # heap of (end of a prediction below the request, job), some outdated
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        self.predicted_s[job] = expected_run_s(self.run_times, job, self.estimate_s[job])
+        self.predicted_s[job] = expected_run_s(self.run_times.forecast(job), self.estimate_s[job])
         self.machine.expire(now)
         self.queue.add(job)
         self.order.append(job)
@@ -93,9 +97,13 @@ class EasyPlus(Easy):
         while (head := self._head()) is not None and (where := machine.find_first(head)) is not None:
             begun.append(self.order.popleft())
             self.queue.remove(head)
+            if self.ask_again:
+                self.predicted_s[head] = self._as_of_now(head)
             machine.start(now, head, where)
         machine.shadow_s = UNKNOWN
         if head is not None and machine.free:
+            if self.ask_again:
+                self._update()
             machine.reserve(head)
             filled = self._fill(now)
             self.backfilled.update(filled)
@@ -105,6 +113,19 @@ class EasyPlus(Easy):
             self._watch(job, self.predicted_s[job])
         self._next_wake()
         return begun
+
+    def _as_of_now(self, job: int) -> float:
+        return expected_run_s(self.run_times.again(job), self.estimate_s[job])
+
+    def _update(self) -> None:
+        """Asks again for the jobs that would fit now; in this pass, the forecasts of others make no difference."""
+        free, need, predicted_s, queue = self.machine.free, self.processors, self.predicted_s, self.queue
+        current = [(job, self._as_of_now(job)) for job in queue if need[job] <= free]
+        for job, expected in current:
+            if expected != predicted_s[job]:
+                queue.remove(job)
+                predicted_s[job] = expected
+                queue.add(job)
 
     def state(self) -> dict[str, Any]:
         return {

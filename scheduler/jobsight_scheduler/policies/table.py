@@ -21,11 +21,15 @@ from .sjf import Sjf
 
 POLICIES: dict[str, PolicyEntry] = {
     "fcfs": PolicyEntry(Fcfs, rules=(check_order, check_head_waits_for_room)),
-    "sjf": PolicyEntry(Sjf, request_rules=(check_shortest_first,), takes_predictor=True),
+    "sjf": PolicyEntry(Sjf, request_rules=(check_shortest_first,), takes_predictor=True, asks_again=True),
     "easy": PolicyEntry(Easy, rules=(check_head_waits_for_room, check_reservation)),
     # It promises no start: predictions are corrected.
     "easy++": PolicyEntry(
-        EasyPlus, rules=(check_head_waits_for_room,), takes_predictor=True, default_predictor="last-two"
+        EasyPlus,
+        rules=(check_head_waits_for_room,),
+        takes_predictor=True,
+        default_predictor="last-two",
+        asks_again=True,
     ),
     "conservative": PolicyEntry(Conservative, rules=(check_promises,)),
     # Nor does this: priorities change while jobs wait.

@@ -44,10 +44,11 @@ def resume(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
         saved, state = content["identity"], content["state"]
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file} is not a saved simulation ({error}): remove it to start again") from error
-    for name, value in _identity(simulation, settings).items():
-        if saved.get(name) != value:
+    ours = _identity(simulation, settings)
+    for name in {**ours, **saved}:
+        if saved.get(name) != ours.get(name):
             raise CheckpointError(
-                f"{file} was saved with {name} {saved.get(name)!r}, this is {value!r}: "
+                f"{file} was saved with {name} {saved.get(name)!r}, this is {ours.get(name)!r}: "
                 "use the same value as then, or another file"
             )
     simulation.restore(state)

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -49,10 +50,12 @@ def simulate(
     sharing: str = "proportional",
     source: Callable[[], BandwidthSource] | None = None,
     theta: float = 1.0,
+    *,
+    ask_again: bool = False,
 ) -> CoSimulation:
     def make(requests: ClusterRequests) -> Scheduler:
         bandwidth = stated(work.bandwidth_bps.tolist()) if source is None else source()
-        return Scheduler(requests, PLACEMENTS[placement], bandwidth, theta)
+        return Scheduler(requests, PLACEMENTS[placement], bandwidth, theta, ask_again=ask_again)
 
     return CoSimulation(work, clusters, make, SHARINGS[sharing])
 
@@ -172,17 +175,38 @@ def sources(work: CommunicatingJobs) -> dict[str, Callable[[], BandwidthSource]]
     }
 
 
-@given(workloads(wide=True), ways, st.sampled_from(["user", "means", "exponential"]), st.integers(0, 120))
+def test_a_waiting_job_is_spread_once_its_bandwidth_is_known() -> None:
+    """The user states ten times what jobs of the application use; links carry a tenth of that."""
+    #     two clusters of 4: the first two leave two processors on each
+    work = work_of((0, 10, 2, 1, 0.5), (0, 40, 2, 1, 0.5), (1, 10, 2, 1, 0.5), (1, 40, 2, 1, 0.5), (2, 10, 3, 1, 0.5))
+    questions = [Question(user="u", application="a")] * 5
+
+    def starts(*, ask_again: bool) -> list[float]:
+        source = BandwidthSource(ApplicationMeans(questions), [100.0] * 5)
+        clusters = Clusters((4, 4), (10.0, 10.0))
+        found: list[float] = finished(
+            simulate(work, clusters, "aware", source=lambda: source, ask_again=ask_again)
+        ).start_s.tolist()
+        return found
+
+    once, again = starts(ask_again=False), starts(ask_again=True)
+    assert once[:4] == again[:4] == [0, 0, 1, 1]
+    assert (once[4], again[4]) == (11, 10)
+
+
+@given(
+    workloads(wide=True), ways, st.sampled_from(["user", "means", "exponential"]), st.integers(0, 120), st.booleans()
+)
 @settings(max_examples=150, deadline=None)
 def test_saved_at_any_event_and_resumed_it_gives_the_same_schedule(
-    given_: tuple[CommunicatingJobs, Clusters], way: tuple[str, str], name: str, events: int
+    given_: tuple[CommunicatingJobs, Clusters], way: tuple[str, str], name: str, events: int, ask_again: bool
 ) -> None:
     work, clusters = given_
-    source = sources(work)[name]
-    whole = finished(simulate(work, clusters, *way, source=source), way[1])
-    first = simulate(work, clusters, *way, source=source)
+    make = partial(simulate, work, clusters, *way, source=sources(work)[name], ask_again=ask_again)
+    whole = finished(make(), way[1])
+    first = make()
     first.advance(events)
-    second = simulate(work, clusters, *way, source=source)
+    second = make()
     second.restore(json.loads(json.dumps(first.state())))
     assert (second.now, second.ended) == (first.now, first.ended)
     assert second.advance(ALL)

@@ -14,7 +14,7 @@ from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
 from jobsight_scheduler.memory.requirements import Estimated, Oracle
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation
 from jobsight_scheduler.policies import choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload
@@ -249,6 +249,40 @@ def test_a_failed_job_returns_to_the_head_and_the_time_that_it_cost_is_counted()
     assert simulation.start_s[1] == pytest.approx(8.0 * part + 8.0)
     assert simulation.is_lowered.tolist() == [False, False, False]
     assert simulation.attempts == 5
+
+
+def test_jobs_that_wait_are_estimated_again() -> None:
+    """Once a job has ended, all are estimated to need 16: on a node of 16 and one of 32, of which the first job has the
+    larger until 10 and the second the smaller until 3."""
+
+    class LessOnceOneHasEnded(Requested):
+        ended = False
+
+        def estimate(self, _job: object, requested: float, _system: object = None) -> float:
+            return 16.0 if self.ended else requested
+
+        def learn(self, *_: object) -> None:
+            self.ended = True
+
+    def starts(jobs: list[Job], users: list[int], asked: Asked) -> list[float]:
+        ready = memory_jobs_of(jobs, users)
+        nodes = Nodes([NodeClass(1, 16.0), NodeClass(1, 32.0)])
+        requirements = Estimated(LessOnceOneHasEnded([16.0, 32.0]), ready)
+        simulation = MemorySimulation(
+            ready, nodes, MEMORY_POLICIES["easy"], requirements, np.random.default_rng(0), asked=asked
+        )
+        assert simulation.advance(100)
+        return simulation.start_s.tolist()
+
+    begin: list[Job] = [(0, 10, 10, 1, 32, 4), (0, 3, 3, 1, 16, 4)]
+    first = [*begin, (1, 5, 5, 1, 32, 4)]
+    assert starts(first, [0, 1, 0], "submission") == [0, 0, 10]
+    assert starts(first, [0, 1, 0], "group") == starts(first, [0, 1, 0], "all") == [0, 0, 3]
+    second = [*begin, (1, 5, 5, 2, 16, 4), (2, 5, 5, 1, 32, 4)]  # behind one that needs both nodes
+    assert starts(second, [0, 1, 2, 0], "submission") == starts(second, [0, 1, 2, 0], "group") == [0, 0, 10, 15]
+    assert starts(second, [0, 1, 2, 0], "all") == [0, 0, 10, 3]
+    fails = [*begin, (1, 5, 5, 1, 32, 20)]  # on 16 at 3; it asks for its request then, and waits for the larger node
+    assert starts(fails, [0, 1, 0], "submission") == starts(fails, [0, 1, 0], "all") == [0, 0, 10]
 
 
 def test_fewer_nodes_than_a_job_needs_are_never_given() -> None:

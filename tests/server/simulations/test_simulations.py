@@ -126,7 +126,9 @@ def wait_for(client: FlaskClient, run: int, wanted: Callable[[dict[str, Any]], b
 def test_a_run_has_the_figures_that_the_command_prints(
     client: FlaskClient, start: Start, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = start(gzip.compress(workload(60)), "t.swf.gz", policy="easy++", predictor="jobsight", load="0.9")
+    answer = start(
+        gzip.compress(workload(60)), "t.swf.gz", policy="easy++", predictor="jobsight", load="0.9", ask_again="1"
+    )
     assert (answer.status_code, answer.headers["Location"]) == (303, "/simulations/1")
     assert ask(client, "/simulations/1")["state"] == "queued"
     execute(engine)
@@ -134,7 +136,18 @@ def test_a_run_has_the_figures_that_the_command_prints(
     assert (found["state"], found["progress"], found["error"]) == ("done", 1.0, None)
     file = tmp_path / "t.swf.gz"
     file.write_bytes(gzip.compress(workload(60)))
-    arguments = ["simulate", str(file), "--policy", "easy++", "--predictor", "jobsight", "--load", "0.9", "--json"]
+    arguments = [
+        "simulate",
+        str(file),
+        "--policy",
+        "easy++",
+        "--predictor",
+        "jobsight",
+        "--load",
+        "0.9",
+        "--json",
+        "--ask-again",
+    ]
     assert main([*arguments, "--jobs-out", str(tmp_path / "jobs.csv")]) == 0
     expected = json.loads(capsys.readouterr().out)
     changing = {"cpu_s", "jobs_per_cpu_s", "by_user"}
@@ -150,6 +163,8 @@ def test_a_run_has_the_figures_that_the_command_prints(
         assert "easy++ on 8 processors" in picture.text or "gantt" in source
         assert "default-src 'none'" in picture.headers["Content-Security-Policy"]
     assert page.count('<img src="/simulations') == 4
+    assert "jobsight, asked again while jobs wait" in page
+    assert (found["ask_again"], found["all_figures"]["ask_again"]) == (True, True)
     assert ask(client, "/simulations")["simulations"][0]["figures"]["jobs"] == 60
     assert '<td class="num" data-bind="figures.jobs" data-format="count">60</td>' in client.get("/simulations").text
 

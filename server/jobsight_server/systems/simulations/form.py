@@ -23,17 +23,22 @@ UPLOAD = "upload"
 
 
 def parameters_of(form: Mapping[str, str]) -> SimulationParameters:
-    """The fields ``policy``, ``predictor``, ``processors`` and ``load``; empty ones were not given.
+    """The fields ``policy``, ``predictor``, ``ask_again``, ``processors`` and ``load``; empty ones were not given.
 
     Raises:
         UserError: naming field, value and what to do.
     """
     try:
         chosen = choose_policy(form.get("policy", ""), form.get("predictor") or None)
+        chosen = chosen.asking_again() if form.get("ask_again") else chosen
     except ValueError as error:
         raise UserError(str(error)) from error
     return SimulationParameters(
-        chosen.name, chosen.predictor, _processors(form.get("processors", "")), _load(form.get("load", ""))
+        chosen.name,
+        chosen.predictor,
+        _processors(form.get("processors", "")),
+        _load(form.get("load", "")),
+        chosen.ask_again,
     )
 
 

@@ -16,3 +16,4 @@ class SimulationParameters:
     predictor: str | None = None
     processors: int | None = None
     load: float | None = None
+    ask_again: bool = False

@@ -48,6 +48,7 @@ class SimulationRun(Record):
     predictor: str | None
     processors: int | None
     load: float | None
+    ask_again: bool
     figures: SimulationFigures | None
 
 
@@ -151,7 +152,7 @@ def _runs() -> Select[Any]:
 def _run(row: Row[Any]) -> SimulationRun:
     figures = None if row.figures is None else json.loads(row.figures)
     shown = figures and SimulationFigures(**{name: figures[name] for name in SimulationFigures.__struct_fields__})
-    parameters = json.loads(row.parameters)
+    parameters = {"ask_again": False} | json.loads(row.parameters)  # older ones do not have it
     return SimulationRun.of_row(row, trace=row.name, digest=row.trace, **parameters, figures=shown)
 
 

@@ -21,6 +21,7 @@ SHOWN_FINDINGS = 10
 def show(account: Mapping[str, Any], console: Console) -> None:
     """Figures of one simulation, by size and by user, and compared with other policies."""
     predictor = f" with run times by {account['predictor']}" if account["predictor"] else ""
+    predictor += ", asked again" if account.get("ask_again") else ""
     console.print(
         Text(f"{account['trace']}: {account['policy']}{predictor} on {account['processors']:,} processors", "bold")
     )
@@ -84,11 +85,12 @@ def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _against(account: Mapping[str, Any], measure: str, name: str, digits: int) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column("policy", no_wrap=True)
+    table.add_column("policy", overflow="fold")  # a long name takes several lines
     for column in (name, "difference", "95 % confidence", "utilisation"):
         # If numbers are long, the interval takes two lines.
         table.add_column(column, justify="right", no_wrap=column != "95 % confidence")
-    for policy, figures in {account["policy"]: account, **account["against"]}.items():
+    ours = f"{account['policy']}{' (again)' if account.get('ask_again') else ''}"
+    for policy, figures in ((ours, account), *account["against"].items()):
         mean, low, high = figures.get(f"difference_{measure}", (None, None, None))
         table.add_row(
             policy,

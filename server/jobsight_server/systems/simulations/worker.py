@@ -62,6 +62,7 @@ def _simulate(trace: Path, parameters: dict[str, Any], folder: Path) -> int:
     asked = SimulationParameters(**parameters)
     try:
         policy = choose_policy(asked.policy, asked.predictor)
+        policy = policy.asking_again() if asked.ask_again else policy
         given = read_trace(trace, asked.processors, asked.load)
         began = time.process_time()
         simulation = simulation_of(given, policy)

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from jobsight_scheduler.coallocation.results import figures, job_table, link_his
 from jobsight_scheduler.coallocation.scheduler import THETA, Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.coallocation.synthetic import draw_communication
+from jobsight_scheduler.comparison import differences
 from jobsight_scheduler.figures import by_size, by_user
 from jobsight_scheduler.table import JobTable
 from jobsight_scheduler.validator import BrokenRule
@@ -163,6 +165,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seed of the communication drawn for the jobs of the trace (default: 0)",
     )
     parser.add_argument(
+        "--ask-again",
+        action="store_true",
+        help="book waiting jobs by their forecasts as of now, beside the same with those at submission: for "
+        "--placement aware --bandwidth application-means, and with --trace",
+    )
+    parser.add_argument(
         "--validate", action="store_true", help="check the schedule: capacity, links and each job's work"
     )
     add_outputs(parser, "utilisation, queue, Gantt chart, slowdowns and links")
@@ -176,6 +184,11 @@ def run(args: argparse.Namespace) -> int:
         return compare_on_site(args, parser.parse_args([]))
     if args.clusters is None:
         raise UserError("which clusters? Give --clusters, such as 4x32")
+    if args.ask_again and (args.placement, args.bandwidth) != ("aware", "application-means"):
+        way = args.placement if args.placement != "aware" else f"--bandwidth {args.bandwidth}"
+        raise UserError(
+            f"--ask-again: {way} asks for no forecasts; give --placement aware --bandwidth application-means"
+        )
     try:
         clusters = clusters_with(args.clusters, args.uplink)
         error = EstimateError(args.bias, args.noise, args.silent)
@@ -194,19 +207,23 @@ def run(args: argparse.Namespace) -> int:
     try:
         jobs = given.workload if args.load is None else scaled_to(given.workload, clusters.total, args.load)
         drawn = draw_communication(given.trace, jobs, args.seed, habits, faults)
-        source = bandwidth_source(args.bandwidth, drawn, error, args.seed, constant_bps=args.constant)
+        sources = [
+            bandwidth_source(args.bandwidth, drawn, error, args.seed, constant_bps=args.constant)
+            for _ in range(1 + args.ask_again)
+        ]
     except ValueError as wrong:
         raise UserError(f"{given.name}: {wrong}") from wrong
+    make = partial(Scheduler, placement=PLACEMENTS[args.placement], theta=args.theta)
     began = time.process_time()
-    simulation = CoSimulation(
-        drawn.work,
-        clusters,
-        lambda requests: Scheduler(requests, PLACEMENTS[args.placement], source, args.theta),
-        SHARINGS[args.sharing],
+    simulation, *others = (
+        CoSimulation(drawn.work, clusters, partial(make, bandwidth=source, ask_again=ask_again), SHARINGS[args.sharing])
+        for source, ask_again in zip(sources, (args.ask_again, False), strict=False)
     )
     spent = time.process_time() - began
     settings = {name: getattr(args, name) for name in SETTINGS}
     settings |= {"clusters": list(args.clusters), "uplink": list(clusters.uplink_bps)}
+    if args.ask_again:
+        settings["ask_again"] = True
     took = carry_out("coallocate", simulation, args.placement, args.state, settings)
     if took is None:
         return 130
@@ -225,6 +242,11 @@ def run(args: argparse.Namespace) -> int:
         "by_size": by_size(table),
         "by_user": by_user(table),
     }
+    for other in others:
+        if carry_out("coallocate", other, args.placement, None, {}) is None:
+            return 130
+        beside = job_table(other, given.trace["user"])
+        account["against"] = {args.placement: figures(other, beside) | differences(table, beside)}
     findings: list[BrokenRule] = []
     if args.validate:
         found = simulation.start_s, simulation.end_s, simulation.allocations
@@ -246,6 +268,12 @@ def run(args: argparse.Namespace) -> int:
             f"Mean wait {account['mean_wait_s']:,.0f} s, mean turnaround {account['mean_turnaround_s']:,.0f} s"
             + ("." if rate is None else f"; {rate:,.1f} jobs an hour ended while jobs were submitted.")
         )
+        for figure in account.get("against", {}).values():
+            mean, low, high = figure["difference_turnaround_s"]
+            print(
+                f"With the forecasts at submission, mean turnaround {figure['mean_turnaround_s']:,.0f} s: "
+                f"{mean:+,.0f} s ({low:+,.0f} to {high:+,.0f}, 95 % confidence)."
+            )
     show_findings("coallocate", findings)
     return 1 if findings else 0
 

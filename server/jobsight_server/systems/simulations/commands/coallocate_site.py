@@ -15,7 +15,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from jobsight_scheduler.coallocation.clusters import Clusters
-from jobsight_scheduler.coallocation.compared import WAYS, Variation, compared, variation
+from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, compared, variation
 from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload
 from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 from jobsight_scheduler.workload.load import scaled_to
@@ -66,8 +66,8 @@ def compare_on_site(args: argparse.Namespace, defaults: argparse.Namespace) -> i
     except ValueError as wrong:
         raise UserError(str(wrong)) from wrong
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("placing", total=len(WAYS))
-        rows = compared(jobs, clusters, lambda: progress.advance(task))
+        task = progress.add_task("placing", total=len((*WAYS, AGAIN) if args.ask_again else WAYS))
+        rows = compared(jobs, clusters, lambda: progress.advance(task), ask_again=args.ask_again)
     account: dict[str, Any] = {
         "jobs": len(jobs.work.jobs),
         "dropped": dropped,

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from jobsight_scheduler.comparison import compare
+from jobsight_scheduler.comparison import differences
 from jobsight_scheduler.figures import schedule_figures
 from jobsight_scheduler.policies import POLICIES, ChosenPolicy, PriorityWeights, choose_policy, priority_weights
 from jobsight_scheduler.policies.multifactor import Multifactor
@@ -61,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "last two jobs",
     )
     parser.add_argument(
+        "--ask-again",
+        action="store_true",
+        help="--policy plans by the forecasts of waiting jobs as of now instead of those at submission; policies of "
+        "--against keep these",
+    )
+    parser.add_argument(
         "--against",
         nargs="+",
         default=(),
@@ -90,6 +96,11 @@ def run(args: argparse.Namespace) -> int:
     rivals = {policy: _rival(policy, args) for policy in args.against}
     elsewhere = args.policy != Multifactor.name and any(rival.weights for rival in rivals.values())
     chosen = _choose(args.policy, args.predictor, None if elsewhere else _weights(args.priority))
+    if args.ask_again:
+        try:
+            chosen = chosen.asking_again()
+        except ValueError as error:
+            raise UserError(f"--ask-again: {error}") from error
     given = read_workload(args, args.processors, args.load)
     if args.check is not None:
         table = _read_schedule(args.check, given)
@@ -110,8 +121,7 @@ def run(args: argparse.Namespace) -> int:
         others[policy] = simulated[0]
     if others:
         account["against"] = {
-            policy: schedule_figures(other, given.capacity)
-            | {f"difference_{name}": [d.mean, d.low, d.high] for name, d in compare(table, other).items()}
+            policy: schedule_figures(other, given.capacity) | differences(table, other)
             for policy, other in others.items()
         }
     if args.plot is not None:

@@ -20,7 +20,7 @@ from rich.text import Text
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
 from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load, source_for
 from jobsight_scheduler.memory.nodes import parse_classes
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
@@ -32,6 +32,9 @@ from jobsight_server.errors import UserError
 from jobsight_server.systems.simulations.site_nodes import node_classes
 
 ESTIMATORS = ("none", "jobsight", "oracle")
+ASKED: dict[Asked, str] = {"submission": "(kept)", "group": "", "all": "(all)"}
+"""When waiting jobs are estimated, as tables name it."""
+WITHOUT_OPTION: tuple[Asked, ...] = ("group",)
 
 Row = Mapping[str, Any]
 
@@ -70,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: {' '.join(ESTIMATORS)})",
     )
+    parser.add_argument(
+        "--ask-again",
+        action="store_true",
+        help="each estimator that learns three times: jobs that wait keep the estimate of their submission, are "
+        "estimated again when a job of their group has ended (as without this option), or when any job has",
+    )
     parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -79,6 +88,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--workers {args.workers}: give 1 or more")
     if args.load is not None and not 0.0 < args.load <= LOAD_AT_MOST:
         raise UserError(f"--load {args.load:g}: give a load above 0 and up to {LOAD_AT_MOST:g}, such as 0.9")
+    if args.ask_again and not any(VARIANTS[name].learns for name in args.estimators):
+        able = ", ".join(name for name, variant in VARIANTS.items() if variant.learns)
+        raise UserError(
+            f"--ask-again: {', '.join(args.estimators)}: no estimate changes while jobs wait; add one of {able}"
+        )
     with TemporaryDirectory() as directory:
         file, classes = trace_with_nodes(args.trace, args.cluster, args.classes, Path(directory))
         rows = _rows(args, source_of(file, classes), classes)
@@ -134,7 +148,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
             beside = without.get(machine_of(row)) if row["estimator"] != "none" else None
             table.add_row(
                 f"{row['load']:g}",
-                row["estimator"],
+                f"{row['estimator']} {ASKED[row['asked']]}".strip(),
                 percent(row["utilisation"], 1),
                 f"{row['utilisation'] / beside:.2f}" if beside else "",
                 percent(row["failed_share"], 2),
@@ -146,6 +160,10 @@ def show(rows: Sequence[Row], console: Console) -> None:
         "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
         "jobs that finished on less than they requested; wait: mean wait in hours."
     )
+    if any(row["asked"] != "group" for row in rows):
+        console.print(
+            "kept: estimated at the submission only; all: again whenever any job has ended, not only one of the group."
+        )
     _show_worth(rows, console)
 
 
@@ -157,7 +175,11 @@ def machine_of(row: Row) -> tuple[Any, ...]:
 def _rows(args: argparse.Namespace, source: JobSource, classes: str) -> list[dict[str, Any]]:
     try:
         load = args.load or offered_load(jobs_of(source), sum(entry.count for entry in parse_classes(classes)))
-        cases = [MemoryCase(classes, load, args.policy, estimator=name) for name in args.estimators]
+        cases = [
+            MemoryCase(classes, load, args.policy, estimator=name, asked=asked)
+            for name in args.estimators
+            for asked in (ASKED if args.ask_again and VARIANTS[name].learns else WITHOUT_OPTION)
+        ]
         runs = in_processes(partial(_one, source), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
         found = dict(watched("memory", runs, len(cases)))
     except (TraceError, ValueError, QueueTooLongError) as error:
@@ -171,7 +193,9 @@ def _one(source: JobSource, case: MemoryCase) -> dict[str, Any]:
 
 def _show_worth(rows: Sequence[Row], console: Console) -> None:
     """What the memory set free is worth in waiting time, on the first machine."""
-    first = {row["estimator"]: row for row in rows if machine_of(row) == machine_of(rows[0])}
+    first = {
+        row["estimator"]: row for row in rows if machine_of(row) == machine_of(rows[0]) and row["asked"] == "group"
+    }
     if {"none", "jobsight"} <= first.keys() and (asked := first["none"]["mean_wait_s"]):
         given = first["jobsight"]["mean_wait_s"]
         console.print(

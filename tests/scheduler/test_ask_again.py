@@ -1,0 +1,133 @@
+"""Policies that ask again while jobs wait: schedules worked out by hand, what is asked, what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+import numpy as np
+import pytest
+
+from jobsight_predictor.question import Question
+from jobsight_scheduler.policies import PolicyEntry, choose_policy
+from jobsight_scheduler.policies.sjf import Sjf
+from jobsight_scheduler.prediction import AskedAgain, Jobsight, LastTwo
+from jobsight_scheduler.simulator.event_loop import Simulation
+from jobsight_scheduler.workload.canonical import Workload
+
+Row = tuple[float, float, float, int, str]
+"""Submission, run time, request, processors, user."""
+
+BEGIN: list[Row] = [(0, 10, 100, 1, "a"), (0, 10, 100, 1, "a"), (0, 30, 30, 1, "b")]
+"""Three processors are busy; at 10 the first two jobs have ended, and the next of user a is expected to run for 10."""
+
+
+def starts(policy: str, predictor: str, capacity: int, rows: list[Row], *, again: bool) -> list[float]:
+    submit, run, estimate, processors = (np.array(column, dtype=float) for column in list(zip(*rows, strict=True))[:4])
+    jobs = Workload(submit, run, estimate, processors.astype(np.int64), np.arange(len(rows)), Counter())
+    chosen = choose_policy(policy, predictor)
+    questions = [Question(user=row[4], requested_time_s=row[2]) for row in rows]
+    simulation = Simulation(jobs, capacity, (chosen.asking_again() if again else chosen).make, questions)
+    assert simulation.advance(1000)
+    found: list[float] = simulation.start_s.tolist()
+    return found
+
+
+def test_a_job_that_was_expected_to_run_long_is_backfilled_once_more_is_known() -> None:
+    rows = [*BEGIN, (1, 10, 10, 3, "b"), (2, 10, 100, 1, "a")]
+    # At its submission the last job is expected to run for its 100 s, past 30, when the one before it is to start.
+    assert starts("easy++", "last-two", 3, rows, again=False) == [0, 0, 0, 30, 40]
+    assert starts("easy++", "last-two", 3, rows, again=True) == [0, 0, 0, 30, 10]
+
+
+def test_it_hurts_where_the_next_job_is_unlike_the_last() -> None:
+    """It runs for the 100 s that it requested, and the job that waits for the whole machine waits for it."""
+    rows = [*BEGIN, (1, 10, 10, 3, "b"), (2, 100, 100, 1, "a")]
+    assert starts("easy++", "last-two", 3, rows, again=False) == [0, 0, 0, 30, 40]
+    assert starts("easy++", "last-two", 3, rows, again=True) == [0, 0, 0, 110, 10]
+
+
+def test_the_shortest_job_is_another_one_once_more_is_known() -> None:
+    rows: list[Row] = [(0, 10, 100, 1, "a"), (0, 10, 100, 1, "a"), (1, 10, 100, 2, "a"), (2, 50, 50, 2, "b")]
+    assert starts("sjf", "last-two", 2, rows, again=False) == [0, 0, 60, 10]
+    assert starts("sjf", "last-two", 2, rows, again=True) == [0, 0, 10, 20]
+
+
+@pytest.mark.parametrize("policy", ["easy++", "sjf"])
+def test_where_nothing_was_learned_of_a_user_both_are_the_same(policy: str) -> None:
+    rng = np.random.default_rng(5)
+    rows: list[Row] = [
+        (float(i // 2), float(rng.integers(1, 40)), 40.0, int(rng.integers(1, 5)), f"user{i}") for i in range(120)
+    ]
+    once = starts(policy, "last-two", 4, rows, again=False)
+    assert once == starts(policy, "last-two", 4, rows, again=True)
+    assert max(np.array(once) - [row[0] for row in rows]) > 100  # they waited
+
+
+def test_a_running_job_keeps_the_forecast_of_its_start() -> None:
+    """Job 3 starts at 1 without a forecast and so holds the machine until 101, whatever is learned at 10."""
+    rows: list[Row] = [*BEGIN[:2], (1, 60, 100, 2, "a"), (2, 10, 10, 4, "b"), (3, 30, 35, 2, "c")]
+    assert starts("easy++", "last-two", 4, rows, again=True) == [0, 0, 1, 61, 10]
+
+
+class Counted(Jobsight):
+    """Counts how often it is asked again."""
+
+    def __init__(self, questions: list[Question]) -> None:
+        super().__init__(questions)
+        self.asked: Counter[Hashable] = Counter()
+
+    def again(self, job: int) -> float | None:
+        self.asked[self.alike(job)] += 1
+        return super().again(job)
+
+
+def test_thousands_that_wait_are_asked_for_once_after_something_was_learned() -> None:
+    questions = [Question(user=f"u{i % 2}", requested_time_s=60.0) for i in range(3000)]
+    predictor = Counted(questions)
+    asked = AskedAgain(predictor)
+    first = [asked.forecast(job) for job in range(3000)]
+    for value in (10.0, 20.0):
+        asked.learn(int(value), value)
+        for _ in range(3):
+            known = [asked.again(job) for job in range(11, 3000) if job != 20]
+    assert first == [None] * 3000
+    assert len(set(known)) <= 2
+    assert None not in known
+    assert list(predictor.asked.values()) == [2, 2]
+
+
+def test_asking_again_changes_nothing_that_is_learned() -> None:
+    questions = [Question(user=f"u{i % 3}", requested_time_s=60.0 + i) for i in range(60)]
+    quiet, noisy = Jobsight(questions), AskedAgain(Jobsight(questions))
+    for job in range(60):
+        assert quiet.forecast(job) == noisy.forecast(job)
+        if job >= 10:
+            for predictor in (quiet, noisy):
+                predictor.learn(job - 10, float(job % 7))
+            for other in range(job - 9, job + 1):
+                noisy.again(other)
+    assert quiet.state() == noisy.state()
+
+
+def test_only_forecasts_of_the_same_user_change_where_each_has_a_history_of_its_own() -> None:
+    asked = AskedAgain(LastTwo([Question(user=user) for user in "aaabb"]))
+    assert [asked.again(job) for job in (2, 4)] == [None, None]
+    for job in (0, 1):
+        asked.learn(job, 10.0)
+    assert [asked.again(job) for job in (2, 4)] == [10.0, None]
+    state = asked.state()
+    asked.learn(2, 30.0)
+    assert asked.again(2) == 20.0
+    asked.restore(state)
+    assert asked.again(2) == 10.0
+
+
+def test_policies_that_cannot_ask_again() -> None:
+    with pytest.raises(ValueError, match=r"^fcfs asks for no forecasts; sjf and easy\+\+ can be made to ask again$"):
+        choose_policy("fcfs").asking_again()
+    with pytest.raises(ValueError, match=r"^sjf asks for no forecasts without a predictor: name one of last-two, "):
+        choose_policy("sjf").asking_again()
+    own = PolicyEntry(Sjf, takes_predictor=True)
+    with pytest.raises(ValueError, match=r"^mine decides itself when to call again\(\) of its predictor; sjf and easy"):
+        choose_policy("mine", "last-two", own).asking_again()
