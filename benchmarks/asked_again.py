@@ -12,7 +12,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from string import Template
 
@@ -21,10 +20,11 @@ from accuracy import ROOT, TRACES, workload
 
 from jobsight_predictor.evaluation.cost import reservation_cost
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, grouped
-from jobsight_predictor.evaluation.replay import Replayed, replay_both, replay_jobsight
+from jobsight_predictor.evaluation.replay import Replayed, replay_both
 from jobsight_predictor.evaluation.scores import summary
 
 TEXT = Path(__file__).with_name("asked_again_text.md.in")
+SEEN_AFTER_S = 300.0
 RUNNING_OUT = "## Running out"
 
 CASES = (
@@ -42,12 +42,11 @@ CASES = (
 def rows_of(trace: str, jobs: Jobs) -> tuple[list[str], list[str]]:
     """The lines of one workload: accuracy; then what bounds held, and what they reserved.
 
-    All answers are compared on the jobs that each of them has one for.
+    All answers are compared on the jobs that each of them has one for. Run times have no evidence of running jobs.
     """
-    first, again = replay_both(jobs)
-    # As if Jobsight were asked at the start alone, and its weights and bounds were calibrated by that.
-    own = replay_jobsight(replace(jobs, submitted=jobs.started), "completion")
-    answers = (first, again, own)
+    answers = replay_both(jobs)
+    if jobs.metric != "runtime":
+        answers += replay_both(jobs, seen_after_s=SEEN_AFTER_S)
     users = grouped([question.user for question in jobs.questions])
     compared = ~np.isnan([said.forecasts for said in answers]).any(axis=0)
     bounded = ~np.isnan([said.bounds for said in answers]).any(axis=0)
@@ -57,7 +56,8 @@ def rows_of(trace: str, jobs: Jobs) -> tuple[list[str], list[str]]:
     for said in answers:
         scores = summary(said.forecasts, jobs.values, users, compared)
         accuracy.append(f"{scores['micro']:.3f} / {scores['macro']:.3f}")
-    return [*name, *accuracy], [trace, jobs.metric, *(_bounds(said, jobs, bounded) for said in answers)]
+    accuracy += ["-"] * (4 - len(accuracy))
+    return [*name, *accuracy], [trace, jobs.metric, *(_bounds(said, jobs, bounded) for said in answers[:2])]
 
 
 def _bounds(said: Replayed, jobs: Jobs, among: np.ndarray) -> str:  # type: ignore[type-arg]
@@ -104,14 +104,17 @@ def main() -> int:
         accuracy.append(lines[0])
         bounds.append(lines[1])
         print(" | ".join(lines[0] + lines[1][2:]), flush=True)
-        three = ("at submission", "asked again at start", "asked at start only")
+        twice = ("at submission", "at start")
         left_out = f"Left out, because the trace was not there: {', '.join(missing)}.\n\n" if missing else ""
         if args.jobs is not None:
             left_out += f"Of each trace, the first {args.jobs:,} jobs only.\n\n"
         written = Template(TEXT.read_text(encoding="utf-8")).substitute(
             left_out=left_out,
-            accuracy=table(("workload", "metric", "jobs", "mean wait", *three), accuracy),
-            bounds=table(("workload", "metric", *three), bounds),
+            accuracy=table(
+                ("workload", "metric", "jobs", "mean wait", *twice, *(f"{when}, with running jobs" for when in twice)),
+                accuracy,
+            ),
+            bounds=table(("workload", "metric", *twice), bounds),
         )
         args.output.write_text(written + measured_apart(args.output), encoding="utf-8")
     print(f"wrote {args.output}")

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.profile.probability import ExpertLosses, ExpertWeights, best_vote, capped_error
+from jobsight_predictor.profile.probability import (
+    ExpertLosses,
+    ExpertWeights,
+    FadedLosses,
+    best_vote,
+    capped_error,
+)
+from jobsight_predictor.question import MOMENTS
 from jobsight_predictor.series import accuracy
 
 
@@ -40,20 +47,22 @@ def test_weights_follow_the_candidate_that_is_right() -> None:
     rng = np.random.default_rng(1)
     for _ in range(100):
         actual = float(rng.uniform(50, 100))
-        experts.score("x", [actual * 1.02, actual * 1.6, None], actual * 1.02, actual)
-    good, bad, silent = experts.weights("x")
+        said: list[float | None] = [actual * 1.02, actual * 1.6, None]
+        experts.score("x", said, actual * 1.02, actual, [actual * 1.6, actual * 1.02, None])
+    good, bad, silent = experts.weights("x", "submission")
     assert good == 1.0
     assert bad < 1e-3
     assert silent < 0.1
+    # As jobs start, the other one is right.
+    assert experts.weights("x", "start") == [bad, good, silent]
     # A user never seen is given what holds for the site.
-    assert experts.weights("new")[0] == 1.0
+    assert experts.weights("new", "submission")[0] == experts.weights("new", "start")[1] == 1.0
 
 
 def test_mean_error_is_against_the_best_single_expert() -> None:
     experts = ExpertWeights(2)
-    experts.score("x", [100.0, 50.0], 50.0, 100.0)
-    experts.score("x", [100.0, None], 100.0, 100.0)
-    experts.score("x", [100.0, 100.0], None, 100.0)
+    for said, answered in (([100.0, 50.0], 50.0), ([100.0, None], 100.0), ([100.0, 100.0], None)):
+        experts.score("x", said, answered, 100.0, said)
     error = experts.mean_error("x")
     assert error is not None
     assert (error.jobs, error.answered, error.best, error.best_expert) == (3, 0.5, 0.0, 0)
@@ -64,14 +73,17 @@ def test_state_goes_through_json_exactly() -> None:
     experts = ExpertWeights(2)
     rng = np.random.default_rng(2)
     for user in ("x", None, "y") * 10:
-        experts.score(user, [float(rng.uniform(1, 9)), None], 3.0, float(rng.uniform(1, 9)))
+        said: list[float | None] = [float(rng.uniform(1, 9)), None]
+        experts.score(user, said, 3.0, float(rng.uniform(1, 9)), [float(rng.uniform(1, 9)), 2.0])
     restored = ExpertWeights(2)
-    restored.site = ExpertLosses.from_state(json.loads(json.dumps(experts.site.state())))
-    for user, losses in experts.users.items():
-        restored.users[user] = ExpertLosses.from_state(json.loads(json.dumps(losses.state())))
+    for moment, losses in experts.site.items():
+        restored.site[moment] = FadedLosses.from_state(json.loads(json.dumps(losses.state())))
+    for user, of_user in experts.users.items():
+        restored.users[user] = ExpertLosses.from_state(json.loads(json.dumps(of_user.state())))
     for each in (restored, experts):
-        each.score("x", [4.0, 5.0], 4.0, 5.0)
-    assert restored.site.state() == experts.site.state()
-    for user in ("x", None, "y", "new"):
-        assert restored.weights(user) == experts.weights(user)
+        each.score("x", [4.0, 5.0], 4.0, 5.0, [5.0, None])
+    for moment in MOMENTS:
+        assert restored.site[moment].state() == experts.site[moment].state()
+        for user in ("x", None, "y", "new"):
+            assert restored.weights(user, moment) == experts.weights(user, moment)
     assert restored.mean_error("x") == experts.mean_error("x")

@@ -51,7 +51,7 @@ def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMet
     query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
     for begin in range(0, len(runs), _AT_ONCE):
         for run_id, metric, *values, said in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
-            found[run_id, metric] = AtStart(*values, None if said is None else _decode(said))
+            found[run_id, metric] = AtStart(*values)._replace(forecasts=None if said is None else _decode(said))
     return found
 
 
