@@ -157,9 +157,14 @@ def test_asking_again_leaves_the_forecasts_at_submission_as_they_are() -> None:
     assert np.array_equal(first.bounds, alone.bounds, equal_nan=True)
     learned, learned_alone = first.profile.state(), alone.profile.state()
     site, site_alone = learned.pop('["site"]').state, learned_alone.pop('["site"]').state
-    assert learned == learned_alone
-    assert site.pop("calibrations")[0] == site_alone.pop("calibrations")[0]  # that of bounds at submission
+    for each in ("calibrations", "losses"):  # the first is that of forecasts at submission
+        assert site.pop(each)[0] == site_alone.pop(each)[0]
     assert site == site_alone
+    for key in [key for key in learned if key.startswith('["user"')]:
+        user, user_alone = learned.pop(key).state, learned_alone.pop(key).state
+        assert user.pop("faded")[0] == user_alone.pop("faded")[0]
+        assert user == user_alone
+    assert learned == learned_alone
     at_start = replay_jobsight(jobs, "start")
     assert np.array_equal(again.bounds, at_start.bounds, equal_nan=True)
     did_not_wait = jobs.started == jobs.submitted

@@ -12,7 +12,7 @@ import pytest
 from jobsight_predictor.evaluation.jobs import Jobs, in_time
 from jobsight_predictor.evaluation.replay import replay_both
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.underway import KEPT
+from jobsight_predictor.profile.underway import MEASURED_LAST
 from jobsight_predictor.question import Question
 
 SOLVER = Question("ann", "solver", "batch", 4, None, 3600.0)
@@ -67,10 +67,10 @@ def test_the_end_of_a_running_job_leaves_nothing_of_it() -> None:
 
 def test_only_the_jobs_measured_last_are_kept_and_others_of_the_user_count_less_specifically() -> None:
     profile = learned(np.random.default_rng(3), trust=1.0)
-    for job in range(KEPT + 5):
+    for job in range(MEASURED_LAST + 5):
         profile.see(SOLVER, job, 1e8 + job)
-    assert profile.answer(SOLVER).n == KEPT
-    for job in range(5, KEPT + 5):
+    assert profile.answer(SOLVER).n == MEASURED_LAST
+    for job in range(5, MEASURED_LAST + 5):
         profile.end(SOLVER, job)
     assert profile.answer(SOLVER).value != 1e8 + 4
     other = replace(SOLVER, application="mesh")

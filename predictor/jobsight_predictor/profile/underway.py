@@ -19,7 +19,7 @@ RUNNING = ("running-last", "running-median")
 LEVELS = ("most specific group", "second group", "application", "user")
 """The groups of a job whose running jobs have a vote."""
 
-KEPT = 16  # jobs; of a group, those measured last
+MEASURED_LAST = 16  # jobs; of a group, those whose use counts
 
 Slots = list[GroupKey | None]
 
@@ -57,7 +57,7 @@ class Underway:
             of_group = self._of.setdefault(key, {})
             of_group.pop(job, None)
             of_group[job] = value
-            if len(of_group) > KEPT:
+            if len(of_group) > MEASURED_LAST:
                 del of_group[next(iter(of_group))]
             self._until[key] = self.until
             self.changed.add(key)

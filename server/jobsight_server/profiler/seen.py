@@ -26,7 +26,7 @@ def last_seen(connection: Connection, metric: str) -> dict[int, float]:
     """What was stored last of each running run."""
     query = select(seen_use.c.run_id, seen_use.c.value).join(jobs, jobs.c.id == seen_use.c.run_id)
     query = query.where(jobs.c.state == "running", seen_use.c.metric == metric).order_by(seen_use.c.at)
-    return dict(connection.execute(query).tuples().all())
+    return {row.run_id: row.value for row in connection.execute(query)}
 
 
 def store_seen(connection: Connection, rows: Sequence[tuple[int, str, float, float]]) -> None:
