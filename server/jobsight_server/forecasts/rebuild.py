@@ -9,9 +9,10 @@ from sqlalchemy import Connection, Engine, delete, text
 
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.events import LearnedUntil, last_event, last_learn_seq, learned_events
-from jobsight_server.forecasts.learn import Learner, lock_learning, no_collection
+from jobsight_server.forecasts.learner import Learner, no_collection
 from jobsight_server.forecasts.reader import StateKey, read_parameters, read_state
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
+from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.storage.event_counts import mark_apportioned
 from jobsight_server.storage.schema import group_series, model_state, pending_at_start, pending_forecasts, series
 

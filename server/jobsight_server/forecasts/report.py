@@ -8,11 +8,11 @@ from sqlalchemy import Connection
 
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.events import last_event, last_learn_seq, read_learned_until
-from jobsight_server.forecasts.learn import catch_up, lock_learning
 from jobsight_server.forecasts.outcomes import Observation, Outcome, Taken, store
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import WHOLE, ForecastRequest
+from jobsight_server.forecasts.rounds import catch_up, lock_learning
 
 SLIP = 100.0
 """An amount this many times above what is recommended is taken for a wrong unit, and so is what was too little and this

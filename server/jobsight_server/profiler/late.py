@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, bindparam, update
 
 from jobsight_server.forecasts.events import last_learn_seq
-from jobsight_server.forecasts.learn import catch_up, lock_learning
 from jobsight_server.forecasts.outcomes import Observations, claim, observed
 from jobsight_server.forecasts.request import ForecastConfig, read_jobs
+from jobsight_server.forecasts.rounds import catch_up, lock_learning
 from jobsight_server.profiler.profile import EventCounts, accepted, observations, row
 from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.sharing import EndedRun

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
 
-from jobsight_server.forecasts.learn import Learning, lock_learning, no_collection
+from jobsight_server.forecasts.learner import no_collection
 from jobsight_server.forecasts.rebuild import rebuild_if_outdated
 from jobsight_server.forecasts.request import ForecastConfig
+from jobsight_server.forecasts.rounds import Learning, lock_learning
 from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
 from jobsight_server.profiler.ready import Own, SampledNodes, profiles_of, read_finished, read_runs, ready

@@ -17,8 +17,8 @@ from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, s
 
 from jobsight_predictor.profile.steps import held
 from jobsight_server.facts import application
-from jobsight_server.forecasts.learn import lock_learning
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.savings.groups import LEVELS, GroupName, counted_as, group_ids, group_name, levels_of
 from jobsight_server.savings.kept import KeptSums, Sums, month_of
 from jobsight_server.savings.scores import SCORES_KEPT, score_of

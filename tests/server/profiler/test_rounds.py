@@ -23,11 +23,12 @@ from jobsight_server.forecasts import (
     rebuild,
     rebuild_if_outdated,
 )
-from jobsight_server.forecasts.learn import Learner, catch_up, lock_learning
+from jobsight_server.forecasts.learner import Learner
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.forecasts.rounds import catch_up, lock_learning
+from jobsight_server.forecasts.seen import store_seen
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.profiler.seen import store_seen
 from jobsight_server.storage.schema import jobs, model_state, pending_at_start, pending_forecasts, profiles, seen_use
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, func, insert, select, text, update
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
-from jobsight_server.forecasts.learn import lock_learning
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, forget_empty_groups, group_name
 from jobsight_server.savings.kept import as_date
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_user, widened

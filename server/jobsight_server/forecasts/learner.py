@@ -1,11 +1,11 @@
-"""Learns the events of jobs, one by one, into profiles, series and pending forecasts, in rounds that are committed."""
+"""Learns the events of jobs, one by one, into profiles, series and pending forecasts."""
 
 from __future__ import annotations
 
 import gc
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,14 +18,10 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.forecasts.at_start import Judged, read_at_start, read_starting, write_at_start
+from jobsight_server.forecasts.at_start import Judged, read_at_start, write_at_start
 from jobsight_server.forecasts.events import (
     WAITS,
     LearnedUntil,
-    last_event,
-    learned_events,
-    read_learned_until,
-    when,
     write_learned_until,
 )
 from jobsight_server.forecasts.history import GroupSeries
@@ -33,13 +29,10 @@ from jobsight_server.forecasts.outcomes import (
     Event,
     Finished,
     Observation,
-    Observations,
     Reported,
     Seen,
     Started,
     Submitted,
-    claim,
-    observed,
 )
 from jobsight_server.forecasts.prediction import series_answer
 from jobsight_server.forecasts.reader import (
@@ -54,12 +47,11 @@ from jobsight_server.forecasts.reader import (
     state_row,
     write_learned,
 )
-from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, read_jobs, read_waiting
-from jobsight_server.forecasts.seen import SeenKey, read_seen, settle_seen
-from jobsight_server.storage.engine import lock_until_commit, write_many
+from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.storage.schema import jobs
 
 _Key = TypeVar("_Key")
+_AT_ONCE = 500
 
 SEEN = ("memory",)
 """In which running jobs are evidence for others; the time that one has run was measured to say nothing more."""
@@ -275,183 +267,10 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-_SET_FORECAST_SEQ = "UPDATE jobs SET forecast_seq = ? WHERE id = ?"
-_SET_START_SEQ = "UPDATE jobs SET start_seq = ? WHERE id = ?"
-_FORECAST_FOR = ("queued", "running", "ended")
-_STARTED = ("running", "ended")
-_AT_ONCE = 500
-
-
-def lock_learning(connection: Connection) -> None:
-    """Keeps others from learning until the transaction ends."""
-    lock_until_commit(connection, "jobsight learning")
-
-
-class Learning:
-    """Learns rounds of runs, and writes the model once for many of them.
-
-    Whatever is learned is stored with its round, so that a process that ends before the model is written loses nothing:
-    ``catch_up`` learns it again from there.
-    """
-
-    def __init__(self, config: ForecastConfig) -> None:
-        self._config = config
-        self._learner: Learner | None = None
-        self._written = self._until = LearnedUntil(0, 0)
-        self.unwritten = 0
-        """Runs learned since the model was written."""
-
-    def begin(self, connection: Connection) -> int:
-        """Catches up with what others have learned; returns the ``learn_seq`` of the run learned last.
-
-        Raises:
-            ValueError: the stored model is of other settings or another version.
-        """
-        if self._learner is None or not self._is_alone(connection):
-            catch_up(connection, self._config)
-            self._learner, self.unwritten = Learner(self._config), 0
-            self._written = self._until = last_event(connection)
-        return self._until.learn_seq
-
-    def learn_round(self, connection: Connection, measured: Mapping[int, Observations]) -> AllJudged:
-        """Learns runs (by id), given in order of their end, after ``begin``; returns the forecasts for each of them.
-
-        Raises:
-            ValueError: the stored model is of other settings or another version.
-        """
-        learner, before = self._learner, self._until.learn_seq
-        assert learner is not None
-        known = read_jobs(connection, list(measured))
-        finished = [known[run_id] for run_id in measured]
-        last_end = max(job.end or 0.0 for job in finished)
-        waiting, starting = read_waiting(connection, last_end), read_starting(connection, last_end)
-        found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
-        claim(connection, known, found)
-        seen, late = read_seen(connection, last_end, measured)
-        events = _events_by_time(finished, waiting, starting, seen, found)
-        learner.load_for(connection, events)
-        forecast_before = {run_id for run_id, _ in learner.pending}
-        started_before = {run_id for run_id, _ in learner.at_start}
-        judged = learner.learn(events)
-        # Those that will never be judged are marked too, or every round would find them again.
-        forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
-        forecast_seq |= _forecasts_among(events, forecast_before, before)
-        write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
-        start_seq = dict.fromkeys([job.run_id for job in starting], before)
-        start_seq |= _starts_among(events, started_before, before)
-        write_many(connection, _SET_START_SEQ, [(seq, run_id) for run_id, seq in start_seq.items()])
-        settle_seen(connection, _seen_among(events, before), late)
-        self._until = self._until._replace(learn_seq=before + len(measured))
-        self.unwritten += len(measured)
-        return judged
-
-    def write(self, connection: Connection) -> None:
-        """Writes the model, unless another process has learned since the last round: ``begin`` catches up with both."""
-        if self._learner is not None and self._is_alone(connection):
-            self._learner.store(connection, self._until)
-        self._learner, self.unwritten = None, 0
-
-    def _is_alone(self, connection: Connection) -> bool:
-        return (read_learned_until(connection), last_event(connection)) == (self._written, self._until)
-
-
-def catch_up(connection: Connection, config: ForecastConfig) -> bool:
-    """Learns what has been stored since the model was written; returns whether there was anything.
-
-    That is what came one by one, such as a report or a value whose samples were late, and what another process learned
-    that was interrupted, or is still at it. It must hold the lock of learning.
-
-    Raises:
-        ValueError: the stored model is of other settings or another version.
-    """
-    written, until = read_learned_until(connection), last_event(connection)
-    if written == until:
-        return False
-    if written is None:
-        raise ValueError("the stored model is outdated: retrain on all jobs")
-    events = learned_events(connection, config, written, None, {})
-    learner = Learner(config)
-    learner.load_for(connection, events)
-    learner.learn(events)
-    learner.store(connection, until)
-    return True
-
-
 def _still_waiting(connection: Connection, runs: Sequence[int]) -> set[int]:
     """Those of the runs that may still be learned."""
     found: set[int] = set()
     for begin in range(0, len(runs), _AT_ONCE):
         some = runs[begin : begin + _AT_ONCE]
         found.update(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(some), WAITS)))
-    return found
-
-
-def _events_by_time(
-    finished: Sequence[ForecastJob],
-    waiting: Sequence[ForecastJob],
-    starting: Sequence[ForecastJob],
-    seen: Sequence[Seen],
-    found: Mapping[int, Observations],
-) -> list[Submitted | Started | Seen | Finished]:
-    """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
-
-    Also the starts of those ``starting`` that had waited, and what was ``seen`` of running jobs. Jobs whose forecast at
-    submission can never be judged are left out: they were removed, or ended before.
-    """
-    ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[Submitted | Started | Seen | Finished] = list(seen)
-    for job in finished:
-        observations = dict.fromkeys(job.metrics) | found[job.run_id]
-        events.append(Finished(job, observations))
-    for job in waiting:
-        submitted = job.submitted or 0.0
-        if submitted < ends[job.run_id] if job.run_id in ends else job.state in _FORECAST_FOR:
-            events.append(Submitted(job, job.metrics))
-    for job in starting:
-        start = job.start or 0.0
-        if job.has_waited and (start < ends[job.run_id] if job.run_id in ends else job.state in _STARTED):
-            events.append(Started(job, job.metrics))
-    return sorted(events, key=when)
-
-
-def _seen_among(events: Sequence[Event], before: int) -> dict[SeenKey, int]:
-    """For each that was seen among the events: ``learn_seq`` of the last run learned before that."""
-    found: dict[SeenKey, int] = {}
-    for event in events:
-        if isinstance(event, Seen):
-            found[SeenKey(event.job.run_id, event.metric, event.at)] = before
-        elif isinstance(event, Finished):
-            before += 1
-    return found
-
-
-def _forecasts_among(events: Sequence[Event], forecast_before: Set[int], before: int) -> dict[int, int]:
-    """For each run forecast among the events: ``learn_seq`` of the last run learned before that.
-
-    A run that ends without a forecast is forecast, and judged, when it is learned.
-    """
-    found: dict[int, int] = {}
-    for event in events:
-        if isinstance(event, Submitted):
-            found[event.job.run_id] = before
-        elif isinstance(event, Finished):
-            if event.job.run_id not in forecast_before:
-                found.setdefault(event.job.run_id, before)
-            before += 1
-    return found
-
-
-def _starts_among(events: Sequence[Event], started_before: Set[int], before: int) -> dict[int, int]:
-    """For each run that starts among the events: ``learn_seq`` of the last run learned before that.
-
-    One that had waited and ends without having been asked for again is asked for when it is learned.
-    """
-    found: dict[int, int] = {}
-    for event in events:
-        if isinstance(event, Started):
-            found[event.job.run_id] = before
-        elif isinstance(event, Finished):
-            if event.job.has_waited and event.job.run_id not in started_before:
-                found.setdefault(event.job.run_id, before)
-            before += 1
     return found
