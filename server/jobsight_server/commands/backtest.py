@@ -86,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
     parameters = parameters_of(args)
     if args.seen_after is not None and args.protocol != "start":
         raise UserError(f"--seen-after needs --protocol start, not {args.protocol}")
+    if args.seen_after is not None and args.metric == "runtime":
+        raise UserError("--seen-after: how long running jobs have run is no evidence for others; choose another metric")
     if args.plot is not None:
         _check_plot(args.plot)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

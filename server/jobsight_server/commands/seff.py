@@ -46,7 +46,7 @@ def of_one_cluster(runs: list[RunEfficiency], job_id: str, cluster: str | None) 
     """
     known = list(dict.fromkeys(run.cluster for run in runs))
     if not known:
-        raise UserError(f"no run of a job {job_id!r}: it never started, or has another id in the accounting log")
+        raise UserError(f"no run of a job {job_id!r}: it never started, or the log writes its id in full (4711.head)")
     if cluster is None and len(known) > 1:
         raise UserError(f"job {job_id!r} is known on {listed(known)}; give --cluster NAME")
     if cluster is not None and cluster not in known:

@@ -83,7 +83,10 @@ class OpenRunOf(OpenRun):
 
 
 class OpenJobs(Record):
-    """The open runs of the jobs asked for, in their order; ``others`` are the ids that no such run has."""
+    """The open runs of the jobs asked for, in their order; ``others`` are the ids that no such run has.
+
+    Ids are those of the accounting log.
+    """
 
     now: float
     runs: list[OpenRunOf]
