@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import pwd
+import shlex
 import socket
 import sys
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ class Places:
     @property
     def is_system(self) -> bool:
         return self.prefix == Path("/")
+
+    def command(self, scheduler: str) -> str:
+        """The command that installs here, to be shown."""
+        return f"jobsight setup {scheduler}" + ("" if self.is_system else f" --prefix {shlex.quote(str(self.prefix))}")
 
     @property
     def has_services(self) -> bool:

@@ -72,7 +72,7 @@ def read(places: Places) -> SchedulerSetup:
         notes.append(f"add to {slurm_conf}, then `scontrol reconfigure` (--configure does both):\n    {shown}")
     return SchedulerSetup(
         "slurm", cluster, nodes, _source(), _shown(config, cluster, nodes), _submit, token, items, notes,
-        comment=_comment, checks=lambda: _checks(config, library, token),
+        comment=_comment, checks=lambda: _checks(config, library, token, places.command("slurm")),
     )  # fmt: skip
 
 
@@ -147,18 +147,18 @@ def _notes(config: dict[str, str], library: str | None, silent: list[str], place
     return notes
 
 
-def _checks(config: dict[str, str], library: str | None, token: PlannedToken) -> Iterator[Finding]:
+def _checks(config: dict[str, str], library: str | None, token: PlannedToken, setup: str) -> Iterator[Finding]:
     if "munge" in config.get("AuthType", ""):
         named = re.search(r"socket=([^,]+)", config.get("AuthInfo", ""))
         works = succeeds(["munge", "-n", *([f"--socket={named[1]}"] if named else [])])
         yield Finding("munge answers", works, "start munged; `munge -n` shows what is wrong")
     yield Finding("Lua for job_submit.lua", library is None, library or "")
     plugins = config.get("JobSubmitPlugins", "").split(",")
-    yield Finding("JobSubmitPlugins has lua", "lua" in plugins, "run `jobsight setup slurm --configure`")
+    yield Finding("JobSubmitPlugins has lua", "lua" in plugins, f"run `{setup} --configure`")
     readable = succeeds(["test", "-r", str(token.path)], token.owner)
-    yield Finding(f"{token.owner} can read {token.path}", readable, "run `jobsight setup slurm`; open its directory")
+    yield Finding(f"{token.owner} can read {token.path}", readable, f"run `{setup}`; open its directory")
     marked = "jobsight" in config.get("Prolog", "")
-    yield Finding("Prolog marks jobs", marked or None, "run `jobsight setup slurm --configure` once all agents report")
+    yield Finding("Prolog marks jobs", marked or None, f"run `{setup} --configure` once all agents report")
 
 
 def _submit(user: str, script: str) -> str:
