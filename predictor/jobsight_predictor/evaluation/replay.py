@@ -105,8 +105,7 @@ def replay_both(
         if event == "seen":
             profile.see(jobs.questions[i], i, values[i])
             continue
-        if seen_after_s is not None:
-            profile.end(jobs.questions[i], i)
+        profile.end(jobs.questions[i], i)
         forecast, kept = pending.pop(i), at_start.pop(i, None)
         profile.learn(jobs.questions[i], values[i], forecast, seconds[i], at_start=kept)
         _note(said, i, forecast)

@@ -185,7 +185,7 @@ def make_forecast(model: Model, question: Question, moment: Moment = "submission
             for value in said:
                 votes[value] = vote(value, 0.0) + weights[i]
                 i += 1
-    if votes and not model.of_time:
+    if votes and model.underway:
         for i, used in enumerate(model.underway.forecasts(slots(keys)), model.of_running):
             if used is not None:
                 value = forecasts[i] = min(used, ceiling)

@@ -203,7 +203,8 @@ class Profile:
 
     def end(self, question: Question, job: int) -> None:
         """The job runs no more: what was seen of it is no evidence any longer. To be called before it is learned."""
-        if self._model.underway.end(slots(self._model.keys(question)), job):
+        underway = self._model.underway
+        if underway and underway.end(slots(self._model.keys(question)), job):
             self._latest.clear()
 
     def mean_error(self, user: str | None) -> MeanError | None:

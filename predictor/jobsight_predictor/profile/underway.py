@@ -49,6 +49,10 @@ class Underway:
         self.until = 0
         """The last period in which what is noted now counts."""
 
+    def __bool__(self) -> bool:
+        """Whether anything was seen of any job."""
+        return bool(self._of)
+
     def see(self, keys: Slots, job: int, value: float) -> None:
         """A running job of these groups has used ``value`` so far; replaces what was known of it."""
         for key in keys:

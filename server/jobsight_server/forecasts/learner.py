@@ -163,7 +163,11 @@ class Learner:
                         forecast = self._profile(job.cluster, metric).forecast_job(job.question, "start")
                         self.at_start[job.run_id, metric] = AtStart.of(forecast)
                 case Seen(job, metric, _, value):
-                    self._profile(job.cluster, metric).see(job.question, job.run_id, value)
+                    profile = self._profile(job.cluster, metric)
+                    if value is None:
+                        profile.end(job.question, job.run_id)
+                    else:
+                        profile.see(job.question, job.run_id, value)
                 case Finished(job, observations):
                     judged |= self._finish(job, observations)
                 case Reported(cluster, metric, question, observation, at):

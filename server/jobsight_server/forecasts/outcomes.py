@@ -257,12 +257,15 @@ class Started(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A running job was measured ``at`` this time (UTC) to have used ``value`` so far: evidence for others."""
+    """A running job was measured ``at`` this time (UTC) to have used ``value`` so far: evidence for others.
+
+    None: it was requeued or deleted, and is no evidence any longer.
+    """
 
     job: ForecastJob
     metric: str
     at: float
-    value: float
+    value: float | None
 
     @property
     def cluster(self) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, delete, select, text
 
 from jobsight_predictor.profile.running import grown
-from jobsight_server.forecasts.seen import is_news, last_seen, store_seen
+from jobsight_server.forecasts.seen import is_news, last_seen, store_gone, store_seen
 from jobsight_server.profiler.memory import FRESH_S, idle_before
 from jobsight_server.profiler.readings import Boundaries, boundaries, read_marks
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
@@ -91,6 +91,7 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
         with engine.begin() as connection:
             for run_id in over:
                 connection.execute(delete(running_use).where(running_use.c.run_id == run_id))
+            store_gone(connection, over, now)
     return changed + len(over)
 
 

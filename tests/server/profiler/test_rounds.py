@@ -27,7 +27,7 @@ from jobsight_server.forecasts.learner import Learner
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
-from jobsight_server.forecasts.seen import store_seen
+from jobsight_server.forecasts.seen import store_gone, store_seen
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, model_state, pending_at_start, pending_forecasts, profiles, seen_use
 
@@ -178,6 +178,44 @@ def test_what_is_seen_of_a_job_that_has_ended_or_was_learned_is_dropped(site: An
     site.run("3.s", 0.0, 1900.0, submitted=0.0, name="solver")
     profile_finished(site.engine, 0.0, lambda: 1e9)
     assert site.dump(seen_use) == []
+
+
+@pytest.mark.parametrize("state", ["requeued", "deleted"])
+def test_a_job_that_is_gone_without_an_end_is_no_evidence_any_longer(site: Any, state: str) -> None:
+    """Nothing is ever learned of it; the job that ran before it still counts."""
+
+    def job(name: str, start: float, end: float | None, memory: float | None) -> int:
+        known = {"submitted": start, "name": "solver", "queue": "q", "processors": 4}
+        return site.run(name, start, end, used_memory_bytes=memory, **known)
+
+    for i in range(40):  # what is seen has been worth a lot
+        need = 1e8 * (1 + i * 7 % 11)
+        see(site, job(f"{i}.s", 1000.0 * i, 1000.0 * i + 900.0, 4 * need), 1000.0 * i + 300.0, need)
+        job(f"{i}-1.s", 1000.0 * i + 500.0, 1000.0 * i + 950.0, 4 * need)
+    gone = job("gone.s", 40_000.0, None, None)
+    see(site, gone, 40_400.0, 7.7e9)
+    asked = Question("u1", "solver", "q", 4)
+
+    def answer(now: float) -> float:
+        job(f"at{now}.s", now - 10.0, now, 4e8)
+        profile_finished(site.engine, 0.0, lambda: 1e9)
+        with site.engine.connect() as connection:
+            (found,) = AnswerReader(site.engine, ForecastConfig()).answers(
+                connection, [ForecastRequest("alpha", asked, "memory")]
+            )
+        assert found.value is not None
+        return found.value
+
+    assert answer(40_500.0) == 7.7e9
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == gone).values(state=state))
+        store_gone(connection, [gone], 40_600.0)
+        store_gone(connection, [1, 2], 40_600.0)  # these have ended
+    assert answer(40_700.0) < 2e9
+    assert len([row for row in site.dump(seen_use) if row[3] is None]) == 1
+    rows = site.model()
+    rebuild(site.engine)
+    assert site.model() == rows
 
 
 def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any) -> None:

@@ -107,6 +107,11 @@ def test_what_a_running_job_uses_is_stored_as_evidence_after_five_minutes_and_as
         (run, "memory", 660.0, 200.0 * MIB, None),
         (run, "memory", 1060.0, 275.0 * MIB, None),
     ]
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == run).values(state="requeued"))
+    watch_running(site.engine, lambda: 1100.0)
+    watch_running(site.engine, lambda: 1200.0)
+    assert site.dump(seen_use)[2:] == [(run, "memory", 1100.0, None, None)]
 
 
 def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:

@@ -174,15 +174,15 @@ pending_at_start = Table(
     sqlite_with_rowid=False,
 )
 
-# What a running job was measured to have used by a time, as evidence for others. Kept for retraining: ``learn_seq`` is
-# that of the run learned last before; null until it is learned.
+# What a running job was measured to have used by a time, as evidence for others; ``value`` is null once it was requeued
+# or deleted. Kept for retraining: ``learn_seq`` is that of the run learned last before; null until it is learned.
 seen_use = Table(
     "seen_use",
     metadata,
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("metric", Text, primary_key=True),
     Column("at", Double, primary_key=True),
-    Column("value", Double, nullable=False),
+    Column("value", Double),
     Column("learn_seq", BigInteger),
     Index(None, "learn_seq", "at"),
     sqlite_with_rowid=False,

@@ -16,7 +16,7 @@ def upgrade() -> None:
         sa.Column("run_id", sa.Integer(), nullable=False),
         sa.Column("metric", sa.Text(), nullable=False),
         sa.Column("at", sa.Double(), nullable=False),
-        sa.Column("value", sa.Double(), nullable=False),
+        sa.Column("value", sa.Double(), nullable=True),
         sa.Column("learn_seq", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["run_id"], ["jobs.id"], name=op.f("fk_seen_use_run_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("run_id", "metric", "at", name=op.f("pk_seen_use")),
