@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+
+_GRACE_S = 30.0
 
 
-def exit_with_parent(descriptor: int = 0) -> None:
-    """From now on, this process ends when standard input, a pipe from the parent, is closed."""
-    threading.Thread(target=_wait, args=(descriptor,), daemon=True).start()
+def exit_with_parent(descriptor: int = 0, grace_s: float = _GRACE_S) -> None:
+    """From now on, this process ends when standard input, a pipe from the parent, is closed.
+
+    It gets SIGTERM first and, if it is still there ``grace_s`` seconds later, SIGKILL: no parent is left to see to it.
+    """
+    threading.Thread(target=_wait, args=(descriptor, grace_s), daemon=True).start()
 
 
-def _wait(descriptor: int) -> None:
+def _wait(descriptor: int, grace_s: float) -> None:
     # Bypasses Python's buffer, whose lock would be held while the interpreter shuts down.
     while os.read(descriptor, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(grace_s)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -47,7 +47,8 @@ def run(front: Front, listener: socket.socket) -> None:
     # The loop releases the interpreter at every system call; a computing thread keeps it for this long.
     sys.setswitchinterval(_SWITCH_S)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # uvicorn has its own handlers, and raises the signal again at its end
+        # uvicorn sets them only once its loop runs, and raises the signal again at its end.
+        signal.signal(number, front.handle_exit)
     front.run([listener])
 
 
