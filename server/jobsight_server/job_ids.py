@@ -1,4 +1,4 @@
-"""One form for a job's id, whichever of cgroup, job hook and accounting log wrote it."""
+"""Ids of jobs: people, cgroups, job hooks and accounting logs write them with more or less of the server's domain."""
 
 from __future__ import annotations
 
@@ -13,3 +13,14 @@ def job_key(job_id: str) -> str:
     """
     number, dot, server = job_id.partition(".")
     return f"{number}{dot}{server.partition('.')[0]}"
+
+
+def short_ids(job_id: str) -> tuple[str, ...]:
+    """What the job of this id in the log may be asked by instead: ``job_key``, and its number without the server.
+
+    >>> short_ids("4711.head.example.org"), short_ids("4711[3].head"), short_ids("4711.3"), short_ids("4711")
+    (('4711.head', '4711'), ('4711[3].head', '4711[3]'), ('4711.3',), ('4711',))
+    """
+    key = job_key(job_id)
+    number, _, server = key.partition(".")
+    return (key, number) if server and not server[0].isdigit() else (key,)

@@ -177,7 +177,7 @@ def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.Cap
     [
         (
             ["99.head"],
-            "no run of a job '99.head': it never started, or the log writes its id in full (4711.head)",
+            "no run of a job '99.head': it never started, or the log with it has not been read",
         ),
         (["8_4"], "no run of a job '8_4': it never started"),
         (["1.head"], "job '1.head' is known on alpha, beta; give --cluster NAME"),

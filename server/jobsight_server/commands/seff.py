@@ -17,7 +17,7 @@ from jobsight_server.web.efficiency_text import show
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database", *LEARNING)
-    parser.add_argument("job", metavar="JOB", help="its id, as in the accounting log, or a task of an array: 13_2")
+    parser.add_argument("job", metavar="JOB", help="its id, 4711, or a task of an array: 13_2")
     parser.add_argument("--cluster", metavar="NAME", help="needed if several clusters have a job with this id")
     parser.add_argument("--json", action="store_true", help="print JSON, in SI units")
 
@@ -46,7 +46,7 @@ def of_one_cluster(runs: list[RunEfficiency], job_id: str, cluster: str | None) 
     """
     known = list(dict.fromkeys(run.cluster for run in runs))
     if not known:
-        raise UserError(f"no run of a job {job_id!r}: it never started, or the log writes its id in full (4711.head)")
+        raise UserError(f"no run of a job {job_id!r}: it never started, or the log with it has not been read")
     if cluster is None and len(known) > 1:
         raise UserError(f"job {job_id!r} is known on {listed(known)}; give --cluster NAME")
     if cluster is not None and cluster not in known:

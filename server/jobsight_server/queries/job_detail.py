@@ -17,7 +17,8 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.at_start import read_at_start
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
-from jobsight_server.queries.jobs import Run, named, started
+from jobsight_server.queries.job_named import named
+from jobsight_server.queries.jobs import Run, started
 from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.running_out import Foreseen, foreseen
@@ -133,7 +134,7 @@ def job_detail(
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
     ``scheduler`` is the cluster's, in whose words to say what to ask for; None if it is not known.
     """
-    runs = connection.execute(select(jobs).where(named(job_id, cluster)).order_by(jobs.c.start)).all()
+    runs = connection.execute(select(jobs).where(named(connection, job_id, cluster)).order_by(jobs.c.start)).all()
     if not runs:
         return None
     starts = sorted({run.start for run in runs if run.state != QUEUED})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, union_all
+from sqlalchemy import ColumnElement, func, or_, select
 
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS
-from jobsight_server.storage.engine import begins
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 
@@ -61,41 +60,3 @@ class JobFilters:
 
 
 NO_FILTERS = JobFilters()
-
-
-def of_number(connection: Connection, job_id: str) -> ColumnElement[bool]:
-    """The job of this id, with or without its server's domain, or the tasks of the array of this id.
-
-    Tasks are ``4711_3`` (Slurm) or ``4711[3].head`` (PBS, TORQUE); ``14711`` and ``47110`` are other jobs.
-    """
-    return _any_of(*_exact(connection, job_id), *_tasks(connection, job_id))
-
-
-def exactly(connection: Connection, job_id: str) -> ColumnElement[bool]:
-    """The job or the task of this id, with or without its server's domain."""
-    return _any_of(*_exact(connection, job_id))
-
-
-def task_of(connection: Connection, job_id: str) -> ColumnElement[bool]:
-    """The tasks of the array of this id."""
-    return _any_of(*_tasks(connection, job_id))
-
-
-def _any_of(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
-    # Each by its own index: planners may read the whole table for OR.
-    return jobs.c.id.in_(union_all(*(select(jobs.c.id).where(condition) for condition in conditions)))
-
-
-def _exact(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
-    task = and_(jobs.c.array_task.is_not(None), jobs.c.array_task == job_id)
-    return [jobs.c.job_id == job_id, task, begins(connection, jobs.c.job_id, f"{job_id}.")]
-
-
-def _tasks(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
-    task = and_(jobs.c.array_task.is_not(None), begins(connection, jobs.c.array_task, f"{job_id}_"))
-    return [task, *(begins(connection, jobs.c.job_id, f"{job_id}{mark}") for mark in "_[")]
-
-
-def is_task(job_id: str, array_task: str | None, of: str) -> bool:
-    """Whether a run is of a task of the array ``of``, as ``task_of`` finds them."""
-    return (array_task or "").startswith(f"{of}_") or job_id.startswith((f"{of}_", f"{of}["))

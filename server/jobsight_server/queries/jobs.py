@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.arrays import JobArray, job_arrays
-from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters, exactly, of_number
+from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters
+from jobsight_server.queries.job_named import named, named_or_task
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, pages_of
 from jobsight_server.storage.job_counts import NUMBER
@@ -108,8 +109,8 @@ def job_list(
     if job_id is not None:
         if page == 1:
             arrays = job_arrays(connection, job_id, wanted)
-        wanted.append(of_number(connection, job_id))
-        order = [case((exactly(connection, job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
+        wanted.append(named_or_task(connection, job_id))
+        order = [case((named(connection, job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
     if narrowed or job_id is not None:
         total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     else:
@@ -141,15 +142,7 @@ def started(run: Row[Any]) -> float | None:
     return None if run.state == QUEUED else run.start
 
 
-def named(job_id: str, cluster: str | None = None) -> ColumnElement[bool]:
-    """The job of this id, or the task of an array; in any cluster, or in this one."""
-    # Each by its own index, and the cluster with it: planners may read the whole table for OR, or a whole cluster.
-    here = [] if cluster is None else [jobs.c.cluster == cluster]
-    by_id, by_task = (select(jobs.c.id).where(column == job_id, *here) for column in (jobs.c.job_id, jobs.c.array_task))
-    return jobs.c.id.in_(by_id.union_all(by_task))
-
-
 def job_clusters(connection: Connection, job_id: str) -> list[str]:
     """The clusters that know a job of this id, or a task of an array such as ``13_2``."""
-    query = select(jobs.c.cluster).where(named(job_id)).distinct().order_by(jobs.c.cluster)
+    query = select(jobs.c.cluster).where(named(connection, job_id)).distinct().order_by(jobs.c.cluster)
     return [row[0] for row in connection.execute(query)]

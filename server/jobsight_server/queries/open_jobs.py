@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.at_start import read_at_start
 from jobsight_server.forecasts.request import question_of
+from jobsight_server.job_ids import job_key, short_ids
 from jobsight_server.queries.job_detail import ForecastAtStart
-from jobsight_server.queries.jobs import RunState, named
+from jobsight_server.queries.job_named import named
+from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.running import forecasts_of
 from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.record import Metric, Record, Share
@@ -76,17 +78,14 @@ class OpenJob(Record):
 
 
 class OpenRunOf(OpenRun):
-    """An open run of one of several jobs."""
+    """An open run of one of several jobs; ``job_id`` as it was asked for."""
 
     cluster: str
     job_id: str
 
 
 class OpenJobs(Record):
-    """The open runs of the jobs asked for, in their order; ``others`` are the ids that no such run has.
-
-    Ids are those of the accounting log.
-    """
+    """The open runs of the jobs asked for, in their order; ``others`` are the ids that no such run has."""
 
     now: float
     runs: list[OpenRunOf]
@@ -95,7 +94,7 @@ class OpenJobs(Record):
 
 def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float) -> OpenJob:
     """The job's forecasts with all that has been learned until now."""
-    query = select(jobs).where(named(job_id, cluster), _IS_OPEN).order_by(jobs.c.start, jobs.c.id)
+    query = select(jobs).where(named(connection, job_id, cluster), _IS_OPEN).order_by(jobs.c.start, jobs.c.id)
     runs = connection.execute(query).all()
     ahead = [foreseen(connection, run.id, now) if run.state == RUNNING else [] for run in runs]
     found = _open_runs(connection, reader, runs)
@@ -113,20 +112,35 @@ def open_jobs(
     now: float,
 ) -> OpenJobs:
     """The same for many jobs at once, in these metrics; ``cluster`` None: of every cluster that knows them."""
-    here = [] if cluster is None else [jobs.c.cluster == cluster]
+    here = [_IS_OPEN] if cluster is None else [_IS_OPEN, jobs.c.cluster == cluster]
     runs: dict[str, list[Row[Any]]] = {}
+
+    def find(column: ColumnElement[Any], asked: dict[Any, list[str]]) -> None:
+        values = [*asked]
+        for begin in range(0, len(values), _AT_ONCE):
+            query = select(jobs, column.label("found_by")).where(column.in_(values[begin : begin + _AT_ONCE]), *here)
+            for run in connection.execute(query.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)):
+                for job_id in asked[run.found_by]:
+                    runs.setdefault(job_id, []).append(run)
+
     for column in (jobs.c.job_id, jobs.c.array_task):
-        query = select(jobs).where(column.in_(bindparam("ids", expanding=True)), _IS_OPEN, *here)
-        asked = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in runs]
-        for begin in range(0, len(asked), _AT_ONCE):
-            some = {"ids": asked[begin : begin + _AT_ONCE]}
-            for run in connection.execute(query.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id), some):
-                runs.setdefault(getattr(run, column.name), []).append(run)
-    ordered = [run for job_id in dict.fromkeys(job_ids) for run in runs.get(job_id, ())]
-    found = _open_runs(connection, reader, ordered, metrics)
+        find(column, {job_id: [job_id] for job_id in job_ids if job_id not in runs})
+    shortened: dict[str, list[str]] = {}
+    for job_id in dict.fromkeys(job_ids):
+        if job_id not in runs:
+            shortened.setdefault(job_key(job_id), []).append(job_id)
+    if shortened:
+        # As ``named`` finds one job; for many, a look at the ids of all open ones is cheaper.
+        every = connection.execute(select(jobs.c.id, jobs.c.job_id).where(*here))
+        asked_by = {
+            number: [a for short in short_ids(job_id) for a in shortened.get(short, ())] for number, job_id in every
+        }
+        find(jobs.c.id, {number: asked for number, asked in asked_by.items() if asked})
+    ordered = [(job_id, run) for job_id in dict.fromkeys(job_ids) for run in runs.get(job_id, ())]
+    found = _open_runs(connection, reader, [run for _, run in ordered], metrics)
     return OpenJobs(
         now,
-        [OpenRunOf(**of, cluster=run.cluster, job_id=run.job_id) for run, of in zip(ordered, found, strict=True)],
+        [OpenRunOf(**of, cluster=run.cluster, job_id=job_id) for (job_id, run), of in zip(ordered, found, strict=True)],
         [job_id for job_id in dict.fromkeys(job_ids) if job_id not in runs],
     )
 

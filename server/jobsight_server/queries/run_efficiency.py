@@ -8,7 +8,7 @@ from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_detail import run_profile
-from jobsight_server.queries.jobs import named
+from jobsight_server.queries.job_named import named
 from jobsight_server.record import Record
 from jobsight_server.storage.schema import job_nodes, jobs
 
@@ -39,7 +39,7 @@ def run_efficiencies(
 
     Empty where there are none: jobs that never started are not stored.
     """
-    query = select(jobs).where(named(job_id)).order_by(jobs.c.cluster, jobs.c.start)
+    query = select(jobs).where(named(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start)
     if user is not None:
         query = query.where(jobs.c.user == user)
     found = []

@@ -17,7 +17,8 @@ from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import scheduler_of
 from jobsight_server.queries.arrays import JobArray
 from jobsight_server.queries.job_detail import Job, job_detail
-from jobsight_server.queries.job_filters import JobFilters, is_task
+from jobsight_server.queries.job_filters import JobFilters
+from jobsight_server.queries.job_named import is_task
 from jobsight_server.queries.jobs import SORTS, JobList, Run, job_clusters, job_list
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS

@@ -105,6 +105,62 @@ def test_many_are_answered_as_one_by_one(served: Any) -> None:
     assert client.get("/api/v1/forecasts?ids=w1&cluster=beta").json["others"] == ["w1"]
 
 
+LOGGED = (
+    "4711.head",
+    "4711[3].head",
+    "47110.head",
+    "14711.head",
+    "5.1",
+    "5.2",
+    "6",
+    "7.head.example.org",
+    "8_1",
+    "8_2",
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ("4711.head", ["4711.head"]),
+        ("4711", ["4711.head"]),
+        ("4711.head.example.org", ["4711.head"]),
+        ("4711.other", []),
+        ("4711[3]", ["4711[3].head"]),
+        ("7", ["7.head.example.org"]),
+        ("7.head", ["7.head.example.org"]),
+        ("5.1", ["5.1"]),  # a task of Grid Engine: 5 is the array, and no job
+        ("5", []),
+        ("6", ["6"]),
+        ("8", []),
+        ("471", []),
+    ],
+)
+def test_a_job_is_found_with_or_without_the_domain_of_its_server(served: Any, asked: str, wanted: list[str]) -> None:
+    users = {job_id: f"of {job_id}" for job_id in LOGGED}
+    post(served, *(waiting(job_id, user=user) for job_id, user in users.items()))
+    client = served.client("scheduler")
+    theirs = [users[job_id] for job_id in wanted]
+    one = client.get("/api/v1/job", query_string={"name": asked, "cluster": "alpha"})
+    assert one.status_code == (200 if wanted else 404)
+    assert [run["user"] for run in one.json.get("runs", [])] == theirs
+    alone = client.get("/api/v1/job/forecast", query_string={"name": asked, "cluster": "alpha"})
+    assert [run["user"] for run in alone.json.get("runs", [])] == theirs
+    many = client.post("/api/v1/forecasts", json={"ids": ["6", asked], "cluster": "alpha"}).json
+    expected = [("6", "of 6"), *((asked, user) for user in theirs if asked != "6")]
+    assert [(run["job_id"], run["user"]) for run in many["runs"]] == expected
+    assert many["others"] == ([] if wanted else [asked])
+
+
+def test_the_tasks_of_an_array_are_found_by_its_number(served: Any) -> None:
+    post(served, *(waiting(job_id) for job_id in LOGGED))
+    client = served.client("scheduler")
+    for asked, wanted in (("5", {"5.1", "5.2"}), ("8", {"8_1", "8_2"}), ("4711", {"4711.head", "4711[3].head"})):
+        found = client.get(f"/api/v1/jobs?job_id={asked}&cluster=alpha").json
+        assert {run["job_id"] for run in found["jobs"]} == wanted
+    assert [array["job_id"] for array in found["arrays"]] == []
+
+
 def ran(served: Any, number: int, seconds: float) -> None:
     """A job of ada's that has run, and is learned."""
     who = {"cluster": "alpha", "job_id": f"ran{number}", "user": "ada", "name": "run_7.sh", "queue": "q"}

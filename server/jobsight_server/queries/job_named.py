@@ -1,0 +1,62 @@
+"""Runs of the job, the task or the array of an id, as people and schedulers write it: the one rule for all that ask."""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, Connection, and_, func, not_, select, union_all
+
+from jobsight_server.job_ids import job_key
+from jobsight_server.storage.engine import begins
+from jobsight_server.storage.schema import jobs
+
+
+def named(connection: Connection, job_id: str, cluster: str | None = None) -> ColumnElement[bool]:
+    """The job of this id, with or without its server's domain, or the task of an array; in any cluster or this one."""
+    return _any_of(_exact(connection, job_id), cluster)
+
+
+def named_or_task(connection: Connection, job_id: str) -> ColumnElement[bool]:
+    """The same, or the tasks of the array of this id.
+
+    Tasks are ``4711_3`` (Slurm), ``4711[3].head`` (PBS, TORQUE) or ``4711.3`` (Grid Engine); ``14711`` and ``47110``
+    are other jobs.
+    """
+    return _any_of([*_exact(connection, job_id), *_tasks(connection, job_id)])
+
+
+def task_of(connection: Connection, job_id: str) -> ColumnElement[bool]:
+    """The tasks of the array of this id."""
+    return _any_of(_tasks(connection, job_id))
+
+
+def is_task(job_id: str, array_task: str | None, of: str) -> bool:
+    """Whether a run is of a task of the array ``of``, as ``task_of`` finds them."""
+    of_server = job_id.removeprefix(f"{of}.")
+    return (
+        (array_task or "").startswith(f"{of}_")
+        or job_id.startswith((f"{of}_", f"{of}["))
+        or (of_server != job_id and of_server[:1].isdigit())
+    )
+
+
+def _any_of(conditions: list[ColumnElement[bool]], cluster: str | None = None) -> ColumnElement[bool]:
+    # Each by its own index, and the cluster with it: planners may read the whole table for OR, or a whole cluster.
+    here = [] if cluster is None else [jobs.c.cluster == cluster]
+    return jobs.c.id.in_(union_all(*(select(jobs.c.id).where(condition, *here) for condition in conditions)))
+
+
+def _exact(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
+    key = job_key(job_id)
+    task = and_(jobs.c.array_task.is_not(None), jobs.c.array_task == job_id)
+    with_server = and_(begins(connection, jobs.c.job_id, f"{key}."), not_(_after_dot_is_digit(key)))
+    return [jobs.c.job_id.in_({job_id, key}), task, with_server]
+
+
+def _tasks(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
+    task = and_(jobs.c.array_task.is_not(None), begins(connection, jobs.c.array_task, f"{job_id}_"))
+    of_grid_engine = and_(begins(connection, jobs.c.job_id, f"{job_id}."), _after_dot_is_digit(job_id))
+    return [task, of_grid_engine, *(begins(connection, jobs.c.job_id, f"{job_id}{mark}") for mark in "_[")]
+
+
+def _after_dot_is_digit(before: str) -> ColumnElement[bool]:
+    # A task's number follows the dot, or the name of a server.
+    return func.substr(jobs.c.job_id, len(before) + 2, 1).between("0", "9")
