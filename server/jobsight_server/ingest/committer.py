@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 # A transaction blocks the database's other writers; with this many batches it takes well under a second.
 _LARGEST_GROUP = 128
 _TICK_S = 1.0  # how long chores wait while nothing arrives
+_CHORES_S = 0.25  # and after which they are looked at while batches arrive: each look costs as much as a few batches
 _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
 
 _Work = Submission | Refusal
@@ -68,6 +70,7 @@ class GroupCommitter:
         self._refused_bytes = 0
         self._rejected: Counter[str] = Counter()
         self._failed: Submission | None = None
+        self._chores_at = 0.0
         self._open = True
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -136,9 +139,9 @@ class GroupCommitter:
 
     def _run(self) -> None:
         try:
-            more = False
+            more = True
             while self._open:
-                more = self._round(0.0 if more else _TICK_S)
+                more = self._round(more)
         finally:
             # Also if a fault of this program ends the thread: no request must wait in vain.
             if self._open:
@@ -151,17 +154,20 @@ class GroupCommitter:
                 elif item is not None:
                     item.set()
 
-    def _round(self, patience_s: float) -> bool:
-        items = self._gather(patience_s, _LARGEST_GROUP)
+    def _round(self, more: bool) -> bool:
+        """Commits a group, and does chores if there is ``more`` to do or it is time; returns whether there is more."""
+        items = self._gather(0.0 if more else _TICK_S, _LARGEST_GROUP)
         work = [item for item in items if isinstance(item, tuple)]
         if self.trouble and not work and self._failed is not None:
             work = [(self._failed, Future())]
         self._commit(work)
         self._open = None not in items
-        more = self._open and not self.trouble and self._do_chores()
-        for item in items:
-            if isinstance(item, threading.Event):
-                item.set()
+        flushed = [item for item in items if isinstance(item, threading.Event)]
+        if more or flushed or not work or time.monotonic() >= self._chores_at:
+            more = self._open and not self.trouble and self._do_chores()
+            self._chores_at = time.monotonic() + _CHORES_S
+        for event in flushed:
+            event.set()
         return more
 
     def _gather(self, patience_s: float, at_most: int) -> list[_Item]:

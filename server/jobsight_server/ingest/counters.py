@@ -10,11 +10,12 @@ database cannot hold.
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jobsight_server.ingest.counter_state import CounterState
 from jobsight_server.ingest.wire import INFINIBAND, Batch, BatchInterface
+from jobsight_server.storage.sample_columns import MODULUS
 from jobsight_server.storage.samples import modulo
 
 # No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger
@@ -82,40 +83,29 @@ def _only_rises(batch: Batch, before: CounterState) -> bool:
 
 
 def _rises(before: float, column: list[int | None] | list[float | None], at_most: float) -> bool:
-    if None in column:
+    try:
+        # Sorting what is sorted takes a third of the time of comparing each with the next.
+        return before <= column[0] and column[-1] - before < at_most and sorted(column) == column  # type: ignore
+    except TypeError:  # None, a missing value, does not compare
         return False
-    first, last = column[0], column[-1]
-    assert first is not None
-    assert last is not None
-    return (
-        before <= first and last - before < at_most and all(map(operator.le, column, column[1:]))  # type: ignore[arg-type]
-    )
 
 
 def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
-    totals_in = list(map(sum, zip(*batch.bytes_in, strict=True)))
-    totals_out = list(map(sum, zip(*batch.bytes_out, strict=True)))
-    offset_in = before.net_in - sum(raw[0] for raw in before.raw.values())
-    offset_out = before.net_out - sum(raw[1] for raw in before.raw.values())
+    net_in = _continued(batch.bytes_in, before.net_in - sum(raw[0] for raw in before.raw.values()))
+    net_out = _continued(batch.bytes_out, before.net_out - sum(raw[1] for raw in before.raw.values()))
     ib_in, ib_out = _rising_infiniband(batch, before)
     assert before.raw_cpu is not None
-    offset_cpu, gap = before.cpu - before.raw_cpu, before.gap
-    rows: list[SampleRow] = [
-        (
-            time,
-            modulo(total_in + offset_in),
-            modulo(total_out + offset_out),
-            busy + offset_cpu,
-            memory,
-            gap,
-            received,
-            sent,
-        )
-        for time, total_in, total_out, busy, memory, received, sent in zip(
-            batch.time, totals_in, totals_out, batch.cpu_busy_s, batch.memory_used_bytes, ib_in, ib_out, strict=True
-        )
-    ]
+    offset = before.cpu - before.raw_cpu
+    cpu = [busy + offset for busy in batch.cpu_busy_s if busy is not None]
+    columns = (batch.time, net_in, net_out, cpu, batch.memory_used_bytes, [before.gap] * len(cpu), ib_in, ib_out)
+    rows: list[SampleRow] = list(zip(*columns, strict=True))
     return Corrected(rows, _state_at(batch, rows, 0, before), _state_at(batch, rows, -1, before))
+
+
+def _continued(columns: Sequence[Sequence[int | None]], offset: int) -> list[int]:
+    """The sums over rising columns, plus ``offset``."""
+    totals = [total + offset for total in map(sum, zip(*columns, strict=True))]
+    return totals if totals[-1] < MODULUS else [modulo(total) for total in totals]
 
 
 def _rising_infiniband(batch: Batch, before: CounterState) -> tuple[list[int | None], list[int | None]]:
@@ -124,12 +114,10 @@ def _rising_infiniband(batch: Batch, before: CounterState) -> tuple[list[int | N
     if not ports:
         nothing: list[int | None] = [None] * len(batch.time)
         return nothing, nothing
-    found: list[list[int | None]] = []
-    for which, columns, total in ((0, batch.bytes_in, before.ib_in), (1, batch.bytes_out, before.ib_out)):
-        offset = total - sum(before.raw[batch.interfaces[port].name][which] for port in ports)
-        sums = [sum(values) for values in zip(*(columns[port] for port in ports), strict=True)]
-        found.append([modulo(moved + offset) for moved in sums])
-    return found[0], found[1]
+    raw = [before.raw[batch.interfaces[port].name] for port in ports]
+    received = _continued([batch.bytes_in[port] for port in ports], before.ib_in - sum(last[0] for last in raw))
+    sent = _continued([batch.bytes_out[port] for port in ports], before.ib_out - sum(last[1] for last in raw))
+    return [*received], [*sent]
 
 
 def _state_at(batch: Batch, rows: list[SampleRow], index: int, before: CounterState) -> CounterState:

@@ -71,7 +71,7 @@ class WaitingStored(Record):
 
 
 class ForecastsAsked(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of ``POST /api/v1/forecasts``: ids as in the accounting log, of one cluster or of all.
+    """The body of ``POST /api/v1/forecasts``: ids of jobs, of one cluster or of all.
 
     Without ``metrics``: what a job asks an amount of.
     """
