@@ -170,6 +170,7 @@ def test_readings_arrive_over_one_connection_and_sigterm_sends_the_rest(node: No
     assert sorted(last["cpu_busy_s"]) == last["cpu_busy_s"]
 
 
+@pytest.mark.exhaustive
 def test_kill_9_and_an_absent_server_lose_no_reading(node: Node) -> None:
     with serving(Collector()) as away:
         port = away.port
@@ -228,6 +229,7 @@ def test_kill_9_loses_no_reading_of_a_job_and_the_hook_reads_its_end(node: Node)
     assert ends == 1
 
 
+@pytest.mark.exhaustive
 def test_what_the_server_says_decides(node: Node, collector: Collector) -> None:
     collector.statuses = [503, 401, 0, 429, 422, 400]
     process = node.start(collector.port)
@@ -312,6 +314,7 @@ def status_of(node: Node, exit_status: int = 0) -> dict[str, str]:
     return {line[:18].strip(): line[18:] for line in done.stdout.splitlines()}
 
 
+@pytest.mark.exhaustive
 def test_refused_batches_are_kept_and_sent_again(node: Node, collector: Collector) -> None:
     """As when the server's clock was wrong: 422 for good data."""
     collector.statuses = [422, 422, 413]
@@ -402,6 +405,7 @@ def fill(folder: Path) -> None:
                 return
 
 
+@pytest.mark.exhaustive
 def test_a_full_disk_is_a_line_a_minute_and_costs_nothing_at_sigterm(small_disk: Path) -> None:
     node = Node(small_disk)
     with serving(Collector()) as away:

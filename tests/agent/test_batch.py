@@ -173,6 +173,7 @@ def node_readings(draw: st.DrawFn) -> list[Reading]:
     return draw(st.lists(reading, min_size=1, max_size=8))
 
 
+@pytest.mark.exhaustive
 @settings(deadline=None, max_examples=100)
 @given(node_readings())
 def test_the_server_takes_whatever_was_read(readings: list[Reading]) -> None:

@@ -73,6 +73,7 @@ def test_the_document_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
     assert max(int(n) for n in given[1].split(",")) <= 2
 
 
+@pytest.mark.exhaustive
 def test_missing_traces_are_named(tmp_path: Path) -> None:
     done = make(tmp_path, tmp_path / "out")
     assert done.returncode == 1

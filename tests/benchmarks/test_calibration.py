@@ -53,6 +53,7 @@ def test_bursts_leave_more_to_chance() -> None:
     assert summary(few)["chance"] > 5.0 * summary(given)["chance"]
 
 
+@pytest.mark.exhaustive
 def test_a_trace_is_replayed(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     lines = []

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parents[2]
 TRACES = ("UniLu-Gaia-2014-2.swf.gz", "LANL-CM5-1994-4.1-cln.swf.gz")
@@ -29,6 +30,7 @@ def measure(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
+@pytest.mark.exhaustive
 def test_changes_are_measured_once_and_shown(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     for name in TRACES:

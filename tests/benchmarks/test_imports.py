@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
+@pytest.mark.exhaustive
 def test_every_benchmark_can_be_loaded() -> None:
     names = sorted(file.stem for file in BENCHMARKS.glob("*.py") if file.stem != "__main__")
     assert len(names) > 15

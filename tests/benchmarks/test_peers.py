@@ -195,6 +195,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("protocol", ["A", "B"])
 def test_rows_and_the_table_agree(tmp_path: Path, protocol: str) -> None:
     file = tmp_path / "made.up.csv"

@@ -55,6 +55,7 @@ def write_site(file: Path, *, application: bool) -> None:
     file.write_text("\n".join(lines))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("application", [True, False])
 def test_rows_name_the_rule_and_jobsight_fails_no_more_often(tmp_path: Path, application: bool) -> None:
     file = tmp_path / "site.swf"
@@ -66,6 +67,7 @@ def test_rows_name_the_rule_and_jobsight_fails_no_more_often(tmp_path: Path, app
         assert 0.0 < one.ours_gbh < 2.0 * one.gbh
 
 
+@pytest.mark.exhaustive
 def test_the_command_prints_rows_and_refuses_a_trace_without_memory(tmp_path: Path) -> None:
     file, empty = tmp_path / "site.swf", tmp_path / "empty.swf"
     write_site(file, application=False)

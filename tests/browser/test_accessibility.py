@@ -70,6 +70,7 @@ def page(filled: BrowserContext) -> Iterator[Page]:
     page.close()
 
 
+@pytest.mark.exhaustive
 def test_every_page_is_looked_at(address: Any) -> None:
     app = create_app(load_settings(flags={"database": "sqlite://"}), address.engine, address.engine)
     adapter = app.url_map.bind("site")

@@ -109,6 +109,7 @@ def show(page: Page, name: str) -> None:
         expect(page.locator("#live")).to_have_text("live")
 
 
+@pytest.mark.exhaustive
 def test_pages_need_a_login(browser: Browser, address: Any) -> None:
     context = browser.new_context(base_url=address.url)
     page = context.new_page()
@@ -214,6 +215,7 @@ def test_the_key_slash_goes_to_the_search(watched: Watched) -> None:
     assert urlsplit(page.url).path == "/jobs"
 
 
+@pytest.mark.exhaustive
 def test_an_array_is_a_row_that_opens_and_stays_open(watched: Watched, address: Any) -> None:
     tasks = [{"id": 90_000 + task, "job_id": f"4711_{task}", "recorded_at": 1.0} for task in range(1, 4)]
     with address.engine.begin() as connection:
@@ -265,6 +267,7 @@ def test_matches_stay_up_to_date_after_a_try(watched: Watched, address: Any) -> 
     expect(page.locator("#live")).to_have_text("live")
 
 
+@pytest.mark.exhaustive
 def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) -> None:
     context = browser.new_context(base_url=address.url)
     page = context.new_page()
@@ -298,6 +301,7 @@ def test_now(watched: Watched) -> None:
     expect(page.locator("#nodes tbody th")).to_have_text("n03")
 
 
+@pytest.mark.exhaustive
 def test_requirements_follow_what_is_reported(watched: Watched, address: Any) -> None:
     page = watched.page
     show(page, "requirements")
@@ -315,6 +319,7 @@ def test_requirements_follow_what_is_reported(watched: Watched, address: Any) ->
     assert page.evaluate("document.body.dataset.still") == "here"
 
 
+@pytest.mark.exhaustive
 def test_the_greatest_waste_stands_first_with_what_to_ask_for(watched: Watched) -> None:
     page = watched.page
     show(page, "waste")
@@ -376,6 +381,7 @@ def test_links_in_the_footer_can_be_distinguished_from_its_text(watched: Watched
         expect(link).to_have_css("text-decoration-line", "underline")
 
 
+@pytest.mark.exhaustive
 def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
     page = watched.page
     show(page, "nodes")
@@ -392,6 +398,7 @@ def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
     assert (after["y"], after["height"]) == (before["y"], before["height"])
 
 
+@pytest.mark.exhaustive
 def test_new_rows_appear_without_reloading(watched: Watched, address: Any) -> None:
     page = watched.page
     show(page, "jobs")
@@ -429,6 +436,7 @@ def test_each_name_leads_to_its_own_page(watched: Watched, user: str) -> None:
     expect(page.locator(".plot .u-over")).to_have_count(4)
 
 
+@pytest.mark.exhaustive
 def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     page = watched.page
     page.goto("/users/alpha/switching")
@@ -488,6 +496,7 @@ def test_what_if_is_asked_without_scripts(browser: Browser, address: Any) -> Non
     there.close()
 
 
+@pytest.mark.exhaustive
 def test_points_of_a_chart_open_their_jobs(watched: Watched) -> None:
     page = watched.page
     page.goto("/users/alpha/steady")
@@ -554,6 +563,7 @@ def test_the_figures_of_a_chart_are_a_table_in_both_themes(watched: Watched) -> 
     page.wait_for_function("document.documentElement.scrollWidth <= 390")
 
 
+@pytest.mark.exhaustive
 def test_a_users_page_follows_new_jobs_and_keeps_what_is_typed(watched: Watched, address: Any) -> None:
     page = watched.page
     page.goto("/users/alpha/switching")
@@ -666,6 +676,7 @@ def start_simulation(page: Page, policy: str, jobs: str, file: Any = None) -> No
     expect(page.locator("h1")).to_contain_text("Simulation ")
 
 
+@pytest.mark.exhaustive
 def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
     page = watched.page
     start_simulation(page, "easy", "finished on alpha")
@@ -699,6 +710,7 @@ def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
     expect(page.locator(".pictures img")).to_have_count(8)
 
 
+@pytest.mark.exhaustive
 def test_a_simulation_is_stopped_and_its_hostile_name_is_text(watched: Watched) -> None:
     page = watched.page
     start_simulation(page, "conservative", "from a file", trace(20_000))

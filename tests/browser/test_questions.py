@@ -114,6 +114,7 @@ def test_every_question_of_the_document_is_asked() -> None:
     assert len(rows) == 14
 
 
+@pytest.mark.exhaustive
 def test_who_wastes_most_memory(ask: Ask) -> None:
     walk = ask("Who wastes most memory?")
     walk.open("Waste")
@@ -241,6 +242,7 @@ def test_what_did_array_4711_use(ask: Ask) -> None:
     expect(summary).to_contain_text(f"{longest / 3600:.0f} h of run time")
 
 
+@pytest.mark.exhaustive
 def test_what_my_next_job_should_ask_for_and_why(browser: Browser, address: Address) -> None:
     context = browser.new_context(base_url=address.url)
     page = context.new_page()

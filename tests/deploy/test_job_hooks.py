@@ -290,6 +290,7 @@ def test_the_pbs_hook_calls_the_script(tmp_path: Path, number: int, name: str, k
     assert [reading.mark for reading in marks(tmp_path)] == [Mark("7[2].head", kind)]
 
 
+@pytest.mark.exhaustive
 def test_the_pbs_hook_accepts_the_job_whatever_the_script_does(tmp_path: Path) -> None:
     install(tmp_path, "execjob_begin").unlink()
     assert "No such file" in (said := run_pbs_hook(tmp_path, 1))
@@ -354,6 +355,7 @@ HANGING = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("left_out", [set(), {"logger"}], ids=["all tools", "bare system"])
 @pytest.mark.parametrize("kind", HANGING)
 def test_a_hanging_command_is_abandoned_after_the_limit(tmp_path: Path, kind: str, left_out: set[str]) -> None:

@@ -95,6 +95,7 @@ def test_nginx_accepts_it(nginx: Callable[[str], list[str]]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.exhaustive
 def test_one_client_of_the_proxy_cannot_lock_out_another(nginx: Callable[[str], list[str]], tmp_path: Path) -> None:
     """A real nginx in front of a real server, and clients at two addresses; one claims to be ever another."""
     (proxies,) = re.findall(r"`trusted_proxies = \[\"(.+)\"\]`", CONF.read_text())
@@ -134,6 +135,7 @@ def test_one_client_of_the_proxy_cannot_lock_out_another(nginx: Callable[[str], 
             proxy.terminate()
 
 
+@pytest.mark.exhaustive
 def test_nginx_names_the_user_whom_it_authenticated_and_no_other(
     nginx: Callable[[str], list[str]], tmp_path: Path
 ) -> None:

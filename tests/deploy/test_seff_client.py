@@ -101,6 +101,7 @@ def munged() -> Iterator[Munged]:
             process.wait(30)
 
 
+@pytest.mark.exhaustive
 def test_users_see_what_their_own_jobs_used_and_no_other_jobs(munged: Munged) -> None:
     found = munged.seff("3", OTHER)
     assert (found.returncode, found.stderr) == (0, "")
@@ -113,6 +114,7 @@ def test_users_see_what_their_own_jobs_used_and_no_other_jobs(munged: Munged) ->
     assert munged.seff("9_4").stdout == munged.seff("13").stdout != ""
 
 
+@pytest.mark.exhaustive
 def test_a_credential_is_worth_nothing_forged_copied_or_changed(munged: Munged) -> None:
     good = munged.credential(OTHER)
     assert munged.status("3", f"Munge {good}")[0] == 200
@@ -151,6 +153,7 @@ def test_a_flood_of_credentials_leaves_the_others_answers(munged: Munged) -> Non
     assert munged.seff("3", OTHER).returncode == 0
 
 
+@pytest.mark.exhaustive
 def test_a_server_without_munge_says_so(submission: object, munged: Munged) -> None:
     environment = {"PATH": os.environ["PATH"], "JOBSIGHT_SERVER": submission.site.url}  # type: ignore[attr-defined]
     done = subprocess.run(

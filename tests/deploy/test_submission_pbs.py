@@ -82,6 +82,7 @@ def requested(job: Any) -> dict[str, str]:
     return {name: str(value) for name, value in job.Resource_List.items()}
 
 
+@pytest.mark.exhaustive
 def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(queue: Any) -> None:
     job, logged, _ = queue(limit_s=5)
     assert job.comment.startswith("jobsight: Ask for ")

@@ -85,6 +85,7 @@ def setting(memory: str, time: str) -> dict[str, str]:
     return {r'\["\*"\]': f'{{ memory = "{memory}", time = "{time}" }}'}
 
 
+@pytest.mark.exhaustive
 def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(run: Run) -> None:
     [answer] = run("job_submit.lua", [job(admin_comment="by hand")], limit_s="5")
     assert answer["changed"].keys() == {"admin_comment"}

@@ -60,6 +60,7 @@ def learn(database: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_real_server_forecasts_what_torque_has_queued(tmp_path: Path) -> None:
     site = Site(tmp_path, ("alpha",), free_address())

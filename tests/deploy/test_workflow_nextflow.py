@@ -68,6 +68,7 @@ def at(port: int) -> dict[str, str]:
     return {"JOBSIGHT_SERVER": f"http://127.0.0.1:{port}"}
 
 
+@pytest.mark.exhaustive
 def test_a_known_process_gets_what_is_recommended_and_a_later_attempt_more(evaluate: Any) -> None:
     found, _, said = evaluate({}, {"attempt": 2}, {"process": "NFCORE:ALIGN"}, {"own": None, "files": [], "attempt": 2})
     assert said == ""
@@ -82,6 +83,7 @@ def test_a_known_process_gets_what_is_recommended_and_a_later_attempt_more(evalu
     assert minutes < int(without_own[1].split()[0]) <= 120
 
 
+@pytest.mark.exhaustive
 def test_each_attempt_has_its_own_amount(evaluate: Any) -> None:
     bodies = []
     for attempts in ([1000 * MIB, 2.5 * MIB], None, [], "12", [1], [1, 2, 3 * MIB]):
@@ -94,6 +96,7 @@ def test_each_attempt_has_its_own_amount(evaluate: Any) -> None:
     assert memory == ["3 MB", "2000 MB", "2000 MB", KEPT[0], KEPT[0], "3 MB"]
 
 
+@pytest.mark.exhaustive
 def test_the_question_has_process_processors_request_and_size(evaluate: Any) -> None:
     asked: list[Any] = []
     with serving(answering({"such_jobs": 5, "forecasts": []}, asked=asked)) as port:
@@ -138,6 +141,7 @@ def test_a_server_that_does_not_answer_costs_a_fifth_of_a_second_and_then_nothin
     assert said.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 def test_garbage_changes_nothing(evaluate: Any) -> None:
     left = [each for serve in GARBAGE.values() for each in (serve, serve)]
     with serving(lambda connection: left.pop(0)(connection) if left else None) as port:
@@ -146,6 +150,7 @@ def test_garbage_changes_nothing(evaluate: Any) -> None:
     assert sorted(took)[len(took) // 2] < 200 + 1000 * slack_s()
 
 
+@pytest.mark.exhaustive
 def test_a_strange_amount_changes_nothing(evaluate: Any) -> None:
     values = (0, -1, 1e30, "1", True, None, [], {"a": 1})
     bodies = [{"such_jobs": 9, "forecasts": [{"metric": "memory", "reserve": value}]} for value in values]

@@ -96,6 +96,7 @@ def more(second: Iterable[int], first: Iterable[int]) -> bool:
     return all(before < amount < most for before, amount, most in zip(first, second, own, strict=True))
 
 
+@pytest.mark.exhaustive
 def test_a_known_rule_gets_what_is_recommended_and_a_later_attempt_more(ask: Any) -> None:
     memory, minutes, _ = ask()
     assert recommended(memory, minutes)
@@ -203,6 +204,7 @@ def test_another_resource_is_refused() -> None:
         fresh_module().jobsight(disk_mb=1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(SNAKEMAKE is None, reason="no snakemake (set JOBSIGHT_SNAKEMAKE)")
 def test_a_real_snakemake_asks_for_each_attempt_when_the_inputs_are_there(
     workflow: Workflow, tmp_path: Path, capsys: pytest.CaptureFixture[str]

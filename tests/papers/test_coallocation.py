@@ -139,6 +139,7 @@ def test_what_is_better_in_one_of_many_cells_may_be_chance() -> None:
     assert verdicts == {("aware oracle", "no difference"), ("best constant", "better")}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_knowledge_prevents_the_collapse_on_a_real_trace() -> None:
     """A small part of what docs/papers/coallocation.md shows, with the same figures."""

@@ -34,6 +34,7 @@ def given(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
     return found
 
 
+@pytest.mark.exhaustive
 def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, plots = tmp_path / "runs.jsonl", tmp_path / "plots"
     arguments = ["coallocation", "--traces", trace, *SMALL, "--out", out]
@@ -59,6 +60,7 @@ def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: py
     assert len(out.read_text().splitlines()) == 15
 
 
+@pytest.mark.exhaustive
 def test_an_interrupted_experiment_goes_on(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs.jsonl"
     command = [sys.executable, "-m", "jobsight_papers", "coallocation", "--traces", str(trace)]

@@ -38,6 +38,7 @@ def test_a_small_run_in_process_and_through_http(tmp_path: Path, capsys: pytest.
         assert ElementTree.parse(tmp_path / "plots" / f"{name}.svg").getroot().tag.endswith("svg")
 
 
+@pytest.mark.exhaustive
 def test_without_the_service_no_server_is_started(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["matching", "--batches", "1", "--deadline", "0.05", "--no-service"]) == 0
     shown = capsys.readouterr().out

@@ -45,6 +45,7 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
     return account
 
 
+@pytest.mark.exhaustive
 def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--last", 40, "--nodes", 16, "--arrival", 0.1, "--seeds", 2, "--pmax", ".1:.3:.2"]
     names = ["conservative", "release", "filter-only", "release-filter", "simple", "time-slice", "jobsight"]

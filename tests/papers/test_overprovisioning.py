@@ -70,6 +70,7 @@ def test_all_estimators_where_none_are_named(trace: Path, capsys: pytest.Capture
     )
 
 
+@pytest.mark.exhaustive
 def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--classes", "4x32M,4x24M", "--second-mb", "16", "18", "24", "32"]
     options += ["--loads", "1.2", "0.5", "--orders", "smallest-fit", "proportional", "--workers", "2"]

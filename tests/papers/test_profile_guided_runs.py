@@ -12,6 +12,7 @@ from jobsight_papers.__main__ import main
 COMMAND = ["profile-guided"]
 
 
+@pytest.mark.exhaustive
 def test_users_and_campaign_are_as_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plots = tmp_path / "plots"
     assert main([*COMMAND, "--seeds", "3", "--site-seeds", "0", "--workers", "1", "--json", "--plot", str(plots)]) == 0

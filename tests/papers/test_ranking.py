@@ -33,6 +33,7 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return command._account(finished, None)
 
 
+@pytest.mark.exhaustive
 def test_json_is_as_documented(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main([*SMALL, "--json", "--plot", str(tmp_path / "plots")]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -54,6 +55,7 @@ def test_json_is_as_documented(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "<svg" in (tmp_path / "plots" / "sets.svg").read_text()
 
 
+@pytest.mark.exhaustive
 def test_report_and_plots(account: dict[str, Any], tmp_path: Path) -> None:
     console = Console(file=StringIO(), width=80)
     show(account, console)

@@ -50,6 +50,7 @@ def test_a_planted_break_is_dated_within_a_day(
     assert within / 300 >= found_at_least
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("days", [10, 30, 60, 365])
 @pytest.mark.parametrize(
     ("level", "noise", "of_days", "jobs_a_day"),

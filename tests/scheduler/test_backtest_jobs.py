@@ -136,6 +136,7 @@ def wasted_beside_the_cheapest(account: dict[str, Any]) -> float:
     return float(account["bounds_compared"]["wasted"] / min(waste for waste in wasted if waste))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["eager", "mag"])
 def test_young_sites_are_held_and_waste_no_more_than_the_cheapest_rule(name: str) -> None:
     """Workflows of one user, with requests, from an empty history on."""

@@ -31,6 +31,7 @@ def reference(name: str) -> NDArray[np.float64]:
     return np.array([[float(row["submit_s"]), float(row["start_s"])] for row in rows]).T
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("trace", "processors", "policy", "absent"),
     [

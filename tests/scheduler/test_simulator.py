@@ -70,6 +70,7 @@ def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArr
     return whole.start_s
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("policy", "predictor"), CASES)
 def test_saved_at_any_event_and_resumed_it_gives_the_same_schedule(
     tmp_path: Path, policy: str, predictor: str | None
@@ -109,6 +110,7 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
             resume(simulation(workload(0), "easy"), file, {"policy": "easy"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("policy", "predictor"), CASES)
 def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, predictor: str | None) -> None:
     rules = chosen(policy, predictor).rules

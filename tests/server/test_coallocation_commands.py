@@ -55,6 +55,7 @@ def test_placements_on_clusters(
     assert sum(waits) / len(waits) == pytest.approx(found["mean_wait_s"])
 
 
+@pytest.mark.exhaustive
 def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--clusters", "32,16,16", "--placement", "naive", "--sharing", "max-min", "--uplink", "0.05G"]
     assert main(["coallocate", str(trace), *options, "--plot", str(tmp_path / "plots")]) == 0
@@ -93,6 +94,7 @@ def test_bad_input_is_named(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawn = lublin(1500, 64, seed=1)
     trace = tmp_path / "users.swf.gz"

@@ -87,6 +87,7 @@ def test_counts_are_kept_with_every_change(engine: Engine, tmp_path: Path, seed:
         assert kept(connection) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_two_writers_at_once_keep_them_and_do_not_wait_for_each_other(engine: Engine, tmp_path: Path) -> None:
     """A log is read whose jobs are profiled at the same time, in chunks that change the same runs again."""

@@ -93,6 +93,7 @@ def open_directory() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+@pytest.mark.exhaustive
 def test_a_second_server_is_refused_at_once(database_url: str) -> None:
     with serving(database_url) as first:
         command, _ = serve_command(database_url)
@@ -153,6 +154,7 @@ def test_a_lost_session_is_noticed(database_url: str) -> None:
         engine.dispose()
 
 
+@pytest.mark.exhaustive
 def test_a_killed_servers_roles_are_waited_for(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path / 'site.db'}"
     with serving(database) as first:
@@ -177,6 +179,7 @@ def test_an_unwritable_directory_is_said_in_a_line(tmp_path: Path, open_director
     assert "--database" in lines[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(
     os.geteuid() == 0 and not all(place.stat().st_mode & stat.S_IXOTH for place in (ROOT, *ROOT.parents)),
     reason="an ordinary user cannot read the checkout's directory",

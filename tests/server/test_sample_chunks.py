@@ -162,6 +162,7 @@ def test_the_newest_readings_stay_rows_and_chunks_are_bounded(engine: Engine) ->
         assert connection.execute(text("SELECT min(time) FROM samples")).scalar() == CHUNK_S
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_chunks_go_with_age_and_where_the_database_is_to_be_smaller(engine: Engine) -> None:
     def chunk(begin: float, readings: int) -> Row:

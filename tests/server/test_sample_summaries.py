@@ -157,6 +157,7 @@ def test_what_retention_deletes_is_summarised_once_however_it_is_stored(engine: 
                 holds(read_summaries(connection, node_id, period), expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_hours_go_after_a_year_and_days_stay(engine: Engine) -> None:
     rows = [(time * 600.0, time * 10**6, 0, 0.0, 1, 0.0, None, None) for time in range(3 * 144 + 1)]

@@ -308,6 +308,7 @@ def test_a_missing_and_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "broken" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_interrupted_and_taken_up_again(tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]) -> None:
     file, state = tmp_path / "long.swf", tmp_path / "state"
     file.write_text("\n".join(swf(i, i // 9, 40 + i % 7 * 31, 1 + i % 9, 300 + i % 50) for i in range(30_000)))

@@ -64,6 +64,7 @@ def on_disk(engine: Engine) -> int:
         return total_bytes(connection)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_the_oldest_readings_go_until_the_database_fits(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     empty = used_bytes(engine, READINGS)

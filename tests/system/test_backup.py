@@ -19,6 +19,7 @@ from .killed_site import NODES, READINGS, Scheduler, Sender
 BATCHES, JOBS = 40, 100
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_copy_made_under_load_is_restored(tmp_path: Path) -> None:
     settings = ("--follow-interval-s", "0.05", "--profile-interval-s", "0.1", "--profile-grace-s", "0")

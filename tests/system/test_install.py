@@ -78,6 +78,7 @@ def test_a_node_gets_the_agent_and_psutil_alone(wheels: dict[str, Path], tmp_pat
     assert "the emulator is not part of the agent's package" in replay.stderr
 
 
+@pytest.mark.exhaustive
 def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], tmp_path: Path) -> None:
     below = "jobsight_server/deploy/"
     carried = {name.removeprefix(below) for name in ZipFile(wheels["jobsight"]).namelist() if name.startswith(below)}

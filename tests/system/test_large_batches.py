@@ -9,6 +9,8 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from site_run import Site, free_address
 
 BATCHES, QUESTIONS, ADVICES = 6, 10_000, 5
@@ -23,6 +25,7 @@ def ask(site: Site, token: str, path: str, content: object) -> float:
     return time.monotonic()
 
 
+@pytest.mark.exhaustive
 def test_advice_is_given_while_large_batches_are_answered(tmp_path: Path) -> None:
     """One worker, so that all meet in it; the order of the answers shows it, not their time."""
     site = Site(tmp_path / "site", ["alpha"], free_address(), ("--query-workers", "1"))

@@ -142,6 +142,7 @@ def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
     return f"{stamp:%m/%d/%Y %H:%M:%S};{kind};{job_id};{common}{ended}\n"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: Layout) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
@@ -193,6 +194,7 @@ def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: 
             assert peak_bytes is None or peak_bytes >= 0.95 * (truth.anon_bytes + FILE_BYTES)
 
 
+@pytest.mark.exhaustive
 def test_the_agent_reads_what_the_processes_hold(disk: Path, layout: Layout) -> None:
     """The reading alone, while the jobs run and once more when they have ended."""
     reader = CgroupReader(Path("/"), layout.options[1:] or PATTERNS)

@@ -163,6 +163,7 @@ def attempt(log: TextIO, number: int, sizes: tuple[int, int], meminfo: Path | No
     return Attempt(ids, [ramped, steady], background.noise_bytes, over - begin)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "quiet", [pytest.param(True, id="job"), pytest.param(False, id="whole-machine", marks=pytest.mark.alone)]

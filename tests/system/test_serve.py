@@ -63,6 +63,7 @@ def post(url: str, site: Site, sequence: int) -> int:
         return int(response.status)
 
 
+@pytest.mark.exhaustive
 def test_three_roles_start_and_stop_together(site: Site) -> None:
     assert site.process is not None
     roles = children(site.process.pid)
@@ -82,6 +83,7 @@ def test_three_roles_start_and_stop_together(site: Site) -> None:
     assert "setup plugin" not in log
 
 
+@pytest.mark.exhaustive
 def test_a_role_that_dies_is_started_again(site: Site) -> None:
     assert site.process is not None
     before = children(site.process.pid)
@@ -128,6 +130,7 @@ def test_a_writer_that_is_stopped_is_replaced(tmp_path: Path) -> None:
         assert f"the writer, process {writer}, runs but does not answer: 8 looks in vain" in site.log.read_text()
 
 
+@pytest.mark.exhaustive
 def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site) -> None:
     site = lasting_site
     assert site.process is not None
@@ -148,6 +151,7 @@ def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site
         os.kill(writer, signal.SIGCONT)
 
 
+@pytest.mark.exhaustive
 def test_the_roles_end_with_a_killed_supervisor(site: Site) -> None:
     assert site.process is not None
     roles = children(site.process.pid)
@@ -195,6 +199,7 @@ def test_what_cannot_be_started_says_why(tmp_path: Path, flags: list[str], messa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_taken_address_is_said_at_once(lasting_site: Site, tmp_path: Path) -> None:
     taken = lasting_site.url.removeprefix("http://")
     command = [*JOBSIGHT, "serve", "--database", f"sqlite:///{tmp_path / 'other.db'}"]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = """
 import pytest
 
@@ -19,6 +21,7 @@ def test_c(): pass
 """
 
 
+@pytest.mark.exhaustive
 def test_skipped_tests_are_counted_by_reason(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text((Path(__file__).parents[1] / "conftest.py").read_text())
     (tmp_path / "test_some.py").write_text(TESTS)

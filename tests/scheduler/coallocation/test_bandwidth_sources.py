@@ -32,6 +32,7 @@ def drawn_jobs(count: int = 400) -> SyntheticWorkload:
     return draw_communication(trace, canonical(trace, 32), seed=2)
 
 
+@pytest.mark.exhaustive
 def test_errors_of_estimates() -> None:
     drawn = drawn_jobs(3000)
     truth, jobs = drawn.work.bandwidth_bps, range(3000)

@@ -46,6 +46,7 @@ def published(seed: int, of: Callable[[random.Random, float], float]) -> Batch:
     return batch
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("of", [measured, in_bytes])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_published_batch_is_matched_whatever_its_amounts_are(
@@ -58,6 +59,7 @@ def test_the_published_batch_is_matched_whatever_its_amounts_are(
     assert len(answer.matches) >= 0.9 * answer.bound
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("of", [measured, in_bytes])
 def test_memory_does_not_grow_with_the_size_of_amounts(of: Callable[[random.Random, float], float]) -> None:
     problem = read_problem(published(0, of))

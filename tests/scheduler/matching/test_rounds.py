@@ -128,6 +128,7 @@ def _run(rounds: int, load: float, seed: int) -> tuple[dict[str, int], dict[str,
     return came, matched, exceeded
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_under_sustained_overload_no_job_starves() -> None:
     """Load 1.1 for 1,000 rounds: every job of the first 500 that an idle machine could run is matched."""

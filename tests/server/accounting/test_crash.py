@@ -81,6 +81,7 @@ def _by_content(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[s
     return {name: sorted(rows, key=repr) for name, rows in {**plain, "job_nodes": places}.items()}
 
 
+@pytest.mark.exhaustive
 def test_failing_commits_lose_and_double_nothing(
     engine: Engine, days: Path, expected: Any, dump: Callable[[Engine], Any]
 ) -> None:
@@ -104,6 +105,7 @@ def test_failing_commits_lose_and_double_nothing(
     assert _by_content(dump(engine)) == expected
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_killed_at_random_it_loses_and_doubles_nothing(
     database_url: str, engine: Engine, days: Path, expected: Any, dump: Callable[[Engine], Any]

@@ -122,6 +122,7 @@ def test_a_run_that_was_requeued_counts_although_it_has_no_end_record(
     assert "1 job ran more than once, in 3 runs" in shown
 
 
+@pytest.mark.exhaustive
 def test_each_line_is_parsed_once(
     run_import: Callable[..., tuple[int, Any, str]],
     directory: Path,

@@ -57,6 +57,7 @@ def test_a_planted_effect_is_within_its_interval(sqlite_engine: Engine, planted:
         assert effect.users == 60
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_arms_are_recorded_once_and_shown(capsys: pytest.CaptureFixture[str], site: Any) -> None:
     for number in range(101, 141):

@@ -83,6 +83,7 @@ def test_too_few_jobs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "too few" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_interrupted_it_gives_the_best_so_far(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "jobsight_server.cli", "job-groups", "search", workload(tmp_path, 8000)]
     process = subprocess.Popen(

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from site_run import wait_until
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -67,6 +69,7 @@ def test_a_connection_that_sends_nothing_is_ended(running: Any) -> None:
         client.close()
 
 
+@pytest.mark.exhaustive
 def test_an_answer_that_is_not_read_ends_the_connection(running: Any) -> None:
     front = running(answer_s=1.0)
     for path in (b"/big", b"/slow/big"):

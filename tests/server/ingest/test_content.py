@@ -183,6 +183,7 @@ def changes(draw: st.DrawFn) -> dict[str, Any]:
     )
 
 
+@pytest.mark.exhaustive
 @given(st.lists(changes(), min_size=1, max_size=6))
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_after_anything_a_good_batch_is_stored(

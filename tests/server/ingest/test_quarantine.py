@@ -33,6 +33,7 @@ def batch(golden: dict[str, Any], number: int, **changes: Any) -> bytes:
     return json.dumps({**golden, "sequence": number, "time": time, **changes}).encode()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("wrong", "reason"), [(NOW - 7200, "ahead of"), (NOW + 95 * 86400, "older than")])
 def test_a_wrong_clock_costs_nothing(
     engine: Engine,

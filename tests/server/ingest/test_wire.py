@@ -85,6 +85,7 @@ def test_format_1_has_no_jobs_and_nan_is_no_number() -> None:
         decode(changed(format=2, jobs=[a_job(cpu_s=[1, float("nan")])]))
 
 
+@pytest.mark.exhaustive
 def test_a_hundred_thousand_jobs_are_refused_before_they_take_memory() -> None:
     payload = changed(format=2, jobs=[a_job(job=str(number)) for number in range(100_000)])
     with pytest.raises(WireError, match="no batch has that many values"):

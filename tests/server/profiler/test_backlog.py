@@ -110,6 +110,7 @@ def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(si
     assert site.model() == rows
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_what_nothing_was_learned_of_for_a_year_goes_however_it_was_learned(site: Any, plan: Any) -> None:
     """Three years, in rounds as a server learns them, in one import, and retrained."""

@@ -185,6 +185,7 @@ def test_apportioned_values_that_arrive_late_are_not_learned(site: Any) -> None:
     assert counts(site)["u1", "bandwidth"] == 1
 
 
+@pytest.mark.exhaustive
 def test_only_runs_near_what_arrived_are_looked_at(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of runs without a value elsewhere and at other times cost nothing, in steps of a few runs."""
     node, run = cut_off(site)
@@ -237,6 +238,7 @@ def test_a_clock_that_was_set_back_loses_nothing(site: Any) -> None:
     assert site.profile(run)["bandwidth"].value is not None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("database_url", "seed"),
     [("sqlite", 1), ("sqlite", 2), ("sqlite", 3), ("postgresql", 1)],
@@ -307,6 +309,7 @@ profile_late(engine, 600.0, lambda: 3100.0, limit=1, config=ForecastConfig(learn
 """
 
 
+@pytest.mark.exhaustive
 def test_a_kill_at_any_point_learns_nothing_twice(sqlite_site: Any, tmp_path: Path) -> None:
     site = sqlite_site
     node = site.node("n1", rows(-60, 0))

@@ -53,6 +53,7 @@ def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tu
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("limit", [1, 7, 200])
 def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted_and_when_it_started(
     site: Any, plan: Any, limit: int
@@ -218,6 +219,7 @@ def test_a_job_that_is_gone_without_an_end_is_no_evidence_any_longer(site: Any, 
     assert site.model() == rows
 
 
+@pytest.mark.exhaustive
 def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any) -> None:
     """Rounds as jobs come, end, vanish and are profiled late; then everything from the start."""
     rng = random.Random(5)

@@ -150,6 +150,7 @@ def near(value: float) -> Any:
     return pytest.approx(value, rel=0.02)
 
 
+@pytest.mark.exhaustive
 def test_cgroup_exporter_on_two_nodes(site: Any, url: str) -> None:
     run = site.run("1", START, END, {"n1": 2, "n2": 2})
     found = measured(site, run, url=url, presets=("cgroup_exporter",))
@@ -162,6 +163,7 @@ def test_cgroup_exporter_on_two_nodes(site: Any, url: str) -> None:
     assert found["runtime"].value == pytest.approx(LIFE_S)
 
 
+@pytest.mark.exhaustive
 def test_jobstats_with_gpus_and_one_cluster_of_several(site: Any, url: str) -> None:
     run = site.run("2", START, END, {"n3": 4})
     found = measured(site, run, url=url, presets=("jobstats",), labels={"cluster": "alpha"})

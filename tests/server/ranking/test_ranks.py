@@ -174,6 +174,7 @@ def test_ranks_of_chosen_machines(farm: Farm) -> None:
     assert 0.5 < found["alpha", "n2"] < 1.0
 
 
+@pytest.mark.exhaustive
 def test_a_question_over_ten_thousand_machines_takes_little(sqlite_engine: Engine) -> None:
     """Of the processor's time; the best of several, because others use the processor too."""
     rng = np.random.default_rng(1)

@@ -35,6 +35,7 @@ def scores(farm: Farm) -> dict[str, float]:
     return {found.columns.names[number][1]: float(found.ranking.score[number]) for number in found.order}
 
 
+@pytest.mark.exhaustive
 def test_a_black_hole_that_never_reboots_stands_last_and_recovers(farm: Farm) -> None:
     """40 of its 40 jobs failed within seconds; once repaired, thirty quiet days take it back among the others."""
     a_day(farm, "hole", jobs=40)
@@ -63,6 +64,7 @@ def test_failures_that_follow_a_user_count_against_no_machine(farm: Farm) -> Non
     assert all(after[name] > 0.97 * before[name] for name in NAMES)
 
 
+@pytest.mark.exhaustive
 def test_evictions_of_long_ago_no_longer_rank_a_machine_last(farm: Farm) -> None:
     """Each eight hours for two weeks, then quiet for a month, beside machines that go away now and then."""
     rng, boots = random.Random(1), 0

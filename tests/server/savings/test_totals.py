@@ -164,6 +164,7 @@ def check_scores(engine: Engine) -> int:
     return sum(sums[0] for sums in wanted.values())
 
 
+@pytest.mark.exhaustive
 def test_what_is_learned_is_counted_in_the_same_transaction(engine: Engine) -> None:
     many(engine, 120)
     assert learn(engine, limit=50) == 120
@@ -288,6 +289,7 @@ def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: 
         assert counted_as(connection, [name]) == {name: name._replace(application=OTHER)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_a_span_is_read_as_its_days(engine: Engine) -> None:
     many(engine, 150)

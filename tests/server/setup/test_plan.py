@@ -89,6 +89,7 @@ def test_pbs_gets_settings_tokens_and_hooks_once(machine: Machine) -> None:
     assert {Path(name).name for name in machine.files()} <= {"jobsight.db", "jobsight.db-wal", "jobsight.db-shm"}
 
 
+@pytest.mark.exhaustive
 def test_torque_gets_a_filter_and_the_archive_its_hooks(machine: Machine) -> None:
     machine.jobsight("setup", "torque", "--yes", "--cluster", "alpha")
     script = machine.prefix / "usr/local/sbin/torque_submitfilter"
@@ -110,6 +111,7 @@ def test_torque_gets_a_filter_and_the_archive_its_hooks(machine: Machine) -> Non
     assert not (machine.prefix / "opt/jobsight").exists()
 
 
+@pytest.mark.exhaustive
 def test_settings_of_the_site_stay_and_are_added_to(machine: Machine) -> None:
     settings = machine.prefix / "etc/jobsight/jobsight.toml"
     settings.parent.mkdir(parents=True)
@@ -125,6 +127,7 @@ def test_settings_of_the_site_stay_and_are_added_to(machine: Machine) -> None:
     assert "follows this scheduler as cluster 'pbs1' already" in refused
 
 
+@pytest.mark.exhaustive
 def test_options_hold_from_then_on(machine: Machine) -> None:
     machine.jobsight(
         "setup", "torque", "--yes", "--cluster", "alpha", "--agents-url", "https://j.example", "--port", "9"
@@ -151,6 +154,7 @@ def test_an_edited_file_is_kept_and_removed_by_hand_only(machine: Machine) -> No
     assert script.read_text() == edited
 
 
+@pytest.mark.exhaustive
 def test_a_failure_says_what_was_done_and_goes_on_from_there(machine: Machine) -> None:
     machine.command("qmgr", QMGR.replace('cp "$6" "$state/$3"', "echo 'no right' >&2; exit 1"))
     failed = machine.jobsight("setup", "pbs", "--configure", "--yes", status=1)

@@ -50,6 +50,7 @@ def run(engine: Engine, content: bytes, policy: str, limits: RunLimits) -> dict[
     return described
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_that_needs_more_memory_than_it_may_fails_and_says_so(sqlite_engine: Engine) -> None:
     small = RunLimits(memory_bytes=400_000_000)
@@ -66,6 +67,7 @@ def test_a_run_that_takes_longer_than_it_may_is_ended_and_says_so(sqlite_engine:
     assert "it took longer than 3 s: simulate a part of the trace" in found["error"]
 
 
+@pytest.mark.exhaustive
 def test_figures_by_user_stay_in_the_child(sqlite_engine: Engine) -> None:
     found = run(sqlite_engine, swf(800), "fcfs", RunLimits())
     assert found["state"] == "done"

@@ -164,6 +164,7 @@ def client_of(engine: Engine, url: str) -> FlaskClient:
     return client
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 1000, 2000])
 def test_the_server_answers_what_the_simulation_was_told(tmp_path: Path, seed: int) -> None:
     found = simulated(seed)
@@ -187,6 +188,7 @@ def test_the_server_answers_what_the_simulation_was_told(tmp_path: Path, seed: i
     assert values >= 4
 
 
+@pytest.mark.exhaustive
 def test_the_sites_own_jobs_are_the_questions_that_the_server_learned(tmp_path: Path) -> None:
     """What the page makes of the database groups jobs as the server does, though names became numbers."""
     found = simulated(3)

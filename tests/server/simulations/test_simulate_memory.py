@@ -76,6 +76,7 @@ def fill_site(engine: Engine, trace: Path, cluster: str) -> None:
         connection.execute(insert(schema.nodes), nodes)
 
 
+@pytest.mark.exhaustive
 def test_the_finished_jobs_of_a_site(sqlite_engine: Engine, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill_site(sqlite_engine, trace, "alpha")
     database = sqlite_engine.url.database

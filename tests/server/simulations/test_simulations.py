@@ -123,6 +123,7 @@ def wait_for(client: FlaskClient, run: int, wanted: Callable[[dict[str, Any]], b
     raise AssertionError(found)
 
 
+@pytest.mark.exhaustive
 def test_a_run_has_the_figures_that_the_command_prints(
     client: FlaskClient, start: Start, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_run_has_the_figures_that_the_command_prints(
     assert '<td class="num" data-bind="figures.jobs" data-format="count">60</td>' in client.get("/simulations").text
 
 
+@pytest.mark.exhaustive
 def test_runs_of_the_same_jobs_are_compared_with_intervals(
     client: FlaskClient, start: Start, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,6 +263,7 @@ def test_what_the_command_refuses_fails_in_its_words(client: FlaskClient, start:
     assert client.get("/simulations/1/queue.svg").status_code == 404
 
 
+@pytest.mark.exhaustive
 def test_a_queued_and_a_running_one_can_be_stopped(
     client: FlaskClient, start: Start, alongside: threading.Event
 ) -> None:
@@ -304,6 +307,7 @@ def test_what_ran_when_the_server_was_killed_is_stopped_at_its_next_start(
     assert ask(client, "/simulations/2")["state"] == "queued"
 
 
+@pytest.mark.exhaustive
 def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, start: Start, engine: Engine) -> None:
     for count in (50, 51, 52):
         start(workload(count))
@@ -321,6 +325,7 @@ def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, star
     assert client.get("/simulations/1").status_code == 404
 
 
+@pytest.mark.exhaustive
 @pytest.mark.storage
 def test_the_jobs_of_the_site_become_a_workload(client: FlaskClient, start: Start, engine: Engine) -> None:
     """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited."""
@@ -355,6 +360,7 @@ def test_the_jobs_of_the_site_become_a_workload(client: FlaskClient, start: Star
     assert (figures["processors"], figures["mean_wait_s"]) == (6, pytest.approx((0 + 20 + 9.5) / 3))
 
 
+@pytest.mark.exhaustive
 def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
     """The background role may be killed: what it started must not simulate on for hours."""
     file = tmp_path / "t.swf"
@@ -369,6 +375,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
         assert child.wait(30) == -15
 
 
+@pytest.mark.exhaustive
 def test_the_child_reports_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "t.swf"
     file.write_bytes(workload(60))

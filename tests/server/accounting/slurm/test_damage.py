@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from paths(inner, (*path, key))
 
 
+@pytest.mark.exhaustive
 def test_each_field_of_json_damaged(events: Callable[[bytes], list[Any]]) -> None:
     for release in (RELEASE["22.05"], RELEASE["23.11"]):
         good = job(release, 1)

@@ -433,6 +433,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_killed_at_any_time_it_loses_and_doubles_nothing(sqlite_engine: Engine, slurm: FakeSlurm, newest: Any) -> None:
     slurm.answers("sacct", newest.document(*(newest.job(job_id=number) for number in range(1, 1501))))

@@ -144,6 +144,7 @@ def test_need_that_grows_past_a_lowered_request_is_given(
     assert killed(here, needs(0.98 * ASKED[what] / unit, 6)) <= 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", MODES)
 def test_jobs_that_need_little_are_not_inflated_for_ever(site: Callable[[str, str], Site], mode: str) -> None:
     here = site("memory", mode)
