@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.profile.group import CANDIDATES
+from jobsight_predictor.profile.profile import QUESTIONS_AT_MOST
 from jobsight_predictor.profile.prospect import MOST
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Moment, Question
 
 
 def run(profile: Profile, question: Question, values: list[float]) -> list[float | None]:
@@ -177,6 +178,7 @@ def test_a_forecast_is_repeated_until_something_changes_it() -> None:
     first = profile.forecast_job(question)
     assert profile.forecast_job(Question(user="x")) is first
     assert profile.forecast_job(other) is not first
+    assert profile.forecast_job(question) is first
     profile.learn(question, 400.0, lower_bound=True)
     failed = profile.forecast_job(question)
     assert failed.bound is not None
@@ -465,6 +467,29 @@ def test_asking_changes_nothing() -> None:
     assert profile.answer(Question(user="x")) == profile.answer(Question(user="x"))
     profile.answer(Question(user="nobody"))
     assert json.dumps(profile.state()) == before
+
+
+def test_an_answer_does_not_depend_on_what_else_was_asked_before() -> None:
+    """Both moments of one question, among more questions than are kept, as one asked alone of the same state."""
+    rng = np.random.default_rng(11)
+    profile = Profile("bytes", metric="memory")
+    questions = [
+        Question(f"u{i % 7}", f"p{i % 3}", processors=i, requested_memory_bytes=900.0, facts=(("input", float(i)),))
+        for i in range(QUESTIONS_AT_MOST + 50)
+    ]
+    for question in questions:
+        value = rng.lognormal(5.0, 0.5)
+        forecast, again = profile.forecast_job(question), profile.forecast_job(question, "start")
+        again.bound = 1.1 * value  # so that the moments differ
+        profile.learn(question, value, forecast, at_start=AtStart.of(again))
+    state = json.dumps(profile.state())
+    moments: tuple[Moment, Moment] = ("submission", "start")
+    said = [[profile.forecast_job(question, moment).state() for moment in moments] for question in questions]
+    assert said[0][0] != said[0][1]
+    for question, both in zip(questions[::25], said[::25], strict=True):
+        for moment, among_others in zip(moments, both, strict=True):
+            alone = Profile.from_state("bytes", json.loads(state), metric="memory")
+            assert alone.forecast_job(question, moment).state() == among_others
 
 
 def test_each_moment_is_calibrated_by_its_own_answers() -> None:

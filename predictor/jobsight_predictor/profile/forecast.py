@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from statistics import median_low
 from typing import Any, NamedTuple, Self
 
-from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.profile.probability import Forecasts, best_vote
-from jobsight_predictor.question import GroupKey, Moment, Question
+from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import NEAR
 
 from .calibration import Calibration
-from .group import CANDIDATES, SHARE, SHARES, Group, JobKeys
+from .findings import Findings
+from .group import Group, JobKeys
 from .model import Model
-from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall
-from .reserve import Basis, Bound, Case
-from .running import stated_near_limit
+from .prospect import Prospect
+from .reserve import Basis, Bound
 from .steps import ladder
-from .underway import slots
 
 
 class PendingForecast:
@@ -129,152 +126,53 @@ class AtStart(NamedTuple):
 
 
 FIRST_SHARE = 0.5  # share; of hits, for a new user
-BEYOND = 1.01  # share of the request; more than this is no matter of rounding
-ROUNDED = 1.01  # factor; a lower bound may have been this much larger than reported (rounding)
 UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
 
 
-def make_forecast(model: Model, question: Question, moment: Moment = "submission") -> PendingForecast:
-    """What the model forecasts for the job at this moment of its life; changes nothing."""
+def weigh(model: Model, question: Question, findings: Findings, moment: Moment) -> PendingForecast:
+    """What the model forecasts for the job at this moment of its life, which has weights and a price of its own.
+
+    Changes nothing. Nothing may have been learned since the ``findings`` were gathered; forecasts share their lists.
+    """
     calibration = model.calibrations[moment]
-    keys = model.keys(question)
-    request = keys.request
-    forecasts: Forecasts = [None] * model.size
-    is_new = keys.kind not in model.kinds and not _left_out(model, question)
-    forecast = PendingForecast(forecasts, keys, model.n, is_new)
-    shortfall = model.shortfalls.of(question)
-    is_limit = (
-        request is not None
-        and request > ROUNDED * shortfall.lower_bound
-        and model.requests.are_limits(model.bounds.coverage)
-        and not _beyond(model, keys)
-    )
-    forecast.is_limit, forecast.of_time = is_limit, model.of_time
-    ceiling = request if request is not None and is_limit else LARGEST
+    keys, request = findings.keys, findings.keys.request
+    forecast = PendingForecast(findings.forecasts, keys, model.n, findings.is_new)
+    forecast.is_limit, forecast.of_time = findings.case.is_limit, model.of_time
+    price = calibration.price.mean_jobs()
+    found, group = findings.prospect, findings.closest
+    if group is None:  # there are no votes
+        if request is not None or found.places:
+            _use(calibration, forecast, found, model.bounds.reserve(found, findings.case, price))
+        return forecast
     weights = model.experts.weights(question.user, moment)
     votes: dict[float, float] = {}
-    present: list[tuple[GroupKey, Group]] = []
-    groups = model.groups
     vote = votes.get
-    width = len(CANDIDATES)
-    for index, key in keys.groups:
-        group = groups.get(key)
-        if group is None:
-            continue
-        present.append((key, group))
-        said = group.forecasts()
-        if is_limit and max(said) > ceiling:
-            said = tuple([value if value < ceiling else ceiling for value in said])
-        i = index * width
-        forecasts[i : i + width] = said
-        for value in said:
-            votes[value] = vote(value, 0.0) + weights[i]
-            i += 1
-    shares: list[Group | None] = [None] * len(SHARES)
-    if request is not None:
-        for index, key in keys.shares:
-            group = groups.get(key)
-            if group is None:
-                continue
-            shares[index - model.shares.start] = group
-            said = tuple([share * request for share in group.forecasts()])
-            if max(said) > ceiling:
-                said = tuple([value if value < ceiling else ceiling for value in said])
-            i = index * width
-            forecasts[i : i + width] = said
-            for value in said:
-                votes[value] = vote(value, 0.0) + weights[i]
-                i += 1
-    if votes and model.underway:
-        for i, used in enumerate(model.underway.forecasts(slots(keys)), model.of_running):
-            if used is not None:
-                value = forecasts[i] = min(used, ceiling)
-                votes[value] = vote(value, 0.0) + weights[i]
-    if not votes:
-        found = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
-        if request is not None or found.places:
-            bound = _bound(model, calibration, forecast, question, found, shortfall.share, 0.0)
-            _use(calibration, forecast, found, bound)
-        return forecast
+    for i, value in findings.votes:
+        votes[value] = vote(value, 0.0) + weights[i]
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
-    forecast.features = _features(model, question.user, expected, forecast.value, present[0][1])
+    forecast.features = _features(model, question.user, expected, forecast.value, group)
     forecast.probability = model.hit_probability.probability(forecast.features)
-    levels = firsts(groups, keys) if forecast.is_new else []
-    levels = levels or levels_of(present, shares, request)
-    own = [group for key, group in present if key[0] & 1 or question.user is None]
-    evidence = own[-1].evidence if own else 0
-    found = prospect(levels, ceiling, of_time=model.of_time)
-    bits = keys.kind[0]
-    ended = max([group.mode.n for key, group in present if key[0] & bits == bits], default=0)
-    usual, found = found, with_shortfall(found, shortfall, ended, ceiling)
-    largest = max([group.top * scale for group, scale, _ in levels[0]])
-    unexplained = shortfall.share if found is not usual else 0.0
-    bound = _bound(model, calibration, forecast, question, found, unexplained, largest, evidence, ended)
-    _use(calibration, forecast, found, bound)
+    _use(calibration, forecast, found, model.bounds.reserve(found, findings.case, price))
     forecast.by_groups = forecast.bound
-    history = model.facts.get(keys.kind) if question.facts else None
-    near = None if history is None else history.prospect(question.facts, ceiling)
-    if history is not None and near is not None and forecast.bound is not None:
-        usual, near = near, with_shortfall(near, shortfall, ended, ceiling)
-        unexplained = shortfall.share if near is not usual else 0.0
-        by_facts = _bound(model, calibration, forecast, question, near, unexplained, inf, evidence, ended)
+    if findings.by_facts is not None:
+        near, case = findings.by_facts
+        by_facts = model.bounds.reserve(near, case, price)
         forecast.by_facts = by_facts.value
-        if history.is_better:
+        if findings.facts_are_better:
             _use(
                 calibration,
                 forecast,
                 near,
                 by_facts if by_facts.basis == "request" else by_facts._replace(basis="facts"),
             )
-    price = calibration.price.mean_jobs()
+    forecast.out_near_limit = findings.out_near_limit
     spared = (
         moment == "start" and request is not None and model.bounds.can_fail(request, question.requested_time_s, price)
     )
-    if request is not None and forecast.prospect is not None:
-        forecast.out_near_limit = stated_near_limit(forecast.prospect, request)
-    if request is not None and is_limit and model.requests.are_better and not spared:
+    if request is not None and forecast.is_limit and model.requests.are_better and not spared:
         _use(calibration, forecast, found, Bound(request, 0.0, "request"))
     return forecast
-
-
-def _beyond(model: Model, keys: JobKeys) -> bool:
-    """Whether most of the last jobs of this kind used more than they requested: then nothing holds this one to it."""
-    of_kind = model.groups.get((SHARE | keys.kind[0], keys.kind[1]))
-    return of_kind is not None and median_low(of_kind.recent) > BEYOND
-
-
-def _left_out(model: Model, question: Question) -> bool:
-    """Whether the question leaves out the kind of the job, rather than naming a new one: others of the user are known.
-
-    A log without applications has none for its first jobs either, but then their user is new too.
-    """
-    known = model.n > 0 if question.user is None else question.user in model.experts.users
-    return question.application is None and known
-
-
-def _bound(
-    model: Model,
-    calibration: Calibration,
-    forecast: PendingForecast,
-    question: Question,
-    found: Prospect,
-    shortfall: float,
-    largest: float,
-    own: int = 0,
-    ended: int = 0,
-) -> Bound:
-    assert forecast.keys is not None
-    case = Case(
-        seconds=question.requested_time_s,
-        request=forecast.keys.request,
-        is_limit=forecast.is_limit,
-        ended=ended,
-        own=own,
-        shortfall=shortfall,
-        largest=largest,
-    )
-    return model.bounds.reserve(found, case, calibration.price.mean_jobs())
 
 
 def _use(calibration: Calibration, forecast: PendingForecast, found: Prospect, bound: Bound) -> None:

@@ -9,7 +9,8 @@ from jobsight_predictor.forecasters import LARGEST, checked
 from jobsight_predictor.profile.age import Part
 from jobsight_predictor.profile.explain import JobForecast, MeanError, explain, mean_error
 from jobsight_predictor.profile.facts import FactsHistory
-from jobsight_predictor.profile.forecast import AtStart, PendingForecast, make_forecast
+from jobsight_predictor.profile.findings import Findings, gather
+from jobsight_predictor.profile.forecast import AtStart, PendingForecast, weigh
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.running import NEAR_LIMIT, Outlook
 from jobsight_predictor.profile.underway import slots
@@ -23,6 +24,8 @@ from jobsight_predictor.question import (
 )
 
 NEARLY_ALL = 0.97  # share; of its limit that a job was last seen to hold that was killed for want of more
+QUESTIONS_AT_MOST = 200
+"""Whose forecasts are kept until something is learned."""
 
 
 class Profile:
@@ -52,7 +55,8 @@ class Profile:
         """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
         self.unit = unit
         self._model = Model(job_groups, coverage, metric, objective, limit)
-        self._latest: dict[Moment, tuple[Question, PendingForecast]] = {}  # emptied whenever something is learned
+        # Emptied whenever something is learned.
+        self._latest: dict[Question, tuple[Findings, dict[Moment, PendingForecast]]] = {}
 
     @property
     def n(self) -> int:
@@ -76,12 +80,19 @@ class Profile:
     def forecast_job(self, question: Question, moment: Moment = "submission") -> PendingForecast:
         """The current forecast for the job, to be judged when it has ended. Changes nothing.
 
-        Jobs of a burst that ask the same question before anything new is learned share one forecast.
+        Jobs of a burst that ask the same question before anything new is learned share one forecast. As of their start
+        they share with it what does not depend on the moment.
         """
-        last = self._latest.get(moment)
-        if last is None or last[0] != question:
-            last = self._latest[moment] = question, make_forecast(self._model, question, moment)
-        return last[1]
+        latest = self._latest.get(question)
+        if latest is None:
+            if len(self._latest) >= QUESTIONS_AT_MOST:
+                self._latest.clear()
+            latest = self._latest[question] = gather(self._model, question), {}
+        findings, by_moment = latest
+        forecast = by_moment.get(moment)
+        if forecast is None:
+            forecast = by_moment[moment] = weigh(self._model, question, findings, moment)
+        return forecast
 
     def outlook(self, question: Question) -> Outlook:
         """What such a job may need in all once it runs. Changes nothing."""
