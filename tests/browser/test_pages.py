@@ -210,9 +210,32 @@ def test_the_key_slash_goes_to_the_search(watched: Watched) -> None:
     expect(field).to_have_value("n0/")  # while typing it is a character
     page.goto("/waste")  # has no search of its own
     expect(page.locator("#rows tbody tr").first).to_be_visible()
-    page.keyboard.press("/")
-    expect(page.get_by_role("searchbox", name="Job")).to_be_focused()
-    assert urlsplit(page.url).path == "/jobs"
+    page.keyboard.type("/4711[3]/x")  # as fast as it goes: nothing is lost
+    field = page.get_by_role("searchbox", name="Job")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("4711[3]/x")
+    page.keyboard.press("Escape")
+    expect(field).to_be_hidden()
+    page.keyboard.type("/4711")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs?job_id=*4711")
+    for path in ("/waste", "/nodes"):  # on the way of a page that is still loading, too
+        page.goto(path, wait_until="domcontentloaded")
+        page.keyboard.type("/n01")
+        expect(page.locator("input:focus")).to_have_value("n01")
+
+
+def test_users_are_in_the_menu_which_takes_one_line_on_a_phone(watched: Watched) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto("/")
+    menu = page.get_by_role("navigation", name="Pages")
+    tops = [link.evaluate("link => link.getBoundingClientRect().top") for link in menu.get_by_role("link").all()]
+    summary = page.locator(".menu summary").evaluate("link => link.getBoundingClientRect().top")
+    assert max([*tops, summary]) - min(tops) < 4
+    menu.get_by_role("link", name="Users").click()
+    expect(page.locator("h1")).to_contain_text("Users")
+    expect(menu.locator("[aria-current=page]")).to_have_text("Users")
 
 
 @pytest.mark.exhaustive

@@ -33,7 +33,8 @@ _HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
     "Ask for: for a whole job like the user's last of the application that could save most (--json names both), where "
-    "that is another amount; the same as in `jobsight seff`. --by application --user NAME shows each."
+    "that is another amount; (more) than they ask for where such jobs need it, or they are killed. The same as in "
+    "`jobsight seff`. --by application --user NAME shows each."
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
 _FIGURES = (
@@ -194,7 +195,7 @@ def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, 
         name = "/".join(part for part in (row.cluster, row.name if found.by != "cluster" else "") if part)
         freed, share = _freed(of)
         cells = (
-            *((_asked(metric, None if advice is None else advice.ask_for),) if is_advised else ()),
+            *((_asked(metric, advice),) if is_advised else ()),
             _hours(freed),
             "-" if share is None else percent(share),
             *(_hours(amount or 0.0) for amount in (of.requested_hours, of.reserved_hours, of.used_hours)),
@@ -211,10 +212,11 @@ def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if abs(hours) >= 99.95 or not hours else f"{hours:,.1f}"
 
 
-def _asked(metric: str, value: float | None) -> str:
-    if value is None:
+def _asked(metric: str, advice: SavingsRow | None) -> str:
+    if advice is None or advice.ask_for is None:
         return "-"
-    return memory_text(value) if metric == "memory" else time_text(value)
+    said = memory_text(advice.ask_for) if metric == "memory" else time_text(advice.ask_for)
+    return f"{said} (more)" if advice.asked_for is not None and advice.ask_for > advice.asked_for else said
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:

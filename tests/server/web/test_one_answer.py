@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, update
 
+from jobsight_server.amounts import time_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.run import profile_finished
@@ -122,6 +123,31 @@ def test_after_a_job_ran_out_of_its_own_request_what_such_jobs_used_counts(serve
     assert "used at most 308M and ran at most 30 min (1 ran out of memory); this one asks for 100M" in answer["text"]
     assert 308 <= answer["slurm"]["mem"] <= 4 * 308
     assert "ran at most 30 min" in answer["text"], "the three seconds are no run time"
+
+
+@pytest.mark.parametrize(("asked_s", "more"), [(1200.0, True), (36_000.0, False)])
+def test_a_limit_below_the_need_is_no_saving_and_one_above_is_for_gaps(
+    served: Any, capsys: pytest.CaptureFixture[str], asked_s: float, more: bool
+) -> None:
+    with served.engine.begin() as connection:
+        for number in range(12):
+            run(connection, number, requested_walltime_s=asked_s)
+    learn(served)
+    found = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma&sort=runtime").json
+    advice = found["rows"][0]["runtime_advice"]
+    assert (advice["ask_for"] > asked_s) is more
+    assert advice["ask_for"] >= 1800
+    client = served.client()
+    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    page = " ".join(client.get("/waste?user=kim&cluster=gamma&sort=runtime").text.split())
+    needs = f"asks for {time_text(asked_s)}, jobs like these need up to {time_text(advice['ask_for'])}"
+    assert (f"{needs}: ask for more time, or jobs are killed" in page) is more
+    assert ("fits into shorter gaps" in page) is not more
+    assert ("shorter in all" in page) is not more
+    assert (found["runtime"]["freed_hours"] > 0) is not more
+    url = served.engine.url.render_as_string(hide_password=False)
+    assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url]) == 0
+    assert (f"{time_text(advice['ask_for'])} (more)" in capsys.readouterr().out) is more
 
 
 def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import random
+import re
 import time
 from typing import Any
 
@@ -167,6 +169,18 @@ def test_what_it_would_save_and_what_to_ask_for(client: FlaskClient) -> None:
     page = " ".join(client.get("/waste").text.split())
     assert "Shorter limits free nothing by themselves" in page
     assert client.get("/savings?by=queue").headers["Location"] == "/waste?by=queue"
+
+
+def test_a_span_without_an_earlier_one_leads_to_one_that_has_it(client: FlaskClient) -> None:
+    page = " ".join(client.get("/waste?range=1y&sort=memory_improved").text.split())
+    assert "No job is counted before 2023-11-13, so there is nothing to compare with. Choose a shorter range" in page
+    half = re.search(r'such as <a href="([^"]+)">2023-12-13 to 2024-01-11</a>', page)
+    assert half is not None, page
+    menu = re.search(r'href="([^"]+)"[^>]*>Who improved<', page)
+    assert menu is not None
+    for link in (half[1], menu[1]):
+        assert "imp</a> improved most" in client.get(html.unescape(link)).text
+    assert "since=" not in re.search(r'href="([^"]+)"[^>]*>Who improved<', client.get("/waste").text)[1]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

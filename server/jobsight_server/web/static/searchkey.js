@@ -1,20 +1,20 @@
-// The key `/` goes to the page's search field, or to the list of jobs where a page has none; not while typing.
+// The key `/` goes to the page's search field, or opens one for jobs where a page has none; not while typing.
+// The field is on this page: while another one loads, what is typed would be lost.
 const TYPING = "input, textarea, select, [contenteditable]";
-const fieldHere = () => document.querySelector('main input[type="search"]');
+const opened = document.querySelector("#find-job");
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (event.defaultPrevented || event.target.closest?.(TYPING)) return;
-  const field = fieldHere();
-  const jobs = document.querySelector('header a[data-search]');
-  if (field === null && jobs === null) return;
+  const here = document.querySelector('main input[type="search"]');
+  const field = here ?? opened?.querySelector('input[type="search"]');
+  if (!field) return;
   event.preventDefault(); // the slash itself is not searched for
-  if (field === null) {
-    location.assign(`${jobs.href}#search`);
-    return;
-  }
+  if (here === null) opened.hidden = false;
   field.focus();
   field.select();
 });
 
-if (location.hash === "#search") fieldHere()?.focus();
+opened?.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") opened.hidden = true;
+});
