@@ -267,7 +267,7 @@ def test_an_array_is_a_row_that_opens_and_stays_open(watched: Watched, address: 
 def test_jobs_are_found_by_their_number(watched: Watched) -> None:
     page = watched.page
     show(page, "jobs")
-    page.get_by_label("Job", exact=True).fill("32")
+    page.get_by_role("searchbox", name="Job", exact=True).fill("32")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("#jobs tbody th")).to_have_text(["32.server"])
 

@@ -229,7 +229,7 @@ def test_whose_forecasts_are_wrong_since_when(ask: Ask) -> None:
 def test_what_did_array_4711_use(ask: Ask) -> None:
     walk = ask("What did array 4711 use?")
     walk.open("Jobs")
-    walk.page.get_by_label("Job", exact=True).fill("4711")
+    walk.page.get_by_role("searchbox", name="Job", exact=True).fill("4711")
     walk.click(walk.page.get_by_role("button", name="Show"))
     most = """
         SELECT count(*), max(p.value * j.processors), max(j."end" - j.start) FROM jobs j
