@@ -79,7 +79,7 @@ def test_errors_are_json_with_a_reason(served: Any) -> None:
         ("BREW", "/api/v1/predictions", 405),
         ("POST", "/health", 405),
         ("GET", "/api/v1/users/nobody/profile", 404),
-        ("GET", "/api/v1/jobs/1", 404),
+        ("GET", "/api/v1/jobs/99999", 404),
         ("GET", "/api/v1/nodes/n77", 404),
         ("GET", "/api/v1/nodes?cluster=%00", 400),
         ("GET", "/api/v1/users?page=0", 400),
