@@ -114,7 +114,6 @@ def test_every_question_of_the_document_is_asked() -> None:
     assert len(rows) == 14
 
 
-@pytest.mark.exhaustive
 def test_who_wastes_most_memory(ask: Ask) -> None:
     walk = ask("Who wastes most memory?")
     walk.open("Waste")

@@ -355,7 +355,6 @@ HANGING = {
 }
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("left_out", [set(), {"logger"}], ids=["all tools", "bare system"])
 @pytest.mark.parametrize("kind", HANGING)
 def test_a_hanging_command_is_abandoned_after_the_limit(tmp_path: Path, kind: str, left_out: set[str]) -> None:

@@ -93,7 +93,6 @@ def open_directory() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-@pytest.mark.exhaustive
 def test_a_second_server_is_refused_at_once(database_url: str) -> None:
     with serving(database_url) as first:
         command, _ = serve_command(database_url)

@@ -83,7 +83,6 @@ def test_three_roles_start_and_stop_together(site: Site) -> None:
     assert "setup plugin" not in log
 
 
-@pytest.mark.exhaustive
 def test_a_role_that_dies_is_started_again(site: Site) -> None:
     assert site.process is not None
     before = children(site.process.pid)

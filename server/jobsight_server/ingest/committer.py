@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 # A transaction blocks the database's other writers; with this many batches it takes well under a second.
 _LARGEST_GROUP = 128
 _TICK_S = 1.0  # how long chores wait while nothing arrives
-_CHORES_S = 0.25  # and after which they are looked at while batches arrive: each look costs as much as a few batches
+_CHORES_S = 0.25  # and while batches arrive: looks after every group were a tenth of the writer's busy time
 _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
 
 _Work = Submission | Refusal

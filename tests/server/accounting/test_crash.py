@@ -105,7 +105,6 @@ def test_failing_commits_lose_and_double_nothing(
     assert _by_content(dump(engine)) == expected
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_killed_at_random_it_loses_and_doubles_nothing(
     database_url: str, engine: Engine, days: Path, expected: Any, dump: Callable[[Engine], Any]

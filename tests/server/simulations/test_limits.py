@@ -50,7 +50,6 @@ def run(engine: Engine, content: bytes, policy: str, limits: RunLimits) -> dict[
     return described
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_that_needs_more_memory_than_it_may_fails_and_says_so(sqlite_engine: Engine) -> None:
     small = RunLimits(memory_bytes=400_000_000)

@@ -155,10 +155,14 @@ def test_a_job_is_found_with_or_without_the_domain_of_its_server(served: Any, as
 def test_the_tasks_of_an_array_are_found_by_its_number(served: Any) -> None:
     post(served, *(waiting(job_id) for job_id in LOGGED))
     client = served.client("scheduler")
-    for asked, wanted in (("5", {"5.1", "5.2"}), ("8", {"8_1", "8_2"}), ("4711", {"4711.head", "4711[3].head"})):
+    for asked, wanted, arrays in (
+        ("5", {"5.1", "5.2"}, ["5"]),
+        ("8", {"8_1", "8_2"}, ["8"]),
+        ("4711", {"4711.head", "4711[3].head"}, []),
+    ):
         found = client.get(f"/api/v1/jobs?job_id={asked}&cluster=alpha").json
         assert {run["job_id"] for run in found["jobs"]} == wanted
-    assert [array["job_id"] for array in found["arrays"]] == []
+        assert [array["job_id"] for array in found["arrays"]] == arrays
 
 
 def ran(served: Any, number: int, seconds: float) -> None:
