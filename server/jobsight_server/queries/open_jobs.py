@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_server.accounting.runs import QUEUED, RUNNING
@@ -113,29 +113,24 @@ def open_jobs(
 ) -> OpenJobs:
     """The same for many jobs at once, in these metrics; ``cluster`` None: of every cluster that knows them."""
     here = [_IS_OPEN] if cluster is None else [_IS_OPEN, jobs.c.cluster == cluster]
-    runs: dict[str, list[Row[Any]]] = {}
-
-    def find(column: ColumnElement[Any], asked: dict[Any, list[str]]) -> None:
-        values = [*asked]
-        for begin in range(0, len(values), _AT_ONCE):
-            query = select(jobs, column.label("found_by")).where(column.in_(values[begin : begin + _AT_ONCE]), *here)
-            for run in connection.execute(query.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)):
-                for job_id in asked[run.found_by]:
-                    runs.setdefault(job_id, []).append(run)
-
-    for column in (jobs.c.job_id, jobs.c.array_task):
-        find(column, {job_id: [job_id] for job_id in job_ids if job_id not in runs})
-    shortened: dict[str, list[str]] = {}
+    asked: dict[str, list[str]] = {}
     for job_id in dict.fromkeys(job_ids):
-        if job_id not in runs:
-            shortened.setdefault(job_key(job_id), []).append(job_id)
-    if shortened:
-        # As ``named`` finds one job; for many, a look at the ids of all open ones is cheaper.
-        every = connection.execute(select(jobs.c.id, jobs.c.job_id).where(*here))
-        asked_by = {
-            number: [a for short in short_ids(job_id) for a in shortened.get(short, ())] for number, job_id in every
-        }
-        find(jobs.c.id, {number: asked for number, asked in asked_by.items() if asked})
+        asked.setdefault(job_key(job_id), []).append(job_id)
+    # As ``named`` finds one job; for many, a look at the ids of all open ones is the shorter way.
+    query = select(jobs.c.id, jobs.c.job_id, jobs.c.array_task).where(*here)
+    asked_by: dict[int, set[str]] = {}
+    for number, job_id, task in connection.execute(query.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)):
+        names = {name for short in short_ids(job_id) for name in asked.get(short, ())}
+        names.update(name for name in asked.get(job_key(task or ""), ()) if name == task)
+        if names:
+            asked_by[number] = names
+    runs: dict[str, list[Row[Any]]] = {}
+    numbers = [*asked_by]
+    for begin in range(0, len(numbers), _AT_ONCE):
+        some = select(jobs).where(jobs.c.id.in_(numbers[begin : begin + _AT_ONCE]))
+        for run in connection.execute(some.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)):
+            for name in asked_by[run.id]:
+                runs.setdefault(name, []).append(run)
     ordered = [(job_id, run) for job_id in dict.fromkeys(job_ids) for run in runs.get(job_id, ())]
     found = _open_runs(connection, reader, [run for _, run in ordered], metrics)
     return OpenJobs(

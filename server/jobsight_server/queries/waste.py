@@ -131,6 +131,16 @@ def newest_day(connection: Connection) -> int | None:
     return None if stored is None else stored.last
 
 
+def comparable(connection: Connection) -> dict[str, str]:
+    """``since`` and ``until`` of the longest range with as many days before it of which jobs are counted.
+
+    Empty where there is only one day.
+    """
+    stored = stored_days(connection)
+    half = 0 if stored is None else (stored.last - stored.first + 1) // 2
+    return {"since": _date(stored.last - half + 1), "until": _date(stored.last)} if stored and half else {}
+
+
 def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
     """Every row, sorted as asked; those that cannot be sorted come last."""
     stored = stored_days(connection)

@@ -9,10 +9,8 @@ from werkzeug.wrappers import Response
 from jobsight_server.queries.adjusted import adjusted
 from jobsight_server.queries.savings import BY, LISTED, Asking
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, newest_day
+from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
 from jobsight_server.queries.waste import waste as read_waste
-from jobsight_server.savings.kept import as_date
-from jobsight_server.savings.read import Days, stored_days
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
@@ -77,14 +75,6 @@ WASTE = Route(
 ROUTES = (WASTE,)
 
 
-def comparable(stored: Days | None) -> dict[str, str]:
-    """The longest range with as many days before it of which jobs are counted; empty where there is only one day."""
-    half = 0 if stored is None else (stored.last - stored.first + 1) // 2
-    if stored is None or not half:
-        return {}
-    return {"since": as_date(stored.last - half + 1).isoformat(), "until": as_date(stored.last).isoformat()}
-
-
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/savings", endpoint="savings")
     def show_old() -> Response:
@@ -96,7 +86,7 @@ def add_pages(pages: Blueprint) -> None:
         found = waste()
         with context().read_engine.connect() as connection:
             span = asked_range(newest_day(connection))
-            halves = comparable(stored_days(connection)) if found.before_first_day is None else {}
+            halves = comparable(connection) if found.before_first_day is None else {}
             changed = adjusted(connection, context().clock(), cluster_argument())
         wanted = {name: given(name) for name in ("by", "cluster", "user", "sort", "order", "before")}
         dates = {name: given(name) for name in ("range", "since", "until")}
