@@ -105,7 +105,6 @@ def test_every_shell_script_of_the_deployment_starts_privileged() -> None:
     first = {file.name: file.read_text().partition("\n")[0] for file in scripts if os.access(file, os.X_OK)}
     assert first == {
         "mark-job": "#!/bin/sh -p",
-        "moab-forecasts": "#!/usr/bin/python3 -I",
         "submit-filter": "#!/usr/bin/python3 -I",
         "jobsight-seff": "#!/usr/bin/python3 -I",
     }

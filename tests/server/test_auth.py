@@ -173,13 +173,13 @@ def run(database_url: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., 
 
 
 def test_the_command_creates_lists_and_revokes(run: Callable[..., tuple[int, str, str]], database_url: str) -> None:
-    status, secret, _ = run("token", "create", "--role", "scheduler", "--name", "maui")
+    status, secret, _ = run("token", "create", "--role", "scheduler", "--name", "placer")
     assert status == 0
     engine = open_engine(database_url)
     token = TokenCache(engine).authenticate(f"Bearer {secret.strip()}", ("scheduler",), 0.0)
-    assert (token.name, token.role) == ("maui", "scheduler")
+    assert (token.name, token.role) == ("placer", "scheduler")
     listed = run("token", "list")[1]
-    assert "maui" in listed
+    assert "placer" in listed
     assert secret.strip() not in listed
     assert run("token", "revoke", str(token.id))[0] == 0
     with pytest.raises(AuthError):
