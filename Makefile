@@ -1,14 +1,17 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11+, make and a package registry.
 PYTHON ?= python3
 VENV ?= .venv
-# Processes that run the tests.
+# Processes that run the tests, and the files or directories of those to run: all by default.
 WORKERS ?= 2
+TESTS ?= tests
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 # What the demo needs, for a user who waits for it: no development tools, and no bytecode of what is never imported.
 SITE = $(VENV)/.site
 # Peers in a room of their own: they hold back other packages.
 BENCH = $(VENV)/bench
+# Prints the seconds and CPU seconds of a step.
+STEP = @$(PYTHON) tests/step.py
 
 # The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,25 +37,27 @@ demo:
 # Each promise once (docs/develop/promises.md). QUICK=1 leaves out slow tests; EXHAUSTIVE=1, as in `make check`, adds what
 # takes long, repeats what others prove, or needs the machine for itself.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not alone$(if $(EXHAUSTIVE),, and not exhaustive)$(if $(QUICK), and not slow)'
-	$(if $(EXHAUSTIVE),$(BIN)/python -m pytest -m alone tests/system)
+	$(STEP) 'make test' $(BIN)/python -m pytest -n $(WORKERS) --slowest 40 \
+	-m 'not alone$(if $(EXHAUSTIVE),, and not exhaustive)$(if $(QUICK), and not slow)' $(TESTS)
+	$(if $(EXHAUSTIVE),$(STEP) 'tests that are alone' $(BIN)/python -m pytest --slowest 10 -m alone tests/system)
 
 lint: $(STAMP)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(STEP) 'ruff check' $(BIN)/ruff check .
+	$(STEP) 'ruff format' $(BIN)/ruff format --check .
 
 types: $(STAMP)
-	$(BIN)/mypy
+	$(STEP) mypy $(BIN)/mypy
 
 contract: $(STAMP)
-	$(BIN)/lint-imports
+	$(STEP) lint-imports $(BIN)/lint-imports
 
 docs: $(STAMP)
-	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' -o testpaths= --ignore=server/jobsight_server/storage/migrations README.md docs agent predictor scheduler server papers
-	$(BIN)/python docs/check.py
+	$(STEP) doctests $(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' -o testpaths= \
+	--ignore=server/jobsight_server/storage/migrations README.md docs agent predictor scheduler server papers
+	$(STEP) docs/check.py $(BIN)/python docs/check.py
 
-check: EXHAUSTIVE = 1
-check: lint types contract docs test
+check: $(STAMP)
+	$(STEP) 'make check' $(MAKE) --no-print-directory lint types contract docs test EXHAUSTIVE=1
 
 $(BENCH)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(BENCH)

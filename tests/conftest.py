@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .spent import Spent
+
 # How long an example takes says something of the machine, not of the code: on busy cores Hypothesis' own limits fail.
 # The same examples in every run judge a change by itself; JOBSIGHT_NEW_EXAMPLES=1 looks for faults with others.
 # Fixtures that last for all examples of a test are real databases and servers, which is what we want.
@@ -31,11 +33,16 @@ MEMORY = Path("/dev/shm")
 ROOM_BYTES = 8 * 2**30
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slowest", type=int, default=0, metavar="N", help="list the N slowest tests, with CPU seconds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Temporary files are in memory where there is room: thousands of small commits wait for a disk otherwise.
 
     Nothing is proved less: no test ends the machine, and what a killed process has written is kept either way.
     """
+    config.pluginmanager.register(Spent())
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not os.access(MEMORY, os.W_OK):
         return
     found = os.statvfs(MEMORY)

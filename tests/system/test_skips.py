@@ -1,7 +1,9 @@
-"""The summary of skipped tests that `make test` ends with."""
+"""What `make test` ends with: the slowest tests with the CPU seconds of their children, and the skipped ones."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,14 @@ from pathlib import Path
 import pytest
 
 TESTS = """
+import subprocess, sys, time
 import pytest
+
+BURN = "import time\nwhile time.process_time() < 0.5: pass"
+
+def test_burns(): subprocess.run([sys.executable, "-c", BURN])
+
+def test_sleeps(): time.sleep(0.5)
 
 @pytest.mark.parametrize("n", range(3))
 def test_a(n): pytest.skip("no database here")
@@ -22,11 +31,18 @@ def test_c(): pass
 
 
 @pytest.mark.exhaustive
-def test_skipped_tests_are_counted_by_reason(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text((Path(__file__).parents[1] / "conftest.py").read_text())
-    (tmp_path / "test_some.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", ".", "-p", "no:cacheprovider", "."]
+def test_skipped_tests_are_counted_by_reason_and_slow_ones_listed(tmp_path: Path) -> None:
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    for name in ("conftest.py", "spent.py"):
+        shutil.copy(Path(__file__).parents[1] / name, tests)
+    (tests / "test_some.py").write_text(TESTS)
+    options = ["-c", "/dev/null", "--rootdir", ".", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    command = [sys.executable, "-m", "pytest", *options, "-n", "1", "--slowest", "2", "tests"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    summary = [line.split(maxsplit=1) for line in done.stdout.partition("skipped tests by reason")[2].splitlines()]
-    found = [words for words in summary if words and words[0].isdigit()]
-    assert found == [["3", "no database here"], ["1", "no browser here"]]
+    rows = [line.split(maxsplit=2) for line in done.stdout.splitlines() if re.match(r" +[\d.]+ +[\d.]+ ", line)]
+    cpu_seconds = {name.rpartition("::")[2]: float(cpu) for _, cpu, name in rows}
+    assert cpu_seconds["test_burns"] >= 0.5 > cpu_seconds["test_sleeps"]
+    assert set(cpu_seconds) == {"test_burns", "test_sleeps", "all tests"}
+    skipped = [line.split(maxsplit=1) for line in done.stdout.partition("skipped tests by reason")[2].splitlines()]
+    assert skipped[1:3] == [["3", "no database here"], ["1", "no browser here"]]
