@@ -9,13 +9,9 @@ from pathlib import Path
 BENCHMARKS = (
     "ingest.py",
     "query.py",
-    "rebuild.py",
-    "savings.py",
-    "requirements.py",
     "backlog.py",
     "predictor.py",
     "simulator.py",
-    "overbooking.py",
     "matching.py",
 )
 

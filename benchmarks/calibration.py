@@ -14,15 +14,16 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from accuracy import TRACES, workload
 from calibration_document import PROBABILITIES, draw, put, table
 from calibration_measures import Statements, differences, summary
-from constants import replaced
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
@@ -49,6 +50,17 @@ UNCORRECTED = 1e30
 
 REPORTED = 500
 """Events between two reports of progress."""
+
+
+@contextmanager
+def replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
+    """Give the module another value of one of its constants."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
 
 
 def replay(jobs: Jobs, progress: Callable[[int], None] = lambda _done: None) -> dict[str, Statements]:

@@ -1,4 +1,4 @@
-"""Jobsight beside the published rules for sizing jobs, in one run (docs/develop/peers.md).
+"""Jobsight beside the published rules for sizing jobs, in one run (docs/develop/measurements.md).
 
     python benchmarks/peers.py --protocol A|B|site [--json] [--objective coverage|waste] [--coverage .95] FILE...
 

@@ -91,9 +91,17 @@ def wrong_commands(document: Path, known: dict[tuple[str, str], str | None]) -> 
     return faults
 
 
+def outdated_page() -> list[str]:
+    """Whether the generated page of measurements differs from what would be generated."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from page import PAGE, page
+
+    return [] if PAGE.read_text() == page() else [f"{PAGE.relative_to(ROOT)} is outdated: python benchmarks/page.py"]
+
+
 def main() -> int:
     """Prints every fault; 0 when there is none."""
-    faults = wrong_citations()
+    faults = wrong_citations() + outdated_page()
     known: dict[tuple[str, str], str | None] = {}
     for document in documents():
         faults += broken_links(document)

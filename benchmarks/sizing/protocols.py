@@ -1,4 +1,4 @@
-"""Two ways to replay a workflow with a rule that sizes its tasks (docs/develop/peers.md)."""
+"""Two ways to replay a workflow with a rule that sizes its tasks (docs/develop/measurements.md)."""
 
 from __future__ import annotations
 

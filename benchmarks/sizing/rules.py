@@ -1,4 +1,4 @@
-"""The rules of peers that know a process and what its tasks used, from their papers (docs/develop/peers.md, Rules)."""
+"""The rules of peers that know a process and what its tasks used, from their papers (docs/develop/measurements.md)."""
 
 from __future__ import annotations
 

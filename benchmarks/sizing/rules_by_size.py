@@ -1,4 +1,4 @@
-"""The rules of the peers that also see how much a task reads, each from its paper (docs/develop/peers.md, Rules)."""
+"""The rules of the peers that also see how much a task reads, each from its paper (docs/develop/measurements.md)."""
 
 from __future__ import annotations
 

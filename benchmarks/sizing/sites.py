@@ -1,4 +1,4 @@
-"""Rules for services beside Jobsight on a site's trace, at equal failures (docs/develop/peers.md)."""
+"""Rules for services beside Jobsight on a site's trace, at equal failures (docs/develop/measurements.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the recorded tasks of one workflow run (docs/develop/peers.md, Files)."""
+"""Reads the recorded tasks of one workflow run (docs/develop/measurements.md)."""
 
 from __future__ import annotations
 
