@@ -14,7 +14,7 @@ TESTS = """
 import subprocess, sys, time
 import pytest
 
-BURN = "import time\nwhile time.process_time() < 0.5: pass"
+BURN = "while __import__('time').process_time() < 0.5: pass"
 
 def test_burns(): subprocess.run([sys.executable, "-c", BURN])
 
@@ -45,4 +45,4 @@ def test_skipped_tests_are_counted_by_reason_and_slow_ones_listed(tmp_path: Path
     assert cpu_seconds["test_burns"] >= 0.5 > cpu_seconds["test_sleeps"]
     assert set(cpu_seconds) == {"test_burns", "test_sleeps", "all tests"}
     skipped = [line.split(maxsplit=1) for line in done.stdout.partition("skipped tests by reason")[2].splitlines()]
-    assert skipped[1:3] == [["3", "no database here"], ["1", "no browser here"]]
+    assert [row for row in skipped if row and row[0].isdigit()] == [["3", "no database here"], ["1", "no browser here"]]
