@@ -78,7 +78,7 @@ def _limits(settings: Settings, cluster: str | None) -> AdjustLimits:
         others = f"; there is one for {', '.join(known)}" if known else ""
         raise UserError(
             f"the settings have no [[adjust]] table{named}{others}: write one with the limits for its jobs "
-            "(docs/operate/adjust.md), and name the file with --config"
+            "(docs/operate/sources.md), and name the file with --config"
         )
     if len(found) > 1:
         raise UserError(f"the settings have [[adjust]] tables for {', '.join(known)}: choose one with --cluster")

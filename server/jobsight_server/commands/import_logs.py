@@ -43,7 +43,7 @@ _OTHER_NAMES = {
     "uge": "UGE is gridengine",
     "slurmdbd": "what sacct prints is slurm",
     "sacct": "what sacct prints is slurm",
-    "lsf": "convert LSF's log to a table, see docs/operate/accounting.md",
+    "lsf": "convert LSF's log to a table, see docs/operate/sources.md",
 }
 _KINDS = {
     "Q": "queued",

@@ -232,6 +232,6 @@ def test_both_are_imported_once_and_profiled(
 
 
 def test_the_documents_name_the_columns() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "operate" / "accounting.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "operate" / "sources.md").read_text()
     for column in ("hash", "native_id", "task_id", "process", "name", "complete", "submit", "duration", "realtime"):
-        assert f"`{column}`" in text.partition("## Nextflow")[2].partition("## Slurm, from nothing")[0], column
+        assert f"`{column}`" in text.partition("### Nextflow")[2].partition("### Snakemake")[0], column

@@ -132,7 +132,7 @@ def test_text_and_json_of_sacct_say_the_same_of_every_run(wave: Wave, tmp_path: 
 
 def documented_command() -> str:
     """How the documents ask sacct for text, of the last day."""
-    block = re.search(r"```console\n(\$ export [^`]*?)```", (DOCS / "accounting.md").read_text())
+    block = re.search(r"```console\n(\$ export [^`]*?)```", (DOCS / "sources.md").read_text())
     assert block is not None
     command, redirections = re.subn(r" > \S+", "", re.sub(r"(?m)^\$ ", "", block[1]))
     assert redirections == 1

@@ -1,4 +1,4 @@
-"""Tables, for schedulers without a parser: CSV with a header, or JSON lines (docs/operate/accounting.md, Table).
+"""Tables, for schedulers without a parser: CSV with a header, or JSON lines (docs/operate/sources.md, Table).
 
 A record is a line. The header names the columns, with their units; the columns of JSON are the names in each object.
 """

@@ -90,7 +90,7 @@ def _check(config: dict[str, str]) -> None:
     if config.get("AccountingStorageType", "(null)").rpartition("/")[2].lower() in NONE:
         raise UserError(
             "Slurm keeps no accounting (AccountingStorageType): Jobsight learns from it. Set up slurmdbd, or follow "
-            "jobcomp/filetxt by hand (docs/operate/accounting.md)"
+            "jobcomp/filetxt by hand (docs/operate/sources.md)"
         )
     run(["sacct", "-n", "-X", "-S", "now-1hour"])
 

@@ -194,7 +194,7 @@ def test_a_task_without_memory_was_not_measured(events: Read) -> None:
 
 
 def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, newest: Any) -> None:
-    document = (ROOT / "docs" / "operate" / "accounting.md").read_text()
+    document = (ROOT / "docs" / "operate" / "sources.md").read_text()
     columns = re.search(r"--format=([A-Za-z,\\\n]+)", document)
     assert columns is not None
     named = columns[1].replace("\\\n", "").split(",")
