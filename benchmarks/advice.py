@@ -24,8 +24,8 @@ from query import ask, cpu_seconds, fill, free_port, wait_until_ready
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import rebuild
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.schema import jobs
+from jobsight_server.systems.migrate import upgrade
 
 NOT_COUNTED = 200
 

@@ -27,8 +27,8 @@ from trace_log import write_trace_log
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.schema import batches, model_state, nodes, samples
+from jobsight_server.systems.migrate import upgrade
 
 CLUSTER = "alpha"
 START = 1_790_000_000

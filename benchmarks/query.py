@@ -39,7 +39,7 @@ from jobsight_server.auth import create_token
 from jobsight_server.forecasts import rebuild
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 
 WINGS = ("agent", "predictor", "scheduler", "server")
 RATE, PACED_CLIENTS = 1000, 16

@@ -42,9 +42,9 @@ from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine, refresh_statistics
 from jobsight_server.storage.event_counts import mark_all
 from jobsight_server.storage.job_counts import count_all
-from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.sample_columns import UNKNOWN, SampleColumns
 from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.systems.migrate import upgrade
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 from site_run import JOBSIGHT, free_address, wait_until

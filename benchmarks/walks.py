@@ -25,7 +25,7 @@ from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 
 RECORD = (
     "{at};E;{number}.server;user={user} group=physics jobname={name} queue=batch ctime={begin} qtime={begin} "

@@ -15,8 +15,8 @@ from account import GIB_HOUR, Account, Row, Saving, forecasts_of_five, saving, t
 from account_tables import memory_table, not_scored, show, verdict
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.systems.migrate import upgrade
 
 GIB = 2**30
 

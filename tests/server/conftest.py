@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 
 from .postgresql import Reused, create, drop, url_of
 

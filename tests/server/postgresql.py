@@ -8,8 +8,7 @@ import psycopg
 from sqlalchemy import Engine, text
 
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
-from jobsight_server.systems.whole_schema import whole_schema
+from jobsight_server.systems.migrate import upgrade, whole_schema
 
 _SHAPE = """
 SELECT format('%s %s %s %s', relation.relname, name.attname, name.atttypid, name.attnotnull)

@@ -14,7 +14,7 @@ from jobsight_scheduler.coallocation.compared import variation
 from jobsight_server.cli import main
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 from jobsight_server.systems.simulations.site_communication import site_jobs
 
 

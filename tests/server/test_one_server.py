@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import LockedError, ServerLock, role_lock
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 from site_run import JOBSIGHT, free_address, wait_until
 
 ORDINARY_USER = 65534

@@ -12,7 +12,7 @@ from sqlalchemy import insert
 from jobsight_server.cli import main
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 
 
 @pytest.fixture

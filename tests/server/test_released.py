@@ -1,45 +1,42 @@
-"""A database that an older release has written opens, is migrated, and answers what that release answered."""
+"""A database that release 0.2 wrote is upgraded: the tables of a new one, every row, the same answers.
+
+``released/0.2`` is what version 0.2.0 made of sixteen jobs of two users: its tables on SQLite and PostgreSQL, and their
+rows. A table that these jobs left empty has one row of names and numbers, so that each is seen to stay.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, MetaData, inspect, select, text
 
+from jobsight_server.auth.tokens import TokenCache, digest_of
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild_if_outdated
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage.engine import DatabaseError, open_engine
-from jobsight_server.storage.migrate import alembic_config, upgrade
 from jobsight_server.storage.schema import jobs, profiles
 from jobsight_server.storage.schema_version import NEWEST, present_version
+from jobsight_server.systems.migrate import upgrade, whole_schema
 
-RELEASED = Path(__file__).parent / "released"
-ADD_FAILURE = (
-    "INSERT INTO failures (cluster, metric, question, reserved, position) "
-    "VALUES ('alpha', 'memory', :question, 201326592, :position)"
-)
-ADD_FILE = (
-    'INSERT INTO accounting_files (cluster, path, fingerprint, "offset", lines, updated) '
-    "VALUES ('c', :path, :fingerprint, :offset, 7, 0)"
-)
+RELEASED = Path(__file__).parent / "released" / "0.2"
+ROWS: dict[str, Any] = json.loads((RELEASED / "rows.json").read_text())
 
-# The rows of ``schema_0003.sql`` are what release 0.1 made of sixteen jobs of two users; this is what it forecast,
-# how sure it was, and from how many jobs.
+# What release 0.2 forecast, how sure it was, and from how many jobs.
 ASKED: dict[ForecastRequest, tuple[float | None, float | None, int]] = {
-    ForecastRequest("alpha", job_question("ann"), "memory"): (100663296.0, 0.339, 9),
-    ForecastRequest("alpha", job_question("ann"), "runtime"): (600.0, 0.417, 9),
+    ForecastRequest("alpha", job_question("ann"), "memory"): (100663296.0, 0.321, 9),
+    ForecastRequest("alpha", job_question("ann"), "runtime"): (600.0, 0.399, 9),
     ForecastRequest("alpha", job_question("ann"), "bandwidth"): (None, None, 0),
     ForecastRequest("alpha", job_question("bob", "cfd_9", "batch", 1, 2**31, 3600.0), "runtime"): (60.0, 0.373, 3),
-    ForecastRequest("alpha", job_question("ann", "mesh", "batch", 8, 2**31, 3600.0), "memory"): (100663296.0, 0.292, 2),
-    ForecastRequest("alpha", job_question("cyd", queue="batch"), "runtime"): (600.0, 0.315, 14),
+    ForecastRequest("alpha", job_question("ann", "mesh", "batch", 8, 2**31, 3600.0), "memory"): (100663296.0, 0.303, 2),
+    ForecastRequest("alpha", job_question("cyd", queue="batch"), "runtime"): (600.0, 0.313, 14),
 }
-QUESTION = '["ann", null, "batch", 8, null, null]'
 FAILED = (ForecastRequest("alpha", job_question("ann", queue="batch", processors=8), "memory"), 1.5 * 2**27)
 """A reservation that had been reported to be too small."""
 
@@ -51,69 +48,69 @@ PENDING = {
     "runtime": (600.0, 918.0),
 }
 
+# Learned or counted again from the rows of the others.
+MADE_AGAIN = {"alembic_version", "model_state", "pending_forecasts", "savings", "savings_groups", "savings_to_do"}
+
 
 @pytest.fixture
 def released(database_url: str) -> Iterator[Engine]:
-    """The database as release 0.1 left it, with a reported failure and two accounting files that were read."""
+    """The database as release 0.2 left it."""
     engine = open_engine(database_url)
-    config = alembic_config()
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
-        for statement in (RELEASED / "schema_0003.sql").read_text().split(";\n"):
+        for statement in (RELEASED / f"{engine.dialect.name}.sql").read_text().split(";\n"):
             if statement.strip():
                 connection.exec_driver_sql(statement)
-        connection.execute(text(ADD_FAILURE), {"question": QUESTION, "position": 14})
-        for path, fingerprint, offset in (("/a", "4096:aa:bb@9000:17:3", 9000), ("/b", "12:cc:dd@", 12)):
-            connection.execute(text(ADD_FILE), {"path": path, "fingerprint": fingerprint, "offset": offset})
+        tables = MetaData()
+        tables.reflect(connection)
+        for table in tables.sorted_tables:
+            names, rows = ROWS[table.name]["columns"], ROWS[table.name]["rows"]
+            if rows:
+                values = [dict(zip(names, map(_value, row), strict=True)) for row in rows]
+                connection.execute(table.insert(), values)
+            if engine.dialect.name == "postgresql" and "id" in table.columns and len(table.primary_key) == 1:
+                name = f"pg_get_serial_sequence('{table.name}', 'id')"
+                connection.execute(text(f"SELECT setval({name}, (SELECT max(id) FROM {table.name}))"))
     yield engine
     engine.dispose()
 
 
-@pytest.mark.storage
-def test_it_migrates_and_keeps_what_was_measured(released: Engine) -> None:
-    columns = {
-        "jobs": 'job_id, state, "user", name, queue, processors, start, "end", requested_walltime_s, profiled',
-        "nodes": "name, boot_id, cpus, memory_total_bytes, samples, wraps, resets",
-        "samples": "time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s",
-        "marks": "job_id, event, time",
-    }
-    queries = {table: f"SELECT {names} FROM {table}" for table, names in columns.items()}
-    before = {table: _sorted(released, query) for table, query in queries.items()}
-    assert {table: len(rows) for table, rows in before.items()} == {"jobs": 16, "nodes": 1, "samples": 9, "marks": 1}
-    upgrade(released)
-    assert present_version(released) == NEWEST
-    assert {table: _sorted(released, query) for table, query in queries.items()} == before
-    rebuild_if_outdated(released, ForecastConfig())
-    with released.connect() as connection:
-        found = AnswerReader(released, ForecastConfig()).answers(connection, list(ASKED))
-    assert [(answer.value, answer.n) for answer in found] == [
-        (value if value is None else pytest.approx(value), n) for value, _, n in ASKED.values()
-    ]
+def _value(stored: Any) -> Any:
+    return bytes.fromhex(stored["hex"]) if isinstance(stored, dict) else stored
 
 
-def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(released: Engine) -> None:
-    upgrade(released)
-    with released.begin() as connection:
-        ended = "UPDATE jobs SET state = 'ended', \"end\" = start + 60, used_memory_bytes = 1342177280 "
-        connection.execute(text(ended + "WHERE job_id = '15.s'"))
-    assert profile_finished(released, 0.0, lambda: 2e9) == 1
-    query = select(profiles.c.metric, profiles.c.value).join(jobs).where(jobs.c.job_id == "15.s")
-    with released.connect() as connection:
-        found = {row.metric: row.value for row in connection.execute(query)}
-    assert found["runtime"] == 60.0
-    assert found["memory"] == 1342177280 / 8
+def _shape(engine: Engine) -> dict[str, Any]:
+    """Everything that the database knows of its tables."""
+    found, shape = inspect(engine), {}
+    for name in sorted(found.get_table_names()):
+        columns = {
+            each["name"]: (str(each["type"]), each["nullable"], each["default"]) for each in found.get_columns(name)
+        }
+        shape[name] = {
+            "columns": columns,
+            "primary key": found.get_pk_constraint(name),
+            "foreign keys": sorted(found.get_foreign_keys(name), key=repr),
+            "unique": sorted(found.get_unique_constraints(name), key=repr),
+            "checks": sorted(found.get_check_constraints(name), key=repr),
+            "indexes": sorted((_described(each) for each in found.get_indexes(name)), key=repr),
+        }
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            for table in shape.values():
+                del table["primary key"]["name"]  # which an older table keeps, and nothing there uses
+            query = text("SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+            for name, sql in connection.execute(query):
+                shape[name]["kind"] = [words for words in ("WITHOUT ROWID", "AUTOINCREMENT") if words in sql]
+    return shape
 
 
-@pytest.mark.storage
-def test_savings_are_counted_from_the_jobs_that_were_learned(released: Engine) -> None:
-    with released.begin() as connection:
-        connection.execute(text("UPDATE jobs SET name = 'nf-bwa_(' || job_id || ')' WHERE \"user\" = 'ann'"))
-    upgrade(released)
-    assert count_marked(released) > 0
-    names = "SELECT DISTINCT application FROM savings_groups WHERE application <> '' AND \"user\" = 'ann'"
-    assert _sorted(released, names) == [("bwa",)]
-    assert _sorted(released, "SELECT DISTINCT application FROM jobs WHERE \"user\" = 'ann'") == [("bwa",)]
+def _described(index: Any) -> tuple[Any, ...]:
+    where = {name: str(value) for name, value in index["dialect_options"].items() if name.endswith("where")}
+    return index["name"], index["column_names"], bool(index["unique"]), where
+
+
+def _rows(engine: Engine, tables: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
+    columns = {table: ", ".join(f'"{name}"' for name in sorted(names)) for table, names in tables.items()}
+    return {table: _sorted(engine, f"SELECT {names} FROM {table}") for table, names in columns.items()}
 
 
 def _sorted(engine: Engine, query: str) -> list[tuple[Any, ...]]:
@@ -121,11 +118,44 @@ def _sorted(engine: Engine, query: str) -> list[tuple[Any, ...]]:
         return sorted((tuple(row) for row in connection.execute(text(query))), key=repr)
 
 
-def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
+@pytest.mark.storage
+def test_an_upgraded_database_has_the_tables_of_a_new_one(released: Engine) -> None:
+    upgrade(released)
+    upgraded = _shape(released)
+    assert present_version(released) == NEWEST
+    assert upgraded.keys() == {*whole_schema().tables, "alembic_version"}
+    with released.begin() as connection:
+        whole = MetaData()
+        whole.reflect(connection)
+        whole.drop_all(connection)
+    upgrade(released)
+    assert upgraded == _shape(released)
+
+
+@pytest.mark.storage
+def test_every_row_stays(released: Engine) -> None:
+    assert {name for name, table in ROWS.items() if not table["rows"]} == {"remeasure"}
+    kept = {
+        name: sorted({*ROWS[name]["columns"]} & {column.name for column in table.columns})
+        for name, table in whole_schema().tables.items()
+        if name in ROWS and name not in MADE_AGAIN
+    }
+    before = _rows(released, kept)
+    assert (len(before["jobs"]), len(before["profiles"]), len(before["samples"])) == (16, 56, 9)
+    upgrade(released)
+    assert _rows(released, kept) == before
+    runs = (
+        "SELECT count(*), sum(CASE WHEN profiled THEN 1 ELSE 0 END) FROM jobs WHERE profiled = (start_seq IS NOT NULL)"
+    )
+    assert _sorted(released, runs) == [(16, 14)]
+    assert _sorted(released, "SELECT sum(n) FROM job_counts") == [(16,)]
+
+
+@pytest.mark.storage
+def test_it_answers_the_same(released: Engine) -> None:
     """How much to reserve is worked out otherwise since, but never below what is known to be too little; probabilities
     are corrected by the few jobs that have ended."""
     upgrade(released)
-    assert present_version(released) == NEWEST
     with released.connect() as connection:
         assert all(AnswerReader(released, ForecastConfig()).answers(connection, list(ASKED))), (
             "before it is rebuilt, too"
@@ -135,7 +165,7 @@ def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
     with released.connect() as connection:
         *found, failed = AnswerReader(released, ForecastConfig()).answers(connection, [*ASKED, request])
     assert {request: (answer.value, answer.n) for request, answer in zip(ASKED, found, strict=True)} == {
-        request: (pytest.approx(value), n) for request, (value, _, n) in ASKED.items()
+        request: (value if value is None else pytest.approx(value), n) for request, (value, _, n) in ASKED.items()
     }
     for answer, (_, probability, _) in zip(found, ASKED.values(), strict=True):
         assert answer.probability == pytest.approx(probability, abs=0.03)
@@ -144,47 +174,68 @@ def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
 
 
 @pytest.mark.storage
-def test_its_pending_forecasts_stand(released: Engine) -> None:
-    """A job that was running then is judged as of its submission, by what today's model makes of the jobs before it."""
+def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(released: Engine) -> None:
+    """It is judged as of its submission, by what today's model makes of the jobs before it."""
     upgrade(released)
     with released.begin() as connection:
-        connection.execute(text("UPDATE jobs SET state = 'ended', \"end\" = start + 60 WHERE job_id = '15.s'"))
+        ended = "UPDATE jobs SET state = 'ended', \"end\" = start + 60, used_memory_bytes = 1342177280 "
+        connection.execute(text(ended + "WHERE job_id = '15.s'"))
     assert profile_finished(released, 0.0, lambda: 2e9) == 1
-    query = select(profiles.c.metric, profiles.c.forecast, profiles.c.bound).join(jobs).where(jobs.c.job_id == "15.s")
+    query = select(profiles).join(jobs).where(jobs.c.job_id == "15.s")
     with released.connect() as connection:
-        found = {metric: tuple(row) for metric, *row in connection.execute(query)}
-    assert found == PENDING
+        found = {row.metric: row for row in connection.execute(query)}
+    assert found["runtime"].value == 60.0
+    assert found["memory"].value == 1342177280 / 8
+    assert {metric: (row.forecast, row.bound) for metric, row in found.items()} == PENDING
 
 
 @pytest.mark.storage
-def test_fingerprints_of_accounting_files_stay(released: Engine) -> None:
-    upgrade(released)
-    query = "SELECT path, head_digest, content_digest, stat FROM accounting_files WHERE path IN ('/a', '/b')"
-    assert _sorted(released, query) == [("/a", "aa", "bb", "9000:17:3"), ("/b", "cc", "dd", "")]
-
-
-@pytest.mark.storage
-def test_the_last_development_version_keeps_its_rows(released: Engine) -> None:
-    columns = "id, version, batches_until, jobs_until, hazard, hazard_version, faded_at"
-    state = f"INSERT INTO reliability_state ({columns}) VALUES (1, 7, 1.0, 2.0, '{{}}', 6, 3.0)"
-    config = alembic_config()
+def test_savings_and_applications_are_those_of_the_stored_jobs(released: Engine) -> None:
+    applications = "SELECT DISTINCT application FROM jobs WHERE application IS NOT NULL"
+    counted = "SELECT DISTINCT application FROM savings_groups WHERE application <> ''"
     with released.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0032")
-        connection.execute(text("DELETE FROM reliability_state"))
-        connection.execute(text(state))
+        connection.execute(text("UPDATE jobs SET name = 'nf-bwa_(' || job_id || ')' WHERE name LIKE 'mesh%'"))
     upgrade(released)
+    assert count_marked(released) > 0
+    assert _sorted(released, counted) == _sorted(released, applications) == [("bwa",), ("cfd",)]
+
+
+def test_its_tokens_write_for_every_cluster_as_they_did(released: Engine) -> None:
+    with released.begin() as connection:
+        statement = "INSERT INTO tokens (name, role, digest, created) VALUES ('old', 'agent', :digest, 0)"
+        connection.execute(text(statement), {"digest": digest_of("secret-of-0.2")})
+    upgrade(released)
+    found = TokenCache(released).authenticate("Bearer secret-of-0.2", ("agent",), 0.0)
+    assert found.may_write("whatever", "n1")
+    assert found.scope == "any cluster, any node"
+
+
+def test_servers_that_start_together_upgrade_it_once(released: Engine, database_url: str) -> None:
+    failed: list[Exception] = []
+
+    def start() -> None:
+        engine = open_engine(database_url)
+        try:
+            upgrade(engine)
+        except Exception as error:  # noqa: BLE001 - shown by the assertion
+            failed.append(error)
+        engine.dispose()
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
     assert present_version(released) == NEWEST
-    query = "SELECT version, batches_until, jobs_until, hazard, faded_at FROM reliability_state"
-    assert _sorted(released, query) == [(7, 1.0, 2.0, "{}", 3.0)]
 
 
 @pytest.mark.storage
-@pytest.mark.parametrize("version", ["0011", "0024", "9999"])
-def test_a_schema_of_no_release_is_refused_with_what_to_do(released: Engine, version: str) -> None:
-    with released.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
-    with pytest.raises(DatabaseError, match=f"schema version {version}, which is of no release that this one knows"):
-        upgrade(released)
+def test_any_other_version_is_refused_with_what_to_do(released: Engine) -> None:
+    for version in ("0003", "0045", "9999"):
+        with released.begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+        with pytest.raises(DatabaseError, match=rf"schema version {version}; .*upgrade 0\.1 by starting 0\.2 once"):
+            upgrade(released)
     with released.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM jobs")) == 16

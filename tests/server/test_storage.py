@@ -9,20 +9,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 
 from jobsight_server.storage.engine import DatabaseError, open_engine, refresh_statistics
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.lock import LockedError, role_lock
-from jobsight_server.storage.migrate import alembic_config, upgrade
-from jobsight_server.storage.schema_version import NEWEST, present_version
 from jobsight_server.storage.upkeep import delete_old
-from jobsight_server.systems.whole_schema import whole_schema
+from jobsight_server.systems.migrate import upgrade
 
 
 def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:
@@ -48,23 +42,6 @@ def test_a_reading_engine_refuses_to_write(engine: Engine, database_url: str) ->
     reader.dispose()
     with engine.begin() as connection:
         add_event_counts(connection, {("x", ""): 1})
-
-
-@pytest.mark.storage
-def test_the_migrations_make_the_tables_that_the_program_declares(engine: Engine) -> None:
-    assert present_version(engine) == NEWEST == ScriptDirectory.from_config(alembic_config()).get_current_head()
-    upgrade(engine)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, whole_schema()) == []
-    if engine.dialect.name == "sqlite":
-        with engine.connect() as connection:
-            sql = dict(connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'table'")).all())
-        declared = {
-            table.name for table in whole_schema().sorted_tables if not table.dialect_options["sqlite"]["with_rowid"]
-        }
-        assert {name for name, statement in sql.items() if "WITHOUT ROWID" in statement} == declared
-    assert set(inspect(engine).get_table_names()) == {*whole_schema().tables, "alembic_version"}
 
 
 def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:
@@ -162,23 +139,4 @@ def test_upkeep_does_not_wait_for_readers(migrated_file: Path, tmp_path: Path) -
         assert log.stat().st_size > 0
     refresh_statistics(engine)
     assert log.stat().st_size == 0
-    engine.dispose()
-
-
-@pytest.mark.storage
-def test_marks_of_earlier_releases_lose_the_domain_of_the_jobs_server(database_url: str) -> None:
-    engine = open_engine(database_url)
-    config = alembic_config()
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
-        for job_id in ("1.head.example.org", "2[3].head", "4711"):
-            connection.execute(
-                text("INSERT INTO marks (node_id, job_id, event, time) VALUES (1, :job_id, 'start', 5)"),
-                {"job_id": job_id},
-            )
-    upgrade(engine)
-    with engine.connect() as connection:
-        found = connection.execute(text("SELECT job_id FROM marks")).scalars()
-        assert sorted(found) == ["1.head", "2[3].head", "4711"]
     engine.dispose()

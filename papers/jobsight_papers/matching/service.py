@@ -26,7 +26,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.record import Record
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 
 SIZES = (10, 20, 30)
 BATCHES = 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from sqlalchemy.exc import DBAPIError
 
 from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
 from jobsight_server.storage.engine import Access, DatabaseError, database_file, open_engine
-from jobsight_server.storage.lock import ServerLock
 from jobsight_server.storage.schema_version import NEWEST, present_version
 
 _UNITS = {
@@ -63,57 +61,6 @@ def settings_of(args: argparse.Namespace, sections: Sequence[type[Section]] | No
     return load_settings(args.config, os.environ, vars(args), sections)
 
 
-def open_database(args: argparse.Namespace) -> Engine:
-    """A writing engine on the configured database, created or upgraded; reports the creation of a file.
-
-    Raises:
-        DatabaseError: it cannot be opened; the message includes the database's own.
-    """
-    url = settings_of(args).database
-    engine = _writable(url)
-    file = database_file(engine)
-    is_new = file is not None and not file.exists()
-    if is_new:
-        print(f"jobsight: creating a new database, {shown_database(engine)}", file=sys.stderr)
-    with _own_words(url):
-        if is_new or present_version(engine) != NEWEST:
-            from jobsight_server.storage.migrate import upgrade  # Alembic takes long to import
-
-            upgrade(engine)
-    return engine
-
-
-def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLock:
-    """The database, locked for this server, or for servers of some roles; it need not exist yet.
-
-    Raises:
-        LockedError: another server has it.
-        DatabaseError: it cannot be reached or written.
-    """
-    url = settings_of(args).database
-    engine = _writable(url)
-    with _own_words(url):
-        return ServerLock(engine, shown_database(engine), shared=shared)
-
-
-def _writable(url: str) -> Engine:
-    engine = open_engine(url)
-    file = database_file(engine)
-    if file is None:
-        return engine
-    directory = file.resolve().parent
-    if not directory.is_dir():
-        raise DatabaseError(f"database {url!r}: there is no directory {directory}; create it first")
-    # SQLite, and the lock against a second server, create files beside the database.
-    for place in (directory, file):
-        if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
-            raise DatabaseError(
-                f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
-                "run as its owner, or choose another path with --database"
-            )
-    return engine
-
-
 def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
     """An engine on an existing database with the current schema.
 
@@ -128,7 +75,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
     if file is not None and not (file.is_file() and os.access(file, os.R_OK)):
         problem = f"cannot be read by user {os.geteuid()}" if file.is_file() else "is no file"
         raise DatabaseError(f"database {url!r}: {file} {problem}")
-    with _own_words(url):
+    with own_words(url):
         present = present_version(engine)
     if present != NEWEST:
         engine.dispose()
@@ -146,7 +93,8 @@ def shown_database(engine: Engine) -> str:
 
 
 @contextmanager
-def _own_words(url: str) -> Iterator[None]:
+def own_words(url: str) -> Iterator[None]:
+    """Raises the database's own errors as ``DatabaseError``."""
     try:
         yield
     except DBAPIError as error:

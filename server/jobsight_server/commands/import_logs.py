@@ -20,8 +20,9 @@ from jobsight_server.accounting.guess import WrongFormatError, check_format, gue
 from jobsight_server.accounting.origin import Given
 from jobsight_server.accounting.read_logs import ImportReport, import_files
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_database, settings_of
+from jobsight_server.command_line.arguments import LEARNING, add_settings, settings_of
 from jobsight_server.command_line.help_text import HelpParser
+from jobsight_server.commands.database import open_database
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.profiler.asking import SiteMonitoring

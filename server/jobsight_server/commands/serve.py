@@ -14,11 +14,10 @@ from msgspec.structs import replace
 from jobsight_server.addresses import check_addresses
 from jobsight_server.command_line.arguments import (
     add_settings,
-    lock_database,
-    open_database,
     settings_of,
     shown_database,
 )
+from jobsight_server.commands.database import lock_database, open_database
 from jobsight_server.errors import UserError
 from jobsight_server.serve.roles import ROLES
 from jobsight_server.serve.supervisor import Supervisor, addresses_of
@@ -49,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")
     settings = settings_of(args, all_sections())
-    logging.getLogger("alembic").setLevel(logging.WARNING)
     roles = _roles(args.only, settings.declared_clusters)
     if not any(map(_writes, roles)):
         settings = replace(settings, ingest_listen="")  # its queries have no writer to forward samples to

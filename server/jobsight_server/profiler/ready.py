@@ -40,7 +40,6 @@ _FINISHED = text(
     f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
     'ORDER BY "end", id LIMIT :limit'
 )
-_NAMED = text(f"{_RUNS} WHERE id IN :runs ORDER BY id").bindparams(bindparam("runs", expanding=True))
 _INCOMPLETE = text(
     f"{_RUNS} WHERE profiled = :yes AND state = 'ended' "
     'AND "end" >= :end AND ("end" > :end OR id > :id) AND start <= :until '
@@ -105,11 +104,6 @@ def read_finished(connection: Connection, after: tuple[float, int], limit: int) 
     """Ended runs not profiled yet, with their nodes, in order of (end, id), following ``after``."""
     key = {"no": False, "end": after[0], "id": after[1], "limit": limit}
     return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_FINISHED, key)])
-
-
-def read_runs(connection: Connection, ids: Sequence[int]) -> list[EndedRun]:
-    """These ended runs, with their nodes."""
-    return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_NAMED, {"runs": list(ids)})])
 
 
 def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[EndedRun]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
+from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.forecasts.learner import no_collection
 from jobsight_server.forecasts.rebuild import rebuild_if_outdated
@@ -16,14 +13,13 @@ from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.forecasts.rounds import Learning, lock_learning
 from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
-from jobsight_server.profiler.ready import Own, SampledNodes, profiles_of, read_finished, read_runs, ready
+from jobsight_server.profiler.ready import Own, SampledNodes, profiles_of, read_finished, ready
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.usage import Measurement, Measurements
 from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.event_counts import add_event_counts, day_of, mark
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
-from jobsight_server.storage.schema import profiles, remeasure, series
 
 # Only if still to be done: whatever changed the run in the meantime, it is profiled once.
 _DONE = text(
@@ -53,14 +49,11 @@ def profile_finished(
     On a cluster whose nodes never sent samples, those that ended ``grace_s`` ago; on one of ``monitoring``, those of
     which it has had time to read the last values. With ``own``, only these runs, and
     not before ``grace_s`` after their end. At most ``limit`` runs are committed
-    together. Returns how many were profiled; ends early when ``stop`` is set. What an older release measured
-    differently is measured again first, and a model from another ``config`` is retrained.
+    together. Returns how many were profiled; ends early when ``stop`` is set. A model
+    from another ``config`` is retrained first.
     """
     done, after = 0, _BEGINNING
     config = config or ForecastConfig()
-    measure_again(engine, config, limit, stop)
-    if stop and stop.is_set():
-        return 0
     rebuild_if_outdated(engine, config)
     count_marked(engine, stop)
     with engine.connect().execution_options(reading=True) as connection:
@@ -140,58 +133,3 @@ def _mark_done(connection: Connection, runs: Sequence[int]) -> set[int]:
         some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}
         found.update(connection.scalars(_DONE, some))
     return found
-
-
-log = logging.getLogger(__name__)
-
-DROPPED = "dropped: release 0.1 learned its time average, and the peak is not known"
-
-_NEXT = select(remeasure).order_by(remeasure.c.run_id, remeasure.c.metric)
-_MEASURED = text("DELETE FROM remeasure WHERE run_id = :run_id AND metric = :metric")
-_UPDATE = update(profiles).where(profiles.c.run_id == bindparam("of_run"), profiles.c.metric == bindparam("of_metric"))
-
-
-def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop: threading.Event | None = None) -> int:
-    """Processes everything, ``limit`` values per transaction; ends early when ``stop`` is set.
-
-    Returns how many were measured or dropped, which is also counted and logged.
-    """
-    totals: EventCounts = Counter()
-    while not (stop and stop.is_set()):
-        with engine.connect().execution_options(reading=True) as connection:
-            wanted = [(run_id, metric) for run_id, metric in connection.execute(_NEXT.limit(limit))]
-            if not wanted:
-                break
-            runs = read_runs(connection, list(dict.fromkeys(run_id for run_id, _ in wanted)))
-            again = profiles_of(connection, runs, SampledNodes(connection), stop, config.fabric)
-            found = {run.id: entries for run, entries in again}
-        counts: EventCounts = Counter()
-        with engine.begin() as connection:
-            lock_learning(connection)
-            for run_id, metric in wanted:
-                key = {"run_id": run_id, "metric": metric}
-                if run_id in found and connection.execute(_MEASURED, key).rowcount:
-                    entry = _entry(metric, accepted({metric: found[run_id][metric]}, Counter())[metric], counts)
-                    observations({metric: entry}, config, counts)
-                    connection.execute(_UPDATE.values(row(entry, config)), {"of_run": run_id, "of_metric": metric})
-            mark(connection, [day_of(run.end) for run in runs])
-            connection.execute(delete(series))  # the model was trained without these values
-            add_event_counts(connection, counts)
-        totals += counts
-    measured, dropped = (_sum(totals, name) for name in ("profiles_remeasured", "profiles_dropped"))
-    if measured or dropped:
-        log.info("values of release 0.1: measured %d again, dropped %d; see the page Rejected data", measured, dropped)
-    return measured + dropped
-
-
-def _entry(metric: str, entry: Measurement, counts: EventCounts) -> Measurement:
-    if entry.value is not None:
-        counts["profiles_remeasured", metric] += 1
-        return entry
-    reason = entry.missing.label if entry.missing else ""
-    counts["profiles_dropped", f"{metric}: {DROPPED}: {reason}"] += 1
-    return replace(entry, reason=f"{DROPPED}: {entry.reason}")
-
-
-def _sum(counts: EventCounts, name: str) -> int:
-    return sum(count for (found, _), count in counts.items() if found == name)

@@ -20,7 +20,6 @@ REJECTIONS = (
     "accounting_rejected_because",
     "accounting_unreadable",
     "profiles_refused",
-    "profiles_dropped",
     "measurements_refused",
     "requirement_feedback_rejected",
     "resource_reports_rejected",

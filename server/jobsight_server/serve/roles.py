@@ -69,8 +69,6 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {role} %(levelname)s %(message)s")
     # Skipping a run because the previous one is still working is intended, not a warning.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    # Alembic logs each of its plugins at import.
-    logging.getLogger("alembic").setLevel(logging.WARNING)
     settings = Settings.from_json(sys.stdin.readline())
     exit_with_parent()
     faulthandler.register(signal.SIGUSR1)

@@ -5,7 +5,7 @@ Both are committed with what they count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
@@ -33,7 +33,6 @@ def read_event_counts(connection: Connection) -> dict[tuple[str, str], int]:
 
 DAY_S = 86400.0
 
-_MARK = text("INSERT INTO savings_to_do (day) VALUES (:day) ON CONFLICT DO NOTHING")
 _OTHERWISE = (
     "profiles.attribution = 'apportioned' AND profiles.value IS NOT NULL AND profiles.shown_only <> :shown_only "
     "AND NOT profiles.lower_bound"
@@ -43,13 +42,6 @@ _OTHERWISE = (
 def day_of(time_s: float) -> int:
     """The UTC day, counted from 1970-01-01."""
     return int(time_s // DAY_S)
-
-
-def mark(connection: Connection, days: Iterable[int]) -> None:
-    """Marks these days."""
-    rows = [{"day": day} for day in sorted(set(days))]
-    if rows:
-        connection.execute(_MARK, rows)
 
 
 def mark_all(connection: Connection) -> None:

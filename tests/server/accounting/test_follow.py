@@ -19,7 +19,7 @@ from jobsight_server.accounting.store import KEPT_PER_CLUSTER
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 
 DAY = "20231114"
 NEXT = "20231115"

@@ -22,11 +22,11 @@ from jobsight_server.profiler.readings import Boundaries
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.sample_columns import NAMES
 from jobsight_server.storage.samples import CHUNK_S, read_samples
 from jobsight_server.storage.schema import batches, sample_chunks
 from jobsight_server.storage.upkeep import delete_old
+from jobsight_server.systems.migrate import upgrade
 
 MakeBatch = Callable[..., Any]
 READINGS, INTERVAL_S, BEGIN = 3, 10.0, 1_000_000.0

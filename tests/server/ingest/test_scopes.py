@@ -10,22 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
 from sqlalchemy import Engine, text
 from werkzeug.serving import make_server
 
-from jobsight_server.auth import TokenCache, create_token, list_tokens
+from jobsight_server.auth import create_token, list_tokens
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
-from jobsight_server.auth.tokens import digest_of
 from jobsight_server.cli import main
 from jobsight_server.errors import UserError
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.clusters import stored_clusters
-from jobsight_server.storage.engine import open_engine, protect_file
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.migrate import alembic_config, upgrade
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
@@ -148,23 +144,6 @@ def test_a_cluster_that_is_not_declared_is_refused_by_name(engine: Engine, post:
     with engine.connect() as connection:
         assert stored_clusters(connection) == set()
     assert post(token(engine), cluster="beta")[0] == 200
-
-
-def test_tokens_of_release_0_1_write_for_every_cluster_as_they_did(database_url: str) -> None:
-    engine = open_engine(database_url)
-    protect_file(database_url)
-    config = alembic_config()
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
-    with engine.begin() as connection:
-        statement = "INSERT INTO tokens (name, role, digest, created) VALUES ('old', 'agent', :digest, 0)"
-        connection.execute(text(statement), {"digest": digest_of("secret-of-0.1")})
-    upgrade(engine)
-    found = TokenCache(engine).authenticate("Bearer secret-of-0.1", ("agent",), 0.0)
-    assert found.may_write("whatever", "n1")
-    assert found.scope == "any cluster, any node"
-    engine.dispose()
 
 
 def test_clusters_of_an_earlier_database_and_its_tokens_go_on(engine: Engine, post: Post) -> None:

@@ -34,7 +34,7 @@ from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.migrate import upgrade
 from jobsight_server.systems.simulations.traces import take_lines
 
 EPOCH = 1_700_000_000

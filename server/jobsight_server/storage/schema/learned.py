@@ -64,15 +64,6 @@ profiles = Table(
     sqlite_with_rowid=False,
 )
 
-# Values that an older release measured differently, until they have been measured again.
-remeasure = Table(
-    "remeasure",
-    metadata,
-    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    Column("metric", Text, primary_key=True),
-    sqlite_with_rowid=False,
-)
-
 # The use of a running job so far, per processor: the largest memory in its readings until then, less the idle level
 # of its nodes, or the reason why that is unknown. ``growth`` of that, per second, over about the last ten minutes.
 running_use = Table(

@@ -194,7 +194,6 @@ REJECTION_TITLES = {
     "accounting_rejected_because": "accounting lines rejected",
     "accounting_unreadable": "accounting files not readable",
     "profiles_refused": "profiles rejected",
-    "profiles_dropped": "profiles dropped",
     "measurements_refused": "queries refused by Prometheus",
     "requirement_feedback_rejected": "feedback on requirements refused",
     "resource_reports_rejected": "reports of resources rejected",

@@ -1,0 +1,65 @@
+"""The database that a command writes: created or upgraded, and locked for a server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from sqlalchemy import Engine
+
+from jobsight_server.command_line.arguments import own_words, settings_of, shown_database
+from jobsight_server.storage.engine import DatabaseError, database_file, open_engine
+from jobsight_server.storage.lock import ServerLock
+from jobsight_server.storage.schema_version import NEWEST, present_version
+
+
+def open_database(args: argparse.Namespace) -> Engine:
+    """A writing engine on the configured database, created or upgraded; reports the creation of a file.
+
+    Raises:
+        DatabaseError: it cannot be opened; the message includes the database's own.
+    """
+    url = settings_of(args).database
+    engine = _writable(url)
+    file = database_file(engine)
+    is_new = file is not None and not file.exists()
+    if is_new:
+        print(f"jobsight: creating a new database, {shown_database(engine)}", file=sys.stderr)
+    with own_words(url):
+        if is_new or present_version(engine) != NEWEST:
+            from jobsight_server.systems.migrate import upgrade  # Alembic takes long to import
+
+            upgrade(engine)
+    return engine
+
+
+def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLock:
+    """The database, locked for this server, or for servers of some roles; it need not exist yet.
+
+    Raises:
+        LockedError: another server has it.
+        DatabaseError: it cannot be reached or written.
+    """
+    url = settings_of(args).database
+    engine = _writable(url)
+    with own_words(url):
+        return ServerLock(engine, shown_database(engine), shared=shared)
+
+
+def _writable(url: str) -> Engine:
+    engine = open_engine(url)
+    file = database_file(engine)
+    if file is None:
+        return engine
+    directory = file.resolve().parent
+    if not directory.is_dir():
+        raise DatabaseError(f"database {url!r}: there is no directory {directory}; create it first")
+    # SQLite, and the lock against a second server, create files beside the database.
+    for place in (directory, file):
+        if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
+            raise DatabaseError(
+                f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
+                "run as its owner, or choose another path with --database"
+            )
+    return engine

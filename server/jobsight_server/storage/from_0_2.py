@@ -1,0 +1,81 @@
+"""Upgrades a database of release 0.2 to the declared tables.
+
+Tables, columns and indexes that are no longer declared are dropped, and new ones created, without a line here. A line
+is needed where rows move: in ``_RECREATED`` for tables whose rows the server makes again, else in ``_fill``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateColumn, CreateIndex, DropIndex
+
+from jobsight_server.facts import application
+from jobsight_server.storage.event_counts import mark_all
+from jobsight_server.storage.job_counts import count_all
+
+VERSION = "0032"
+"""The schema version of release 0.2."""
+
+# The model is trained again from the jobs, and savings are counted again, both while the server runs.
+_RECREATED = frozenset({"model_state", "pending_forecasts", "savings", "savings_groups"})
+_KEPT = frozenset({"alembic_version"})
+_AT_ONCE = 10_000  # names of jobs
+
+
+def upgrade_from_0_2(connection: sa.Connection, schema: sa.MetaData) -> None:
+    """Makes the tables of ``schema`` from those of release 0.2, within the caller's transaction."""
+    present = sa.MetaData()
+    present.reflect(connection)
+    old = {name: present.tables[name] for name in schema.tables.keys() & present.tables.keys() - _RECREATED}
+    for name, table in old.items():
+        _change(connection, table, schema.tables[name])
+    present.drop_all(connection, [table for name, table in present.tables.items() if name not in old.keys() | _KEPT])
+    schema.create_all(connection)
+    _fill(connection)
+
+
+def _change(connection: sa.Connection, old: sa.Table, new: sa.Table) -> None:
+    """Brings the columns and indexes of ``old`` to those of ``new``."""
+    quote, columns = connection.dialect.identifier_preparer.quote, new.columns
+    kept = {_shape(index) for index in new.indexes} & {_shape(index) for index in old.indexes}
+    for index in old.indexes:
+        if _shape(index) not in kept:
+            connection.execute(DropIndex(index))
+    for column in old.columns:
+        if column.name not in columns:
+            connection.execute(sa.text(f"ALTER TABLE {quote(old.name)} DROP COLUMN {quote(column.name)}"))
+    for column in columns:
+        if column.name not in old.columns:
+            added = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {quote(old.name)} ADD COLUMN {added}"))
+    for index in new.indexes:
+        if _shape(index) not in kept:
+            connection.execute(CreateIndex(index))
+
+
+def _shape(index: sa.Index) -> Hashable:
+    is_partial = any(index.dialect_options[dialect]["where"] is not None for dialect in ("sqlite", "postgresql"))
+    return index.name, tuple(column.name for column in index.columns), bool(index.unique), is_partial
+
+
+def _fill(connection: sa.Connection) -> None:
+    # What has been learned cannot be asked again: no round is to find it.
+    connection.execute(sa.text("UPDATE jobs SET start_seq = forecast_seq WHERE profiled"))
+    _name_applications(connection)
+    count_all(connection)
+    mark_all(connection)
+
+
+def _name_applications(connection: sa.Connection) -> None:
+    # No primary key: PostgreSQL does not accept index entries above 2,704 bytes.
+    connection.execute(sa.text("CREATE TEMPORARY TABLE application_of (name TEXT, application TEXT)"))
+    names = connection.scalars(sa.text("SELECT DISTINCT name FROM jobs WHERE name IS NOT NULL")).all()
+    rows = [{"name": name, "application": application(name)} for name in names]
+    for begin in range(0, len(rows), _AT_ONCE):
+        insert = sa.text("INSERT INTO application_of VALUES (:name, :application)")
+        connection.execute(insert, rows[begin : begin + _AT_ONCE])
+    update = "UPDATE jobs SET application = found.application FROM application_of AS found WHERE found.name = jobs.name"
+    connection.execute(sa.text(update))
+    connection.execute(sa.text("DROP TABLE application_of"))

@@ -1,0 +1,49 @@
+"""Creates a database's tables, or upgrades those of the release before."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from sqlalchemy import Engine, MetaData, insert
+
+from jobsight_server.storage.engine import DatabaseError, lock_until_commit, protect_file
+from jobsight_server.storage.from_0_2 import VERSION, upgrade_from_0_2
+from jobsight_server.storage.schema import learned_until
+from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema_version import NEWEST, present_version, version_of, write_newest
+from jobsight_server.systems.listed import SYSTEMS
+
+
+def whole_schema() -> MetaData:
+    """All tables: those of the core, and those of the placing systems."""
+    for system in SYSTEMS:
+        import_module(f"{system.package}.tables")
+    return metadata
+
+
+def upgrade(engine: Engine) -> None:
+    """Creates or upgrades all tables in one transaction; does nothing if they are up to date.
+
+    Raises:
+        DatabaseError: the tables are neither of this release nor of 0.2.
+    """
+    protect_file(str(engine.url.render_as_string(hide_password=False)))
+    if present_version(engine) == NEWEST:
+        return
+    with engine.begin() as connection:
+        lock_until_commit(connection, "jobsight upgrade")  # of several servers that start together, one does it
+        present = version_of(connection)
+        if present == NEWEST:
+            return
+        if present is None:
+            whole_schema().create_all(connection, checkfirst=False)
+            connection.execute(insert(learned_until).values(learn_seq=0, outcome_id=0))  # nothing is to be learned
+        elif present == VERSION:
+            upgrade_from_0_2(connection, whole_schema())
+        else:
+            raise DatabaseError(
+                f"the database has schema version {present}; this program needs {NEWEST} and upgrades only release 0.2 "
+                f"({VERSION}). Use the release that wrote it (upgrade 0.1 by starting 0.2 once), or create a new "
+                "database and import the accounting files"
+            )
+        write_newest(connection)
