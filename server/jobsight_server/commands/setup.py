@@ -81,10 +81,11 @@ def run(args: argparse.Namespace) -> int:
     if os.geteuid() != 0 and not args.dry_run:
         raise UserError("run this as root: files it writes belong to root, the scheduler's user and the server's")
     if args.remove:
-        remove(places, args.scheduler, print)
+        remove(places, args.scheduler, SCHEDULERS[args.scheduler].leave, print)
+        _say_how_to_leave_nodes(places, args.scheduler)
         return 0
     console = Console(highlight=False)
-    scheduler = SCHEDULERS[args.scheduler](places)
+    scheduler = SCHEDULERS[args.scheduler].read(places)
     plan = plan_of(scheduler, places)
     manifest = Manifest.load(places.manifest(scheduler.kind))
     to_do = show(plan, scheduler.shown, scheduler.notes, manifest, console)
@@ -112,6 +113,18 @@ def _say_next(places: Places, kind: str) -> None:
     if not places.has_services:
         print(f"start the server: {places.program} serve --config {places.settings}")
     print(f"then: jobsight check {kind}{prefix}")
+
+
+def _say_how_to_leave_nodes(places: Places, kind: str) -> None:
+    steps = [
+        f"on each node, as root: sh {places.archive} --uninstall",
+        f"here: rm {places.archive}",
+    ]
+    if kind == "slurm":
+        steps.insert(0, "where nodes have copies of slurm.conf: distribute the new one, then `scontrol reconfigure`")
+    print("what is left to do, in this order:")
+    for number, step in enumerate(steps, 1):
+        print(f"{number}. {step}")
 
 
 def _asked(question: str) -> bool:

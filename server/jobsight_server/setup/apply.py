@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobsight_server.errors import UserError
-from jobsight_server.setup.manifest import Manifest, Written
+from jobsight_server.setup.manifest import Manifest, Written, digest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import (
     EDITED,
@@ -22,10 +22,12 @@ from jobsight_server.setup.plan import (
     Item,
     Placed,
     PlannedToken,
-    digest,
     state,
 )
-from jobsight_server.setup.run import run
+from jobsight_server.setup.run import run, until_empty
+
+Leave = Callable[[Places, Manifest, Callable[[str], None]], list[str]]
+"""Takes Jobsight's part out of the running scheduler, and returns what the scheduler still uses."""
 
 
 def apply(
@@ -56,35 +58,33 @@ def apply(
         say(f"{'ran' if isinstance(item, Command) else 'wrote'} {name}")
 
 
-def remove(places: Places, kind: str, say: Callable[[str], None]) -> None:
-    """Undoes what the manifest lists, newest first; files that were edited since stay."""
+def remove(places: Places, kind: str, leave: Leave, say: Callable[[str], None]) -> None:
+    """Undoes what the manifest lists: first in the scheduler, then files, newest first. Files edited since stay.
+
+    The archive for the nodes stays, too, for their ``--uninstall``.
+
+    Raises:
+        UserError: the scheduler still uses what would be removed; nothing else was removed then.
+    """
     manifest_path = places.manifest(kind)
     if not manifest_path.exists():
         raise UserError(f"{manifest_path}: no such file: `jobsight setup {kind}` wrote nothing here")
     manifest = Manifest.load(manifest_path)
+    if used := leave(places, manifest, say):
+        manifest.save(manifest_path)
+        raise UserError(
+            f"the scheduler still has {'; '.join(used)}: take that out of its configuration, then run this again. "
+            "Jobsight's other files stay until then; do not uninstall the nodes before, or they drain"
+        )
     for command in reversed(manifest.undo):
         try:
             run(command)
             say(f"ran {' '.join(command)}")
         except UserError as error:
             say(f"failed: {error}")
+    manifest.files.pop(str(places.archive), None)
     for name, written in reversed(manifest.files.items()):
-        path = Path(name)
-        if written.token is not None:
-            try:
-                run(places.jobsight("token", "revoke", str(written.token)), places.owner)
-            except (UserError, KeyError) as error:
-                say(f"token {written.token} is not revoked: {error}")
-        if not path.exists():
-            continue
-        if digest(path.read_bytes()) != written.sha256:
-            say(f"kept {path}: it was edited since")
-        elif written.before is not None:
-            path.write_text(written.before)
-            say(f"restored {path}")
-        else:
-            path.unlink()
-            say(f"removed {path}")
+        _remove_file(name, written, manifest, places, say)
     manifest_path.unlink()
     for name in reversed(manifest.folders):
         try:
@@ -93,9 +93,30 @@ def remove(places: Places, kind: str, say: Callable[[str], None]) -> None:
             say(f"kept {name}: it is not empty")
 
 
+def _remove_file(name: str, written: Written, manifest: Manifest, places: Places, say: Callable[[str], None]) -> None:
+    path = Path(name)
+    if written.token is not None:
+        try:
+            run(places.jobsight("token", "revoke", str(written.token)), places.owner)
+        except (UserError, KeyError) as error:
+            say(f"token {written.token} is not revoked: {error}")
+    if not path.exists():
+        return
+    if not manifest.is_unedited(name):
+        say(f"kept {path}: it was edited since")
+    elif written.before is not None:
+        path.write_text(written.before)
+        say(f"restored {path}")
+    else:
+        path.unlink()
+        say(f"removed {path}")
+
+
 def _make(item: Item, doing: str, manifest: Manifest, places: Places) -> None:
     if isinstance(item, Command):
         run(item.argv)
+        if until_empty(lambda: [] if item.done() else ["no effect"]):
+            raise UserError("it succeeded, but had no effect")
         if item.undo:
             manifest.undo = [command for command in manifest.undo if command != [*item.undo]] + [[*item.undo]]
         return
@@ -123,6 +144,9 @@ def _write(item: Placed, manifest: Manifest, places: Places) -> None:
     original = before.before if before else None
     if before is None and item.path.exists() and isinstance(item, File) and item.is_text:
         original = item.path.read_text()
+    sha256 = digest(content)
+    if before and isinstance(item, File) and item.merged and not manifest.is_unedited(key):
+        sha256 = before.sha256  # still edited by the site: --remove leaves it
     path = item.path.resolve()  # keeps a link, such as one to a shared directory
     path.parent.mkdir(parents=True, exist_ok=True)
     other = path.with_name(f".{path.name}.new")
@@ -132,7 +156,7 @@ def _write(item: Placed, manifest: Manifest, places: Places) -> None:
     os.chown(other, *item.ids())
     other.chmod(item.mode)
     other.replace(path)
-    manifest.files[key] = Written(digest(content), original, number, scope)
+    manifest.files[key] = Written(sha256, original, number, scope)
 
 
 def _new_token(item: PlannedToken, places: Places) -> tuple[int, bytes]:

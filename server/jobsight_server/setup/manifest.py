@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import msgspec
+
+
+def digest(content: bytes) -> str:
+    """What is stored about a file."""
+    return hashlib.sha256(content).hexdigest()
 
 
 class Written(msgspec.Struct):
@@ -30,6 +36,11 @@ class Manifest(msgspec.Struct):
     def load(cls, path: Path) -> Manifest:
         """The stored manifest; an empty one if there is none."""
         return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
+
+    def is_unedited(self, name: str) -> bool:
+        """Whether a file is still as it was written."""
+        path = Path(name)
+        return path.exists() and digest(path.read_bytes()) == self.files[name].sha256
 
     def save(self, path: Path) -> None:
         """Replaces the stored manifest; only root can read it."""

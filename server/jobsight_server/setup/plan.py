@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import grp
-import hashlib
 import pwd
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobsight_server.setup.manifest import Manifest
+from jobsight_server.setup.manifest import Manifest, digest
 
 NEW, SAME, CHANGE, EDITED, RIGHTS = "new", "unchanged", "change", "edited here", "mode or owner"
 
@@ -86,11 +85,6 @@ class Command(Item):
     argv: tuple[str, ...]
     done: Callable[[], bool]
     undo: tuple[str, ...] = ()
-
-
-def digest(content: bytes) -> str:
-    """What the manifest stores about a file."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def state(item: Item, manifest: Manifest) -> str:

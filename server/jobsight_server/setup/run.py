@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from jobsight_server.errors import UserError
 
 _LIMIT_S = 60.0
+_EFFECT_S = 10.0
 
 
 def run(command: Sequence[str], user: str | None = None, given: str = "") -> str:
@@ -46,3 +48,11 @@ def succeeds(command: Sequence[str], user: str | None = None) -> bool:
     except UserError:
         return False
     return True
+
+
+def until_empty(find: Callable[[], list[str]], seconds: float = _EFFECT_S) -> list[str]:
+    """What ``find`` returns, empty or at the end of the time: a scheduler may need a moment to read its files."""
+    deadline = time.monotonic() + seconds
+    while (found := find()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found

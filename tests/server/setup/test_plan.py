@@ -13,7 +13,7 @@ import pytest
 
 from jobsight_server.cli import main
 from jobsight_server.settings import load_settings
-from jobsight_server.setup.schedulers.slurm_conf import configured
+from jobsight_server.setup.schedulers.slurm_conf import configured, without
 from jobsight_server.setup.shipped import shipped, with_script_settings, with_shell_settings, with_toml_settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="a setup runs as root")]
@@ -31,6 +31,7 @@ case "$1 $2" in
     *) echo "qmgr: $*" >&2; exit 1 ;;
 esac
 """
+KEPT = {"jobsight.db", "jobsight.db-wal", "jobsight.db-shm"}
 PBSNODES = "#!/bin/sh\nprintf 'n1\\n     state = free\\n\\nn2\\n     state = free\\n'\n"
 
 
@@ -84,9 +85,27 @@ def test_pbs_gets_settings_tokens_and_hooks_once(machine: Machine) -> None:
     first = machine.files()
     assert "nothing to change" in machine.jobsight("setup", "pbs", "--configure", "--yes")
     assert machine.files() == first
-    machine.jobsight("setup", "pbs", "--remove")
+    machine.command("qmgr", QMGR.replace('rm "$state/$3"', "exit 1"))
+    assert "delete hook jobsight_advice: status 1" in machine.jobsight("setup", "pbs", "--remove", status=1)
+    assert machine.files() == first, "hooks that are left need their files"
+    machine.command("qmgr", QMGR)
+    said = machine.jobsight("setup", "pbs", "--remove")
+    assert said.index("delete hook jobsight_mark") < said.index("jobsight_advice.py") < said.index("--uninstall")
     assert not [*hooks.iterdir()]
-    assert {Path(name).name for name in machine.files()} <= {"jobsight.db", "jobsight.db-wal", "jobsight.db-shm"}
+    assert {Path(name).name for name in machine.files()} - KEPT == {"jobsight-node.sh"}
+
+
+@pytest.mark.exhaustive
+def test_hooks_that_were_created_by_hand_keep_their_files(machine: Machine) -> None:
+    machine.jobsight("setup", "pbs", "--yes")
+    first = machine.files()
+    subprocess.run([machine.bin / "qmgr", "-c", "create hook jobsight_mark"], check=True)
+    refused = machine.jobsight("setup", "pbs", "--remove", status=1)
+    assert "the scheduler still has hook jobsight_mark: take that out" in refused
+    assert machine.files() == first
+    subprocess.run([machine.bin / "qmgr", "-c", "delete hook jobsight_mark"], check=True)
+    machine.jobsight("setup", "pbs", "--remove")
+    assert {Path(name).name for name in machine.files()} - KEPT == {"jobsight-node.sh"}
 
 
 @pytest.mark.exhaustive
@@ -177,31 +196,40 @@ def test_missing_or_silent_schedulers_are_refused(machine: Machine) -> None:
     assert "give --yes or --dry-run" in machine.jobsight("setup", "torque", status=1)
 
 
+WANTED = {"JobSubmitPlugins": "lua", "Prolog": "/j/prolog", "Epilog": "/j/epilog", "PrologFlags": "Alloc"}
+EPILOG = "Epilog=/j/epilog"
+
+
 @pytest.mark.parametrize(
-    ("text", "present", "added", "noted"),
+    ("text", "added", "noted"),
     [
-        ("ClusterName=a\n", {}, ["JobSubmitPlugins=lua", "Prolog=/j/prolog", "PrologFlags=Alloc"], []),
-        ("jobsubmitplugins = a\n", {"JobSubmitPlugins": "a"}, ["JobSubmitPlugins=a,lua"], None),
-        ("Prolog=/site\n", {"Prolog": "/site"}, ["JobSubmitPlugins=lua", "PrologFlags=Alloc"], ["Prolog is /site"]),
-        ("PrologFlags=X11\n", {"PrologFlags": "Alloc,Contain,X11"}, None, []),
-        ("Include b\n", {"JobSubmitPlugins": "a"}, None, ["JobSubmitPlugins is a, in a file"]),
-        ("", {"JobSubmitPlugins": "lua", "Prolog": "/j/prolog", "PrologFlags": "Contain"}, [], []),
+        ("ClusterName=a\n", ["JobSubmitPlugins=lua", "Prolog=/j/prolog", EPILOG, "PrologFlags=Alloc"], {}),
+        ("jobsubmitplugins = a # x\nProlog=/j/prolog\n", ["JobSubmitPlugins=a,lua", EPILOG, "PrologFlags=Alloc"], {}),
+        ("Prolog=/site\n", ["JobSubmitPlugins=lua", EPILOG, "PrologFlags=Alloc"], {"Prolog": "Prolog is /site: "}),
+        ("PrologFlags=Alloc,X11\nEpilog=\nProlog=/j/prolog", ["JobSubmitPlugins=lua", EPILOG], {}),
+        ("Include b.%c\nPrologFlags=X11", ["Prolog=/j/prolog", EPILOG], {"JobSubmitPlugins": "JobSubmitPlugins is"}),
+        ("JobSubmitPlugins=b,lua\nPrologFlags=contain\nProlog=/j/prolog\nEpilog=/j/epilog\n", [], {}),
     ],
-)
-def test_slurm_conf_gets_only_what_it_lacks(
-    tmp_path: Path, text: str, present: dict[str, str], added: list[str] | None, noted: list[str] | None
+)  # fmt: skip
+def test_slurm_conf_gets_only_what_it_lacks_and_loses_only_that(
+    tmp_path: Path, text: str, added: list[str], noted: dict[str, str]
 ) -> None:
     file = tmp_path / "slurm.conf"
     file.write_text(text)
-    wanted = {"JobSubmitPlugins": "lua", "Prolog": "/j/prolog", "PrologFlags": "Alloc"}
-    changed, lines, notes = configured(file, {"Prolog": "(null)", **present}, wanted)
-    if added is not None:
-        assert set(added) <= set(lines)
-        assert all(changed.splitlines().count(line) == 1 for line in lines)
-    if noted is not None:
-        assert [note[: len(start)] for note, start in zip(notes, noted, strict=True)] == noted
-    if present.get("Prolog") == "/site":
-        assert "Prolog=/site" in changed
+    (tmp_path / "b.north").write_text("JobSubmitPlugins=a\n")
+    changed, lines, left = configured(file, "north", WANTED)
+    assert lines == added
+    assert all(changed.splitlines().count(line) == 1 for line in lines)
+    assert {name: note[: len(noted[name])] for name, note in left.items()} == noted
+    file.write_text(changed)
+    assert configured(file, "north", WANTED)[:2] == (changed, [])
+    assert without(changed, text, WANTED).rstrip("\n") == text.rstrip("\n")
+    later = "NodeName=new\nPrologFlags=RunInJob # later\n"
+    assert without(changed + later, text, WANTED).endswith(f"\n{later}")
+    theirs = changed.replace("JobSubmitPlugins=lua", "JobSubmitPlugins=lua,own").replace("/j/prolog", "/own/prolog")
+    kept = without(theirs, text, WANTED)
+    assert "JobSubmitPlugins=lua,own" not in kept
+    assert kept.count("/own/prolog") == theirs.count("/own/prolog")
 
 
 def test_every_shipped_script_takes_its_settings() -> None:

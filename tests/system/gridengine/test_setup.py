@@ -41,5 +41,7 @@ def test_from_nothing_to_marked_jobs(trial: Trial) -> None:
         assert "nothing to change" in trial.jobsight("setup", "gridengine", "--configure", "--yes")
     assert re.search(r"^ok +the hooks marked its start and end", checked, re.MULTILINE)
     assert "not profiled" not in checked
-    trial.jobsight("setup", "gridengine", "--remove")
-    assert trial.cluster.run(*queue) == before
+    trial.cluster.run("qconf", "-mattr", "queue", "epilog", "/site/epilog", QUEUE)
+    said = trial.jobsight("setup", "gridengine", "--remove")
+    assert trial.cluster.run(*queue) == re.sub(r"(?m)^(epilog +)NONE$", r"\1/site/epilog", before)
+    assert said.index("prolog NONE") < said.index("jobsight.toml") < said.index("--uninstall")

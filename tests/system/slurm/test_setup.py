@@ -8,6 +8,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from tests.system.trial import JOBSIGHT, Trial, free_port
@@ -19,8 +20,13 @@ from .cluster import SlurmCluster, missing
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
+@dataclass
 class SlurmTrial(Trial):
+    """``conf_before`` and ``settings_before`` are slurm.conf and the settings of slurmctld before any setup."""
+
     cluster: SlurmCluster
+    conf_before: str
+    settings_before: dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,9 @@ def trial() -> Iterator[SlurmTrial]:
         cluster.start()
         prefix = cluster.directory / "jobsight"
         prefix.mkdir()
-        yield SlurmTrial(cluster, prefix, free_port())
+        conf = (cluster.configuration / "slurm.conf").read_text()
+        ten_jobs_end(cluster)
+        yield SlurmTrial(cluster, prefix, free_port(), conf, settings_of(cluster))
 
 
 def test_from_nothing_to_the_first_advice(trial: SlurmTrial) -> None:
@@ -95,6 +103,7 @@ def test_a_sites_own_edit_stays(trial: SlurmTrial) -> None:
     script.write_text(edited)
     assert f"kept {script}" in trial.jobsight("setup", "slurm", "--configure", "--yes")
     assert script.read_text() == edited
+    script.write_text(edited.replace('memory = "missing"', 'memory = "no"'))
     conf = (trial.cluster.configuration / "slurm.conf").read_text()
     assert conf.count("JobSubmitPlugins=lua") == 1
 
@@ -106,13 +115,48 @@ def test_what_is_missing_is_named(trial: SlurmTrial) -> None:
     assert f"--cluster {trial.cluster.places.cluster}" in other
 
 
-def test_everything_is_taken_back(trial: SlurmTrial) -> None:
-    script = trial.cluster.configuration / "job_submit.lua"
+def test_a_cluster_is_as_before_once_all_is_removed(trial: SlurmTrial) -> None:
+    cluster, conf = trial.cluster, trial.cluster.configuration / "slurm.conf"
+    ten_jobs_end(cluster)
+    conf.write_text(conf.read_text() + "# a line that the site adds later\n")
     said = trial.jobsight("setup", "slurm", "--remove")
-    assert f"kept {script}: it was edited since" in said
-    script.unlink()
-    assert "jobsight" not in (trial.cluster.configuration / "slurm.conf").read_text().lower().replace(
-        str(trial.prefix), ""
-    )
-    assert not (trial.cluster.configuration / "jobsight.lua").exists()
+    assert conf.read_text() == trial.conf_before + "# a line that the site adds later\n"
+    assert settings_of(cluster) == trial.settings_before
+    assert said.index("ran scontrol reconfigure") < said.index("jobsight.lua")
+    assert re.search(r"2\. on each node.* sh (\S+jobsight-node.sh) --uninstall", said)
+    assert not (cluster.configuration / "job_submit.lua").exists()
     assert not (trial.prefix / "etc/jobsight/slurm-token").exists()
+    for root in (trial.prefix, cluster.directory / "second"):
+        archive = trial.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
+        subprocess.run(["sh", str(archive), "--uninstall", "--prefix", str(root)], check=True, capture_output=True)
+    ten_jobs_end(cluster)
+    assert "drain" not in cluster.run("sinfo", "-h", "-N", "-o", "%T %E")
+
+
+def test_what_slurm_conf_lacks_is_written_even_if_slurmctld_has_it(trial: SlurmTrial) -> None:
+    trial.jobsight("setup", "slurm", "--configure", "--yes")
+    conf = trial.cluster.configuration / "slurm.conf"
+    conf.write_text(trial.conf_before)
+    assert settings_of(trial.cluster)["JobSubmitPlugins"] == "lua"
+    trial.jobsight("setup", "slurm", "--configure", "--yes")
+    assert "JobSubmitPlugins=lua" in conf.read_text()
+    conf.write_text(conf.read_text() + "PrologFlags=Contain\n")  # of a site, which slurmctld has not read
+    trial.jobsight("setup", "slurm", "--remove")
+    assert conf.read_text() == trial.conf_before + "PrologFlags=Contain\n"
+
+
+def ten_jobs_end(cluster: SlurmCluster) -> None:
+    """Ten jobs run to their end on both nodes."""
+    jobs = [cluster.submit(cluster.users[0], "sleep 1", "--exclusive") for _ in range(10)]
+
+    def all_ended() -> bool:
+        ended = {row["job_id"] for row in cluster.accounting() if row["state"]["current"] == "COMPLETED"}
+        return ended.issuperset(jobs)
+
+    wait_until(all_ended, 120, lambda: cluster.run("squeue", "-o", "%i %T %r") + cluster.run("sinfo", "-N", "-l"))
+
+
+def settings_of(cluster: SlurmCluster) -> dict[str, str]:
+    """What slurmctld runs with, without the times and counters that change by themselves."""
+    found = dict(re.findall(r"^(\w+)\s*= ?(.*?)\s*$", cluster.run("scontrol", "show", "config"), re.MULTILINE))
+    return {name: value for name, value in found.items() if name not in ("NEXT_JOB_ID", "BOOT_TIME")}

@@ -1,16 +1,27 @@
-"""The schedulers that ``jobsight setup`` and ``jobsight check`` know: name -> its reader."""
+"""The schedulers that ``jobsight setup`` and ``jobsight check`` know: name -> its functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from jobsight_server.setup.apply import Leave
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.schedulers import gridengine, pbs, slurm
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 
-SCHEDULERS: dict[str, Callable[[Places], SchedulerSetup]] = {
-    "slurm": slurm.read,
-    "pbs": pbs.read_pbs,
-    "torque": pbs.read_torque,
-    "gridengine": gridengine.read,
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """How a scheduler is read, and left by ``--remove``."""
+
+    read: Callable[[Places], SchedulerSetup]
+    leave: Leave
+
+
+SCHEDULERS = {
+    "slurm": Scheduler(slurm.read, slurm.leave),
+    "pbs": Scheduler(pbs.read_pbs, pbs.leave_pbs),
+    "torque": Scheduler(pbs.read_torque, pbs.leave_torque),
+    "gridengine": Scheduler(gridengine.read, gridengine.leave),
 }

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from jobsight_server.errors import UserError
+from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, Item
 from jobsight_server.setup.reporting import reporting_nodes
@@ -53,6 +56,26 @@ def read(places: Places) -> SchedulerSetup:
         "gridengine", cluster, nodes, f'format = "gridengine"\nfile = "{file}"\n',
         {"Grid Engine": f"cell {cell}, {file}", "nodes": ", ".join(nodes), **shown}, _submit, None, items, notes,
     )  # fmt: skip
+
+
+def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
+    """Takes our hooks from the queues that got them from a setup, and returns the queues that still call them.
+
+    Raises:
+        UserError: sge_qmaster does not answer.
+    """
+    if shutil.which("qconf") is None:
+        return []
+    undo = [command for command in manifest.undo if command[0] == "qconf"]
+    manifest.undo = [command for command in manifest.undo if command not in undo]
+    for command in undo:
+        _, _, _, hook, _, queue = command
+        if _is(queue, hook, f"root@{places.hooks / hook}"):
+            run(command)
+            say(f"ran {' '.join(command)}")
+    queues = run(["qconf", "-sql"]).split()
+    values = {f"{hook} of {queue}": _value(queue, hook) for queue in queues for hook in _HOOKS}
+    return [f"{name} {value}" for name, value in values.items() if str(places.hooks) in value]
 
 
 def _value(queue: str, name: str) -> str:

@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.run import run
@@ -74,6 +76,28 @@ def read_torque(places: Places) -> SchedulerSetup:
     return _scheduler(
         "torque", "torque", places, home, token, [library, submit_filter], [*_installation(places), login], copies
     )
+
+
+def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
+    """Deletes the hooks that a setup created, and returns those that are still there.
+
+    Raises:
+        UserError: the server does not answer.
+    """
+    if shutil.which(_QMGR[0]) is None:
+        return []
+    undo = [command for command in manifest.undo if command[0] == _QMGR[0]]
+    manifest.undo = [command for command in manifest.undo if command not in undo]
+    for command in undo:
+        if _has_hook(command[-1].split()[-1]):
+            run(command)
+            say(f"ran {' '.join(command)}")
+    return [f"hook {name}" for name in ("jobsight_advice", "jobsight_mark") if _has_hook(name)]
+
+
+def leave_torque(_places: Places, _manifest: Manifest, _say: Callable[[str], None]) -> list[str]:
+    """Nothing: TORQUE runs without the filter and the hooks once their files are gone."""
+    return []
 
 
 def _scheduler(

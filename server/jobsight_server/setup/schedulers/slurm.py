@@ -7,17 +7,18 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from jobsight_server.errors import UserError
 from jobsight_server.setup.finding import Finding
+from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.reporting import reporting_nodes
-from jobsight_server.setup.run import run, succeeds
+from jobsight_server.setup.run import run, succeeds, until_empty
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
-from jobsight_server.setup.schedulers.slurm_conf import configured
+from jobsight_server.setup.schedulers.slurm_conf import configured, has, without
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
 from jobsight_server.setup.shipped import shipped, with_script_settings
 
@@ -55,25 +56,76 @@ def read(places: Places) -> SchedulerSetup:
         ),
         *_right_to_see_all_jobs(config, places.owner, slurm_user),
     ]
-    wanted = {"JobSubmitPlugins": "lua"} if library is None else {}
     silent = sorted(set(nodes) - reporting_nodes(places, cluster))
-    if not silent:  # a prolog that is missing on a node drains it
-        wanted |= {"Prolog": str(places.hooks / "prolog"), "Epilog": str(places.hooks / "epilog")}
-        wanted |= {"PrologFlags": "Alloc"}
-    text, lines, notes = configured(slurm_conf, config, wanted)
-    notes += _notes(config, library, silent, places)
-    if lines and places.configure:
-        found = slurm_conf.stat()
-        owner = run(["stat", "-c", "%U", str(slurm_conf)]).strip()
-        items.append(File(slurm_conf, found.st_mode & 0o7777, owner, str(found.st_gid), text, merged=True))
-        items.append(Command(("scontrol", "reconfigure"), lambda: False, undo=("scontrol", "reconfigure")))
+    # A prolog that is missing on a node drains it.
+    wanted = {
+        name: value
+        for name, value in _wanted(places).items()
+        if (library is None if name == "JobSubmitPlugins" else not silent)
+    }
+    text, lines, left = configured(slurm_conf, config["ClusterName"], wanted)
+    notes = [*left.values(), *_notes(config, library, silent, places)]
+    mine = {name: value for name, value in wanted.items() if name not in left}
+    reload = Command(("scontrol", "reconfigure"), lambda: _runs_with(mine))
+    if places.configure:
+        if lines:
+            found = slurm_conf.stat()
+            owner = run(["stat", "-c", "%U", str(slurm_conf)]).strip()
+            items.append(File(slurm_conf, found.st_mode & 0o7777, owner, str(found.st_gid), text, merged=True))
+        items.append(reload)
     elif lines:
         shown = "\n    ".join(lines)
         notes.append(f"add to {slurm_conf}, then `scontrol reconfigure` (--configure does both):\n    {shown}")
+    elif not reload.done():
+        notes.append(f"slurmctld has not read {slurm_conf} as it is now: run `scontrol reconfigure`")
     return SchedulerSetup(
         "slurm", cluster, nodes, _source(), _shown(config, cluster, nodes), _submit, token, items, notes,
         comment=_comment, checks=lambda: _checks(config, library, token, places.command("slurm")),
     )  # fmt: skip
+
+
+def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
+    """Takes Jobsight's settings out of slurm.conf, has slurmctld read it, and returns what slurmctld still has of them.
+
+    Raises:
+        UserError: slurmctld does not answer.
+    """
+    if shutil.which("scontrol") is None:
+        return []
+    slurm_conf = Path(_config()["SLURM_CONF"]).resolve()
+    written = manifest.files.pop(str(slurm_conf), None)
+    manifest.undo = [command for command in manifest.undo if command[0] != "scontrol"]
+    if written is not None:
+        present = slurm_conf.read_text()
+        text = without(present, written.before or "", _wanted(places))
+        if text != present:
+            slurm_conf.write_text(text)
+            say(f"took Jobsight's settings out of {slurm_conf}")
+        run(["scontrol", "reconfigure"])
+        say("ran scontrol reconfigure")
+    return until_empty(lambda: _still(places, manifest))
+
+
+def _still(places: Places, manifest: Manifest) -> list[str]:
+    """The settings of slurmctld that would drain nodes, or keep it from starting, once our files are gone."""
+    config = _config()
+    found = [f"{name}={config[name]}" for name in ("Prolog", "Epilog") if str(places.hooks) in config.get(name, "")]
+    script = next((name for name in manifest.files if name.endswith("/job_submit.lua")), None)
+    goes = script is not None and manifest.files[script].before is None and manifest.is_unedited(script)
+    if goes and has("JobSubmitPlugins", "lua", config.get("JobSubmitPlugins", "")):
+        found.append(f"JobSubmitPlugins={config['JobSubmitPlugins']}")
+    return found
+
+
+def _wanted(places: Places) -> dict[str, str]:
+    hooks = {"Prolog": str(places.hooks / "prolog"), "Epilog": str(places.hooks / "epilog")}
+    return {"JobSubmitPlugins": "lua", **hooks, "PrologFlags": "Alloc"}
+
+
+def _runs_with(wanted: Mapping[str, str]) -> bool:
+    """Whether slurmctld has these settings."""
+    config = _config()
+    return all(has(name, value, config.get(name, "")) for name, value in wanted.items())
 
 
 def _config() -> dict[str, str]:
