@@ -1,4 +1,8 @@
-"""The fast rungs of the ladder: greedy by density, by prices with relocation, ruin and recreate."""
+"""The fast rungs of the ladder: greedy by density, in the order of a relaxation, ruin and recreate.
+
+Source of the last: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, Record breaking optimization results using
+the ruin and recreate principle (Journal of Computational Physics 159, 2000).
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,12 @@ from .arrays import Floats, Integers
 from .eligibility import Eligibility
 from .objectives import LinearForm
 from .packing import Packing, Placement, Score
-from .prices import Priced, PriceSearch
-from .search import ruin_and_recreate
+from .program import relaxed_by_type
 
 Clock = Callable[[], float]
 
-_PRICES_SHARE = 0.15
-"""Of the time that is left, at most this share is spent on prices."""
+_TRIED = 30
+"""Unmatched jobs that are tried in a round of search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,6 @@ class Heuristics:
         self._packing = Packing(eligibility, candidates)
         self._worth = _worth(eligibility, candidates, form)
         self._prefer = preferred(form, candidates)
-        self.priced: Priced | None = None
         self._order = np.where(self._worth > 0.0, self._worth, -np.inf)
 
     def is_due(self) -> bool:
@@ -55,25 +57,42 @@ class Heuristics:
         bound = float(self._worth[(self._worth > 0.0) & self._eligibility.possible(self._candidates)].sum())
         return Incumbent(dict(self._packing.placed), self._value(), "greedy", bound)
 
-    def by_prices(self, best: Incumbent) -> Incumbent:
-        """In the order of margins at the best prices found, then with relocation."""
-        search = PriceSearch(self._eligibility, self._candidates, self._form)
-        begin = self._clock()
-        self.priced = search.search(best.value, self._clock, begin + _PRICES_SHARE * (self._until - begin))
-        best = replace(best, bound=min(best.bound, self.priced.bound))
-        return self._filled(best, "prices", self.priced.margins, self._prefer)
+    def by_types(self, best: Incumbent) -> Incumbent:
+        """In the order of what jobs are worth beyond their cost where all resources of a type are one."""
+        possible = self._eligibility.possible(self._candidates)
+        relaxed = relaxed_by_type(self._eligibility, np.where(possible, self._worth, 0.0), self._clock, self._until)
+        if relaxed is None:
+            return best
+        bound, margins = relaxed
+        best = replace(best, bound=min(best.bound, bound))
+        return self._filled(best, "relaxation", np.where(possible, margins, -np.inf), self._prefer)
 
     def by_relaxation(self, best: Incumbent, matched: Floats, score: Score) -> Incumbent:
         """In the order of what the relaxation matches, on what it chooses."""
-        margins = np.zeros(len(matched)) if self.priced is None else self.priced.margins
-        margins = np.where(np.isfinite(margins), margins, 0.0)
-        order = matched + 1e-3 * margins / max(1.0, float(np.abs(margins).max(initial=0.0)))
-        return self._filled(best, "relaxation", order, score)
+        return self._filled(best, "relaxation", matched, score)
 
     def searched(self, best: Incumbent, target: float, until: float, rng: np.random.Generator) -> Incumbent:
-        """Ruin and recreate from the best placements so far, up to ``target`` or the time ``until``."""
-        self._packing = Packing(self._eligibility, self._candidates, best.placed)
-        ruin_and_recreate(self._packing, self._value, self._order, target, lambda: self._clock() >= until, rng)
+        """Empties resources and fills them again, up to ``target`` or the time ``until``; what is worse is undone."""
+        packing = self._packing = Packing(self._eligibility, self._candidates, best.placed)
+        score = self._prefer or best_fit(packing)
+        jobs = np.flatnonzero(np.isfinite(self._order))
+        spread = float(np.std(self._order[jobs])) if len(jobs) else 0.0
+        value = best.value
+        while len(jobs) and value < target and self._clock() < until:
+            before = packing.snapshot()
+            for job in _ruined(packing, rng):
+                packing.remove(job)
+            open_jobs = np.array([job for job in jobs.tolist() if job not in packing.placed], dtype=np.int64)
+            noisy = self._order[open_jobs] + rng.normal(0.0, 0.3 * spread + 1e-9, len(open_jobs))
+            for job in open_jobs[np.argsort(-noisy, kind="stable")[:_TRIED]].tolist():
+                if self._clock() >= until:
+                    break
+                packing.place(job, score)
+            now = self._value()
+            if now >= value - 1e-12:
+                value = now
+            else:
+                packing.restore(before)
         return self._better(best, f"{best.rung.removesuffix(', search')}, search")
 
     def _value(self) -> float:
@@ -141,3 +160,21 @@ def greedy(packing: Packing, order: list[int], score: Score) -> None:
     """Places the jobs of ``order`` that fit, in turn."""
     for job in order:
         packing.place(job, score)
+
+
+def _ruined(packing: Packing, rng: np.random.Generator) -> set[int]:
+    """The jobs on a random resource of one that is placed, and up to three others."""
+    placed, eligibility = list(packing.placed), packing.eligibility
+    if not placed:
+        return set()
+    ruined = {placed[int(rng.integers(len(placed)))] for _ in range(1 + int(rng.integers(4)))}
+    seed = next(iter(ruined))
+    if numbers := eligibility.numbers[seed]:
+        index = int(rng.integers(len(numbers)))
+        of_type = eligibility.dependencies[numbers[index]].of.type
+        resource = int(packing.placed[seed][index][0])
+        for job, placement in packing.placed.items():
+            for number, chosen in zip(eligibility.numbers[job], placement, strict=True):
+                if eligibility.dependencies[number].of.type == of_type and resource in chosen:
+                    ruined.add(job)
+    return ruined

@@ -1,6 +1,6 @@
 """Which sets of jobs could still be worth more than the best one known, each tried exactly: the optimum, and its proof.
 
-At given prices of capacities (prices.py), a set of jobs is worth at most the bound, less what it loses against the
+At given prices of capacities, a set of jobs is worth at most the bound, less what it loses against the
 margins: of jobs in it that cost more than they are worth, of jobs left out that are worth more than they cost. At the
 prices of the linear relaxation, few sets lose less than lies between the bound and the next better value, and of these
 only those remain whose dependencies of each type cost no more than the capacities of the type. Given the set, types

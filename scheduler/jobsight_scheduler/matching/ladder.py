@@ -27,15 +27,11 @@ from .why_not import why_not
 log = logging.getLogger(__name__)
 
 DEADLINE_S = 1.0
-RUNGS = ("greedy", "prices", "relaxation", "integer")
+RUNGS = ("greedy", "relaxation", "integer")
 
-RELAXED_AT_MOST = 20_000  # columns of the largest program whose relaxation is solved
+RELAXED_AT_MOST = 20_000  # columns; of larger programs the relaxation has all resources of a type as one
 
-SMALL = 2_000
-"""Columns of the largest program that sets and HiGHS in integers suit, and whose relaxation is faster than prices."""
-
-PRICED_AT_MOST = 20_000_000
-"""Pairs of a dependency and a resource of its type that are priced; each takes a dozen bytes."""
+SMALL = 2_000  # columns of the largest program that sets and HiGHS in integers suit
 
 _SOLVING = 0.85  # of the deadline; the rest is for the check of the answer and the reasons
 
@@ -115,7 +111,6 @@ class _Run:
         self._kept_in_program = 0
         self.failed: list[str] = []
         self._size = sum(map(len, self.candidates)) + len(problem.jobs)
-        self._pairs = sum(of.needs.shape[0] * len(of.members) for of in self.eligibility.types.values())
 
     def climb(self) -> list[tuple[float | None, bool]]:
         """Optimises one objective after the other; the bound of each, and whether it is reached."""
@@ -147,15 +142,15 @@ class _Run:
     def _rungs(self, form: LinearForm, ladder: Heuristics, until: float) -> Iterator[tuple[str, Callable[[], None]]]:
         """What is tried, in this order, for an objective in Z and X that is maximised."""
         yield "greedy", lambda: self._take(ladder.greedy())
-        is_integer = self._rung == 3 and self._size <= SMALL
-        if (self._rung == 1 or (self._rung > 1 and self._size > SMALL)) and self._pairs <= PRICED_AT_MOST:
-            yield "prices", lambda: self._take(ladder.by_prices(self.best))
-        if self._rung > 1 and self._size <= RELAXED_AT_MOST:
+        is_integer = self._rung == 2 and self._size <= SMALL
+        if self._rung and self._size <= RELAXED_AT_MOST:
             yield "relaxation", lambda: self._relax(form, ladder, until)
+        elif self._rung:
+            yield "relaxation", lambda: self._take(ladder.by_types(self.best))
         has_relations = any(job.relations for job in self._problem.jobs)
-        if self._rung == 3 and self._size <= SMALL and form.is_of_jobs and not has_relations and self._prices:
+        if self._rung == 2 and self._size <= SMALL and form.is_of_jobs and not has_relations and self._prices:
             yield "sets", lambda: self._by_sets(form, until)
-        if self._rung == 3:
+        if self._rung == 2:
             pause = self._clock() + (_SEARCH_FIRST if is_integer else 1.0) * (until - self._clock())
             target = self._target(form)
             yield "search", lambda: self._take(ladder.searched(self.best, target, pause, self._rng))
@@ -224,7 +219,7 @@ class _Run:
 
     def _integer(self, form: LinearForm, until: float, is_started: bool = True) -> None:
         """HiGHS, where the program is small enough; what it finds replaces the best only if it is better."""
-        if self._rung < 3 or self._size > SMALL or self._clock() >= until:
+        if self._rung < 2 or self._size > SMALL or self._clock() >= until:
             return
         program, sign = self._built(), form.sign
         solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until)

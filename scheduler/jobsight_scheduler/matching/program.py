@@ -15,7 +15,7 @@ import numpy as np
 
 from .arrays import Floats, Integers
 from .eligibility import Eligibility
-from .highs import HighsProgram
+from .highs import Clock, HighsProgram
 from .objectives import PIECES, LinearForm, Shares, inverse_totals
 from .packing import Placement
 from .problem import Relation
@@ -244,3 +244,37 @@ class Program(HighsProgram):
 def _is_sought(form: LinearForm) -> bool:
     """Whether an objective is better for some resource that is in use."""
     return any(bool((values > 0.0).any() if form.is_max else (values < 0.0).any()) for values in form.s.values())
+
+
+def relaxed_by_type(eligibility: Eligibility, worth: Floats, clock: Clock, until: float) -> tuple[float, Floats] | None:
+    """The linear relaxation of a batch with all resources of a type as one, of jobs that are worth ``worth`` (jobs,).
+
+    It has a row for each capacity of each type, so that it is solved in no time where the whole relaxation takes too
+    long, and its bound holds. Returns the bound and what each job is worth beyond its cost; None when out of time.
+    """
+    program = HighsProgram()
+    program.add_columns(np.zeros(len(worth)), np.ones(len(worth)), is_whole=False)
+    none = np.empty(0, dtype=np.int64)
+    rows, columns, shares = [none], [none], [np.empty(0)]
+    count = 0
+    for name, of in eligibility.types.items():
+        entries = [eligibility.dependencies[number] for number in eligibility.rows[name]]
+        counts = np.array([at.of.count for at in entries], dtype=np.float64)
+        totals = np.maximum(np.maximum(of.free, 0).sum(axis=0, dtype=np.float64), 1.0)
+        share = counts[:, None] * of.needs / totals
+        row, kind = np.nonzero(share)
+        rows.append(count + kind)
+        columns.append(np.array([at.job for at in entries], dtype=np.int64)[row])
+        shares.append(share[row, kind])
+        count += len(of.kinds)
+    # A job's dependencies of one type are one coefficient.
+    places, index = np.unique(np.concatenate(rows) * len(worth) + np.concatenate(columns), return_inverse=True)
+    row_of, column_of = places // len(worth), places % len(worth)
+    values = np.bincount(index, np.concatenate(shares)).astype(np.float64)
+    program.at_most(row_of, column_of, values, np.ones(count))
+    solved = program.solve(worth, True, clock, until, is_relaxed=True)
+    if solved.duals is None:
+        return None
+    prices = np.maximum(solved.duals, 0.0)
+    margins = worth - np.bincount(column_of, values * prices[row_of], len(worth))
+    return float(prices.sum() + np.maximum(margins, 0.0).sum()), margins  # a bound at any prices

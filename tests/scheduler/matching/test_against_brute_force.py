@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import to_builtins
+from scipy.optimize import linprog
 
 from jobsight_scheduler.matching import match, read_problem
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.program import relaxed_by_type
 
 Batch = dict[str, Any]
 Matching = dict[int, tuple[tuple[int, ...], ...]]
@@ -145,7 +149,30 @@ def test_alone_they_match_nothing_and_say_so(first: str, random_batch: Any) -> N
     assert "nothing is matched" in answer["warnings"][0]
 
 
-@pytest.mark.parametrize("rung", ["greedy", "prices", "relaxation"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_relaxation_by_type_is_scipys_and_bounds_every_matching(
+    seed: int, random_batch: Any, every_matching: Any
+) -> None:
+    """Where all jobs count as possible: a row for each kind of each type, of all that is free there."""
+    batch = random_batch(300 + seed, load=1.5) | {"objectives": ["priority"]}
+    eligibility = Eligibility(read_problem(batch))
+    worth = np.array([float(job["priority"]) for job in batch["jobs"]])
+    found = relaxed_by_type(eligibility, worth, time.process_time, time.process_time() + 10.0)
+    assert found is not None
+    rows: dict[str, list[float]] = {}
+    for index, job in enumerate(batch["jobs"]):
+        for dependency in job["dependencies"]:
+            for kind, amount in dependency["amounts"].items():
+                row = rows.setdefault(kind, [0.0] * len(worth))
+                row[index] += amount * dependency.get("count", 1)
+    capacities = [resource["capacities"] for resource in batch["resources"]]
+    free = [sum(of[kind]["total"] - of[kind].get("used", 0) for of in capacities if kind in of) for kind in rows]
+    linear = linprog(-worth, np.array(list(rows.values())), free, bounds=(0.0, 1.0))
+    assert found[0] == pytest.approx(-linear.fun)
+    assert found[0] >= best(batch, every_matching, ["priority"])[0] - 1e-9
+
+
+@pytest.mark.parametrize("rung", ["greedy", "relaxation"])
 @pytest.mark.parametrize("seed", range(8))
 def test_lower_rungs_are_feasible_and_their_bounds_hold(
     seed: int, rung: str, random_batch: Any, every_matching: Any, referee: Any
