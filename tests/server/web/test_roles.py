@@ -209,7 +209,7 @@ def test_an_administrator_acts_and_not_from_another_site(shared: Any) -> None:
             for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
                 assert client.open(path, method=method, headers=headers, data=form).status_code == 403, rule
             assert client.open(path, method=method, headers=FORM, data=form).status_code not in {401, 403, 500}, rule
-    silent = proxied(shared, "root").post("/resources/define", data=form)
+    silent = proxied(shared, "root").post("/matches/77/end", data=form)
     assert (silent.status_code, "where it comes from" in silent.text) == (403, True)
 
 

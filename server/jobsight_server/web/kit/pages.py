@@ -24,15 +24,13 @@ def page(
     route: Route,
     status: int = 200,
     defaults: Mapping[str, str] = MappingProxyType({}),
-    page_url: str | None = None,
     **shown: Any,
 ) -> Response:
     """The page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
 
-    ``defaults`` are the page's own values of the route's parameters. ``page_url`` is where its script gets it again, if
-    not from the address of the request: that of a form cannot be read.
+    ``defaults`` are the page's own values of the route's parameters.
     """
-    text = render_template(template, data=data, json_url=json_url(route, defaults), page_url=page_url, **shown)
+    text = render_template(template, data=data, json_url=json_url(route, defaults), **shown)
     return make_response(text, status)
 
 

@@ -11,7 +11,7 @@ export async function refresh(data) {
 }
 
 async function asItIsNow() {
-  const url = document.body.dataset.page ?? location.href;
+  const url = location.href;
   const answer = await fetch(url, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "error" });
   if (!answer.ok) throw new Refused(answer.status);
   return new DOMParser().parseFromString(await answer.text(), "text/html");

@@ -10,14 +10,10 @@ from msgspec import Meta
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
-from jobsight_server.errors import UserError
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.systems.matching.batch import read_chosen_objectives
-from jobsight_server.systems.matching.edit import put_objectives
 from jobsight_server.systems.matching.end_matches import release, renew
 from jobsight_server.systems.matching.pages.definitions import objectives
-from jobsight_server.systems.matching.pages.resource_forms import job_of, objective_fields, objective_of
 from jobsight_server.systems.matching.queries.matches import (
     STATES,
     MatchDetail,
@@ -231,46 +227,22 @@ ROUTES = (
     ),
 )
 
-_EXAMPLE = """[{"name": "compute", "type": "compute", "where": "memory_gib >= 4", "amounts": {"slots": 2}},
- {"name": "files", "type": "filesystem", "amounts": {"capacity_gb": 10}}]"""
-
 
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/matches", endpoint="matches")
     def show() -> AnyResponse:
-        return _page({}, None)
+        return page(
+            "matches.html",
+            matches(),
+            MATCHES,
+            states=STATES,
+            chosen=given("state"),
+            objectives=[one if isinstance(one, str) else one["name"] for one in objectives().objectives],
+        )
 
     @pages.get("/matches/<id:id>", endpoint="match")
     def show_one(**_names: int) -> AnyResponse:
         return page("match.html", match_of_path(), MATCH, problem=None)
-
-    @pages.post("/matches/submit", endpoint="match_submit")
-    def submit_job() -> AnyResponse:
-        form, here = request.form.to_dict(), context()
-        try:
-            job = job_of(form)
-            if form.get("action") == "queue":
-                queued = submit(part(Matcher), here.write_engine, [job], here.clock())
-                if not queued.refused:
-                    return redirect(url_for("pages.match", id=queued.queued[0].id), 303)
-                raise UserError(queued.refused[0].reason)
-            answer = part(Matcher).match([job], is_dry=form.get("action") != "match")
-        except UserError as error:
-            return _page(form, str(error), status=400)
-        if answer.matches and answer.matches[0].id is not None:
-            return redirect(url_for("pages.match", id=answer.matches[0].id), 303)
-        return _page(form, None, answer)
-
-    @pages.post("/matches/objectives", endpoint="match_objectives")
-    def save_objectives() -> AnyResponse:
-        entered = [text.strip() for text in request.form.getlist("objective") if text.strip()]
-        try:
-            chosen = [objective_of(text) for text in entered]
-            read_chosen_objectives(chosen)
-        except UserError as error:
-            return _page({}, str(error), status=400)
-        put_objectives(context().write_engine, chosen)
-        return redirect(url_for("pages.matches"), 303)
 
     @pages.post("/matches/<id:id>/end", endpoint="match_end")
     def end(**_names: int) -> AnyResponse:
@@ -288,26 +260,3 @@ def add_pages(pages: Blueprint) -> None:
             return page("match.html", match_of_path(), MATCH, error.status, problem=str(error))
         return redirect(url_for("pages.match", id=_number()), 303)
 
-
-def _page(
-    form: dict[str, str], problem: str | None, answer: BatchAnswer | None = None, status: int = 200
-) -> AnyResponse:
-    chosen = objectives()
-    return page(
-        "matches.html",
-        matches(),
-        MATCHES,
-        status,
-        page_url=url_for("pages.matches") if request.method == "POST" else None,
-        states=STATES,
-        chosen=given("state"),
-        form=form,
-        problem=problem,
-        answer=answer,
-        example=_EXAMPLE,
-        shipped=chosen.shipped,
-        chosen_objectives=objective_fields(chosen.objectives),
-        objectives_text=", then ".join(
-            entry if isinstance(entry, str) else str(entry.get("name", "own")) for entry in chosen.objectives
-        ),
-    )

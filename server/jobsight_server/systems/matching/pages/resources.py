@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from flask import Blueprint, Response, redirect, request, url_for
+from flask import Blueprint, Response
 from msgspec import Meta
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
-from jobsight_server.errors import UserError
-from jobsight_server.systems.matching.edit import delete_resource, put_policies, put_resource, put_type
+from jobsight_server.systems.matching.edit import delete_resource, put_resource
 from jobsight_server.systems.matching.pages.definitions import policies, types
-from jobsight_server.systems.matching.pages.resource_forms import policies_of, resource_of, type_of
 from jobsight_server.systems.matching.queries.resources import (
     Removed,
     ResourceDetail,
@@ -42,9 +39,6 @@ from jobsight_server.web.kit.routes import BODY_ERRORS, NAME, PAGE, Parameter, R
 REPORTS_AT_MOST = 20_000
 SIZE_AT_MOST = 20_000
 _PAGE_SIZE = 50
-_OBJECTIVES_AT_MOST = 10
-
-T = TypeVar("T")
 
 
 class StateReports(msgspec.Struct, forbid_unknown_fields=True):
@@ -154,59 +148,16 @@ ROUTES = (
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/resources", endpoint="resources")
     def show() -> AnyResponse:
-        return _page({}, None)
-
-    @pages.post("/resources/define", endpoint="resource_define")
-    def define() -> AnyResponse:
-        def store(form: dict[str, str]) -> None:
-            put_resource(context().write_engine, form.get("name", "").strip(), resource_of(form), context().clock())
-
-        return _posted(store)
-
-    @pages.post("/resources/remove", endpoint="resource_remove")
-    def remove() -> AnyResponse:
-        def store(form: dict[str, str]) -> None:
-            delete_resource(context().write_engine, form.get("name", ""), context().clock())
-
-        return _posted(store)
-
-    @pages.post("/resources/types", endpoint="resource_type_define")
-    def define_kind() -> AnyResponse:
-        return _posted(lambda form: put_type(context().write_engine, type_of(form)))
-
-    @pages.post("/resources/policies", endpoint="resource_policies")
-    def save_policies() -> AnyResponse:
-        return _posted(lambda form: put_policies(context().write_engine, policies_of(form)))
-
-
-def _posted(store: Callable[[dict[str, str]], None]) -> AnyResponse:
-    """Stores what a form sends, and shows the list again, with the problem where there is one."""
-    form = request.form.to_dict()
-    try:
-        for name, value in form.items():
-            if "\0" in value:
-                raise UserError(f"{name} contains a NUL character")
-        store(form)
-    except UserError as error:
-        return _page(form, str(error), 400)
-    return redirect(url_for("pages.resources"), 303)
-
-
-def _page(form: dict[str, str], problem: str | None, status: int = 200) -> AnyResponse:
-    return page(
-        "resources.html",
-        resources(),
-        RESOURCES,
-        status,
-        page_url=url_for("pages.resources") if request.method == "POST" else None,
-        types=types().types,
-        policies=form.get("policies") or msgspec.json.format(msgspec.json.encode(policies().policies)).decode(),
-        kind=given("type"),
-        bar=holding_bar,
-        expiry_s=part(Matcher).settings.expiry_s,
-        form=form,
-        problem=problem,
-    )
+        return page(
+            "resources.html",
+            resources(),
+            RESOURCES,
+            types=types().types,
+            policies=policies().policies,
+            kind=given("type"),
+            bar=holding_bar,
+            expiry_s=part(Matcher).settings.expiry_s,
+        )
 
 
 WIDTH = 100.0
