@@ -44,7 +44,7 @@ def contracts(tree: Path) -> str:
 @pytest.mark.parametrize(
     ("file", "imported", "contract"),
     [
-        ("systems/offers/gaps.py", "systems.matching.service", "Placing systems know nothing of one another"),
+        ("systems/offers/offer.py", "systems.matching.service", "Placing systems know nothing of one another"),
         ("ingest/store.py", "systems.offers.standing_plan", "The server imports downward only"),
         ("storage/upkeep.py", "profiler.run", "The server imports downward only"),
     ],

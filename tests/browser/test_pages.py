@@ -191,13 +191,6 @@ def test_a_phone_shows_who_wastes_how_much(watched: Watched) -> None:
         assert box["x"] + box["width"] <= right
 
 
-def test_the_legend_of_the_plan_shows_what_a_gap_looks_like(watched: Watched) -> None:
-    page = watched.page
-    show(page, "plan")
-    stroke = "element => getComputedStyle(element).stroke"
-    assert page.locator(".legend .gap").evaluate(stroke) == page.locator(".legend .early").evaluate(stroke)
-
-
 def test_the_key_slash_goes_to_the_search(watched: Watched) -> None:
     page = watched.page
     page.goto("/nodes")

@@ -118,7 +118,6 @@ class Recalibration:
         self._failed = 0.0
         self._at_h = 0.0
         self._refused = 0
-        self.jobs = 0
 
     def learn(self, predicted: float, failed: bool, at_h: float) -> None:
         """Take in a job that was accepted at ``predicted`` probability of failure, before any correction.
@@ -132,7 +131,6 @@ class Recalibration:
         self._predicted = left * self._predicted + predicted
         self._failed = left * self._failed + failed
         self._at_h = max(self._at_h, at_h)
-        self.jobs += 1
 
     def explores(self) -> bool:
         """Whether the next of the jobs that only the correction refuses is accepted: what is refused teaches nothing,
@@ -152,8 +150,7 @@ class Recalibration:
 
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""
-        known = {"predicted": self._predicted, "failed": self._failed, "at_h": self._at_h}
-        return known | {"jobs": self.jobs, "refused": self._refused}
+        return {"predicted": self._predicted, "failed": self._failed, "at_h": self._at_h, "refused": self._refused}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], at_h: float | None = None) -> Self:
@@ -161,7 +158,7 @@ class Recalibration:
         restored = cls()
         restored._predicted, restored._failed = float(state["predicted"]), float(state["failed"])
         restored._at_h = float(state["at_h"]) if at_h is None else at_h
-        restored.jobs, restored._refused = int(state["jobs"]), int(state.get("refused", 0))
+        restored._refused = int(state.get("refused", 0))
         return restored
 
     def _left(self, at_h: float) -> float:

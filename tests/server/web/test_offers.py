@@ -15,10 +15,7 @@ from sqlalchemy import insert, select
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers import tables as offers_tables
-from jobsight_server.systems.offers.calibration import read_calibration
-from jobsight_server.systems.offers.config import PlanConfig
 from jobsight_server.systems.offers.outcome import follow_jobs
-from jobsight_server.systems.offers.rehearse import rehearse_plans
 from jobsight_server.systems.offers.stored import STANDING, expire_all, nodes_of
 
 from .test_one_answer import T0, run
@@ -370,34 +367,6 @@ def test_one_kill_is_worth_one_kill_and_a_refused_kind_of_job_is_tried_now_and_t
     assert all(accepted[accepted.index(True) + 5 :]), "what ended well makes no difference"
 
 
-@pytest.mark.storage
-@pytest.mark.parametrize("surprise", [False, True])
-def test_promises_are_rehearsed_on_the_sites_own_log(restarted: Any, served: Any, surprise: bool) -> None:
-    """Two users take turns on one node; where they begin to use all that they request, the rehearsal is warned."""
-    rng = random.Random(4)
-    rows, start = [], NOW - 400 * 2 * HOUR
-    for i in range(400):
-        share = 0.98 if surprise and i > 200 and rng.random() < 0.5 else rng.choice([0.2, 0.3, 0.4, 0.95])
-        submitted = start + rng.uniform(0, 0.5) * HOUR
-        rows.append(
-            {
-                "cluster": "alpha", "job_id": f"r{i}", "submitted": submitted, "start": submitted + 1.0,
-                "end": submitted + 1.0 + share * 7200, "state": "ended", "user": "bob",
-                "requested_walltime_s": 7200.0, "recorded_at": NOW, "profiled": True,
-            }
-        )  # fmt: skip
-        start += rng.choice([0.3, 0.5, 0.8]) * HOUR
-    with served.engine.begin() as connection:
-        connection.execute(insert(schema.jobs), rows)
-    config = PlanConfig(max_failure=0.5, nodes={"alpha": 1})
-    assert rehearse_plans(served.engine, config, NOW) == 1
-    assert rehearse_plans(served.engine, config, NOW) == 0  # once
-    with served.engine.connect() as connection:
-        factor = read_calibration(connection, "alpha").recalibration.factor(NOW / HOUR)
-    assert (factor > 1.5) if surprise else (0.5 < factor < 1.5)
-    assert restarted(nodes=("alpha=1",))(OFFERS, **place(nodes=1)).json["accepted"]
-
-
 HOSTILE_BODIES: tuple[tuple[str, Any], ...] = (
     ("", {**place(), "nodes": 1e30}),
     ("", {**place(), "nodes": 0}),
@@ -497,22 +466,6 @@ def test_what_was_offered_and_rejected_is_counted(restarted: Any, served: Any) -
     assert counts["offers_rejected", "no room before the deadline"] == 1
     metrics = served.client("scheduler").get("/metrics").text
     assert 'jobsight_offers_rejected_total{reason="wider than the machine"} 1.0' in metrics
-
-
-def test_gaps_are_worth_what_the_best_job_in_them_brings(restarted: Any, served: Any) -> None:
-    add_history(served, "bob", [0.1] * 95 + [1.0] * 5)
-    post = restarted(nodes=("alpha=4",), max_failure=0.2)
-    post(OFFERS, **place(nodes=3, release=NOW + HOUR))
-    gaps = post.plan()["gaps"]
-    assert len(gaps) == 1
-    (gap,) = gaps
-    assert (gap["start"], gap["end"], gap["places"], gap["node_hours"]) == (NOW, NOW + HOUR, [[0, 2]], 3.0)
-    assert gap["sold_s"] > 5 * HOUR, "most jobs use a tenth of their request"
-    assert gap["worth_h"] > 3.0
-    plain = restarted(nodes=("alpha=4",), strategy="conservative")
-    (gap,) = plain.plan()["gaps"]
-    assert gap["sold_s"] == pytest.approx(HOUR)
-    assert gap["worth_h"] == pytest.approx(1.0, abs=0.02)
 
 
 def test_jobs_on_whole_nodes_are_known_by_the_processors_that_they_asked_for(restarted: Any, served: Any) -> None:

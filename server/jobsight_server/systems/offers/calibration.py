@@ -41,9 +41,8 @@ class PromiseClass(Record):
 class Calibration:
     """The correction of predicted probabilities of failure on one cluster, and the counts by class."""
 
-    def __init__(self, recalibration: Recalibration | None = None) -> None:
-        """``recalibration``: what was learned before the first offer."""
-        self.recalibration = recalibration or Recalibration()
+    def __init__(self) -> None:
+        self.recalibration = Recalibration()
         self._classes: list[list[float]] = [list(_NEW) for _ in range(len(EDGES) + 1)]
 
     def correction(self, now_h: float) -> Correct:
@@ -73,11 +72,6 @@ class Calibration:
     def to_text(self) -> str:
         """The whole state."""
         return msgspec.json.encode([self.recalibration.state(), self._classes]).decode()
-
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing has been learned yet."""
-        return self.recalibration.jobs == 0
 
     @classmethod
     def from_text(cls, stored: str) -> Self:

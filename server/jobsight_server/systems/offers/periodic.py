@@ -1,28 +1,20 @@
-"""Background work of offers: jobs in the plan are watched, and plans are rehearsed."""
+"""Background work of offers: jobs in the plan are watched."""
 
 from __future__ import annotations
 
 from jobsight_server.periodic import BackgroundWork
 from jobsight_server.systems.offers.config import plan_config
 from jobsight_server.systems.offers.outcome import follow_jobs
-from jobsight_server.systems.offers.rehearse import rehearse_plans
 from jobsight_server.systems.offers.stored import expire_all
 
 _LOOK_AT_PLAN_S = 5.0
-_REHEARSE_S = 600.0
 
 
 def schedule(work: BackgroundWork) -> None:
     work.every(_LOOK_AT_PLAN_S, "plan", _keep_plan, work)
-    work.every(_REHEARSE_S, "rehearsals", _rehearse, work, takes_long=True, at_once=True)
 
 
 def _keep_plan(work: BackgroundWork) -> None:
     if not work.stop.is_set():
         follow_jobs(work.engine, work.clock(), work.stop)
         expire_all(work.engine, work.clock(), plan_config(work.settings).kept)
-
-
-def _rehearse(work: BackgroundWork) -> None:
-    if not work.stop.is_set():
-        rehearse_plans(work.engine, plan_config(work.settings), work.clock(), work.stop)

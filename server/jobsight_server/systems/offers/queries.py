@@ -1,4 +1,4 @@
-"""The plan of a cluster: the jobs that have a place, the gaps between them, and how promises were kept."""
+"""The plan of a cluster: the jobs that have a place, and how promises were kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers.calibration import Calibration, PromiseClass, read_calibration
 from jobsight_server.systems.offers.config import PlanConfig, cluster_nodes
-from jobsight_server.systems.offers.gaps import Gaps, PlanGap, gaps_of
 from jobsight_server.systems.offers.standing_plan import HOUR_S, PlaceSeller, StandingPlan
 from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState, places_of
 from jobsight_server.systems.offers.tables import offers
@@ -92,8 +91,6 @@ class StoredPlan(Record):
     penalty_ratio: float
     standing: int
     jobs: list[Offer]
-    gaps: list[PlanGap]
-    gaps_left_out: int
     expected_charge_h: float
     expected_penalty_h: float
     promises: list[PromiseClass]
@@ -123,15 +120,13 @@ def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, no
     """The plan of a cluster; an empty one for None, where there is no cluster yet."""
     nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
     listed: list[Offer] = []
-    gaps, standing_count, charge_h, penalty_h = Gaps([], 0), 0, 0.0, 0.0
+    standing_count, charge_h, penalty_h = 0, 0.0, 0.0
     calibration = Calibration() if cluster is None else read_calibration(connection, cluster)
     if cluster is not None and nodes:
-        accuracy = seller.run_times.of_any(connection, cluster)
         with seller.plans.lock:
             standing = seller.plans.of(connection, cluster, nodes, now)
             rows = sorted(standing.rows.values(), key=lambda row: (row.planned_start, row.id))
             listed = _offers(standing, rows[:LISTED], now)
-            gaps = gaps_of(standing.plan, seller.config, accuracy, calibration.correction(now / HOUR_S), now)
         standing_count = len(rows)
         charge_h = sum(row.pos * row.charge for row in rows)
         penalty_h = sum((1.0 - row.pos) * row.penalty for row in rows)
@@ -146,8 +141,6 @@ def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, no
         penalty_ratio=seller.config.penalty_ratio,
         standing=standing_count,
         jobs=listed,
-        gaps=gaps.listed,
-        gaps_left_out=gaps.left_out,
         expected_charge_h=charge_h,
         expected_penalty_h=penalty_h,
         promises=calibration.classes(),

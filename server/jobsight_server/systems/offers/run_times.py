@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import GRID, PRIOR_JOBS, GroupAccuracy, RuntimeAccuracy, TimeSliceAccuracy
-from jobsight_scheduler.overbooking.workload_job import OfferedJob
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.engine import fetch
 
@@ -27,12 +26,6 @@ _COLUMNS = '"user", name, queue, coalesce(nullif(asked_processors, 0), processor
 _KNOWN = "state = 'ended' AND requested_walltime_s > 0 AND \"end\" >= start"
 _BY_USER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND "user" = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
 _BY_CLUSTER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
-
-
-_WITH_NODES = (
-    f"SELECT {_COLUMNS}, submitted, (SELECT count(*) FROM job_nodes WHERE run_id = jobs.id) FROM jobs "
-    f'WHERE cluster = ? AND {_KNOWN} AND submitted <= start ORDER BY "end" DESC LIMIT ?'
-)
 
 
 class FinishedRun(NamedTuple):
@@ -50,30 +43,6 @@ def runs_of_user(connection: Connection, cluster: str, user: str) -> list[Finish
 def runs_of_cluster(connection: Connection, cluster: str) -> list[FinishedRun]:
     """The cluster's last jobs, of all users, in order of their end."""
     return _read(connection, _BY_CLUSTER, (cluster, OF_CLUSTER))
-
-
-def as_offered(connection: Connection, cluster: str, deadline_factor: float) -> list[OfferedJob]:
-    """The cluster's last jobs, of all users, in order of their submission, as if each had asked for a place then.
-
-    Each could wait ``deadline_factor`` times its requested time. A job whose nodes are unknown counts as on one.
-    """
-    rows = sorted(fetch(connection, _WITH_NODES, (cluster, OF_CLUSTER)), key=lambda row: float(row[7]))
-    found = []
-    for number, (user, name, queue, processors, requested_s, start, end, submitted, nodes) in enumerate(rows):
-        requested_h, submitted_h = requested_s / 3600.0, submitted / 3600.0
-        found.append(
-            OfferedJob(
-                job=number,
-                question=job_question(user, name, queue, processors, None, requested_s),
-                nodes=nodes or 1,
-                requested_h=requested_h,
-                submitted_h=submitted_h,
-                release_h=submitted_h,
-                deadline_h=submitted_h + deadline_factor * requested_h,
-                run_h=min(end - start, requested_s) / 3600.0,
-            )
-        )
-    return found
 
 
 def _read(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[FinishedRun]:
@@ -111,11 +80,6 @@ class RunTimes:
             return _cautious(wide.distribution(job), wide)
         own = self._of_users.get((cluster, user), lambda: _of_user(runs_of_user(connection, cluster, user), wide))
         return _cautious(own.distribution(job), wide)
-
-    def of_any(self, connection: Connection, cluster: str) -> Callable[[float], RuntimeAccuracy]:
-        """The distribution of the cluster's jobs, by requested seconds."""
-        wide = self._wide(connection, cluster)
-        return lambda requested_s: _cautious(wide.distribution(Question(requested_time_s=requested_s)), wide)
 
     def _wide(self, connection: Connection, cluster: str) -> TimeSliceAccuracy:
         return self._of_clusters.get(cluster, lambda: _of_cluster(runs_of_cluster(connection, cluster)))

@@ -34,12 +34,6 @@ function saidOfJob(job) {
     `PoS ${format("share", job.pos)}${pos}; PoS × charge ${format("decimal", job.expected_charge_h)} h, PoF × penalty ${format("decimal", job.expected_penalty_h)} h`;
 }
 
-function saidOfGap(gap) {
-  const worth = gap.worth_h === null ? "no job would be accepted" :
-    `worth ${format("decimal", gap.worth_h)} h: a job that requests ${format("seconds", gap.sold_s)}, PoS ${format("share", gap.pos)}`;
-  return `Gap: ${format("count", gap.nodes)} nodes, ${format("day", gap.start)} to ${format("day", gap.end)}; ${worth}`;
-}
-
 function pointed(element, text) {
   add(element, "title", {}, text);
   element.addEventListener("pointerenter", () => { readout.textContent = text; });
@@ -55,9 +49,6 @@ function draw(data) {
   svg.setAttribute("height", high + TOP + BOTTOM);
   add(svg, "rect", { class: "ground", x: LEFT, y: TOP, width: width - LEFT - RIGHT, height: high });
   axes(svg, data, { first, end, width, high, x, y });
-  for (const gap of data.gaps) {
-    for (const [from, to] of gap.places) box(svg, "gap", x(gap.start), y(from), x(gap.end), y(to + 1), saidOfGap(gap));
-  }
   for (const job of data.jobs) drawJob(svg, job, data.now, x, y);
   add(svg, "line", { class: "now", x1: x(data.now), x2: x(data.now), y1: TOP, y2: TOP + high });
   frame.replaceChildren(svg);

@@ -259,4 +259,3 @@ def add_pages(pages: Blueprint) -> None:
                 raise
             return page("match.html", match_of_path(), MATCH, error.status, problem=str(error))
         return redirect(url_for("pages.match", id=_number()), 303)
-

@@ -1,4 +1,4 @@
-"""The plan of a cluster: its jobs in time and on nodes, the gaps, and how promises were kept."""
+"""The plan of a cluster: its jobs in time and on nodes, and how promises were kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAN = Route(
     "/api/v1/plan",
     plan,
     ("scheduler",),
-    "The plan of a cluster: jobs with a place, gaps and what they are worth, promises and how they were kept",
+    "The plan of a cluster: jobs with a place, promises and how they were kept",
     (Parameter("cluster", "default: the first with a plan, by name", NAME),),
     errors=(400, 404),
 )
