@@ -1,17 +1,18 @@
-"""Settings of the whole suite, how several processes share it, and how many tests were skipped, by reason."""
+"""Settings of the whole suite, and how several processes share it."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.postgresql import PostgresqlServer
 
-from .spent import Spent
+pytest_plugins = ["tests.summary"]
 
 # How long an example takes says something of the machine, not of the code: on busy cores Hypothesis' own limits fail.
 # The same examples in every run judge a change by itself; JOBSIGHT_NEW_EXAMPLES=1 looks for faults with others.
@@ -33,16 +34,11 @@ MEMORY = Path("/dev/shm")
 ROOM_BYTES = 8 * 2**30
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slowest", type=int, default=0, metavar="N", help="list the N slowest tests, with CPU seconds")
-
-
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Temporary files are in memory where there is room: thousands of small commits wait for a disk otherwise.
 
     Nothing is proved less: no test ends the machine, and what a killed process has written is kept either way.
     """
-    config.pluginmanager.register(Spent())
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not os.access(MEMORY, os.W_OK):
         return
     found = os.statvfs(MEMORY)
@@ -84,13 +80,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Together(config, log)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line a reason, the most frequent first."""
-    reasons: Counter[str] = Counter()
-    for report in terminalreporter.stats.get("skipped", []):
-        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        reasons[why.removeprefix("Skipped: ")] += 1
-    if reasons:
-        terminalreporter.section("skipped tests by reason")
-        for reason, count in reasons.most_common():
-            terminalreporter.write_line(f"{count:>5}  {reason}")
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """The server that ``JOBSIGHT_TEST_POSTGRESQL`` names, or one of our own; no test asks for another."""
+    if given := os.environ.get("JOBSIGHT_TEST_POSTGRESQL"):
+        yield given
+        return
+    server = PostgresqlServer()
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.remove()

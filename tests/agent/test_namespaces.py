@@ -28,7 +28,7 @@ READER = """
 import json, sys
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.reading import to_record
-reader = NodeReader()
+reader = NodeReader(cgroups=())
 for _ in sys.stdin:
     print(json.dumps(to_record(reader.read())), flush=True)
 """

@@ -1,8 +1,7 @@
-"""A real database for each test: SQLite, and PostgreSQL where a server answers."""
+"""A real database for each test: SQLite, and PostgreSQL where its programs are installed."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import OperationalError
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.systems.migrate import upgrade
 
 from .postgresql import Reused, create, drop, url_of
-
-POSTGRESQL = os.environ.get("JOBSIGHT_TEST_POSTGRESQL", "postgresql://root@127.0.0.1:5432/test")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,14 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[Engine]:
-    """An engine on the PostgreSQL server's own database; skips where there is none."""
-    url = make_url(POSTGRESQL).set(drivername="postgresql+psycopg")
-    server = create_engine(url, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3})
-    try:
-        server.connect().close()
-    except OperationalError:
-        pytest.skip(f"no PostgreSQL answers at {POSTGRESQL} (set JOBSIGHT_TEST_POSTGRESQL)")
+def postgresql_server(postgresql_url: str) -> Iterator[Engine]:
+    """An engine on the PostgreSQL server's own database."""
+    server = create_engine(
+        make_url(postgresql_url).set(drivername="postgresql+psycopg"),
+        isolation_level="AUTOCOMMIT",
+        connect_args={"connect_timeout": 3},
+    )
     yield server
     server.dispose()
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
-import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -16,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgresql import PostgresqlServer
 
 from site_run import JOBSIGHT, free_address, wait_until
 
@@ -23,56 +20,14 @@ START = time.time() - 3600
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_text())
 
 
-def _tool(name: str) -> str | None:
-    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    return str(found[-1]) if found else shutil.which(name)
-
-
-class Cluster:
-    """A PostgreSQL server of our own, on a port of its own, as a user that may run one."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory / "data"
-        self._as = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
-        if self._as:
-            entry = pwd.getpwnam("postgres")
-            os.chown(directory, entry.pw_uid, entry.pw_gid)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.url = f"postgresql://jobsight@127.0.0.1:{self.port}/postgres"
-        self._run("initdb", "-D", str(self.directory), "-A", "trust", "-U", "jobsight", "--no-sync")
-
-    def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-        self._run("pg_ctl", "-D", str(self.directory), "-w", "-l", f"{self.directory}/log", "-o", options, "start")
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", str(self.directory), "-m", "fast", "-w", "stop")
-
-    def _run(self, name: str, *arguments: str) -> None:
-        tool = _tool(name)
-        assert tool is not None
-        done = subprocess.run(
-            [tool, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd="/", **self._as
-        )  # type: ignore[call-overload]
-        assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if _tool("initdb") is None or _tool("pg_ctl") is None:
-        pytest.skip("no PostgreSQL server programs (initdb, pg_ctl)")
-    if os.geteuid() == 0 and not any(entry.pw_name == "postgres" for entry in pwd.getpwall()):
-        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-    directory = Path(f"/tmp/jobsight-pg-{os.getpid()}-{time.monotonic_ns()}")
-    directory.mkdir()
+def database() -> Iterator[PostgresqlServer]:
+    database = PostgresqlServer()
     try:
-        cluster = Cluster(directory)
-        cluster.start()
-        yield cluster
-        cluster.stop()
+        database.start()
+        yield database
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        database.remove()
 
 
 def ask(url: str, token: str, body: bytes | None = None) -> tuple[int, str, Mapping[str, str]]:
@@ -97,14 +52,14 @@ def create_token(role: str, database: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
-def test_a_restart_of_the_database(cluster: Cluster, tmp_path: Path) -> None:
-    agent, admin = (create_token(role, cluster.url) for role in ("agent", "admin"))
+def test_a_restart_of_the_database(database: PostgresqlServer, tmp_path: Path) -> None:
+    agent, admin = (create_token(role, database.url) for role in ("agent", "admin"))
     address = free_address()
     host, port = address.split(":")
     main, ingest = f"http://{address}", f"http://{host}:{int(port) + 1}"
     (tmp_path / "accounting").mkdir()
     log = tmp_path / "server.log"
-    command = [*JOBSIGHT, "serve", "--database", cluster.url, "--listen", address, "--follow-interval-s", "0.2"]
+    command = [*JOBSIGHT, "serve", "--database", database.url, "--listen", address, "--follow-interval-s", "0.2"]
     command += ["--ingest-listen", f"{host}:{int(port) + 1}", "--profile-interval-s", "0.2"]
     command += ["--accounting", f"alpha={tmp_path / 'accounting'}"]
     with log.open("ab") as out:
@@ -114,7 +69,7 @@ def test_a_restart_of_the_database(cluster: Cluster, tmp_path: Path) -> None:
         assert ask(f"{ingest}/api/v1/samples", agent, batch(1))[0] == 200
         assert ask(f"{main}/api/v1/overview", admin)[0] == 200
 
-        cluster.stop()
+        database.stop()
         questions: list[tuple[str, str, bytes | None]] = [
             (f"{ingest}/api/v1/samples", agent, batch(2)),
             (f"{main}/api/v1/samples", agent, batch(2)),
@@ -127,10 +82,10 @@ def test_a_restart_of_the_database(cluster: Cluster, tmp_path: Path) -> None:
                 status, text, headers = ask(url, token, body)
                 assert (status, headers["Retry-After"]) == (503, "5"), (url, text)
                 assert "database" in text, (url, text)
-                assert not any(word in text for word in ("SELECT", "psycopg", str(cluster.port))), text
+                assert not any(word in text for word in ("SELECT", "psycopg", "jobsight-pg-")), text
         assert ask(f"{ingest}/health", "")[0] == 503
 
-        cluster.start()
+        database.start()
         wait_until(lambda: _status(f"{main}/ready", agent) == 200, 180, log.read_text)
         assert ask(f"{ingest}/api/v1/samples", agent, batch(2))[0] == 200
         wait_until(lambda: _counted(main, admin), 180, log.read_text)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, make_url, text
+from tests.server.postgresql import create, drop, url_of
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.samples import read_samples
@@ -33,21 +34,9 @@ BATCHES_A_ROUND, JOBS_A_ROUND = 40, 60
 
 
 @pytest.fixture
-def database() -> Iterator[str]:
-    from sqlalchemy import create_engine, make_url
-    from sqlalchemy.exc import OperationalError
-    from tests.server.conftest import POSTGRESQL
-    from tests.server.postgresql import create, drop, url_of
-
-    server = create_engine(
-        make_url(POSTGRESQL).set(drivername="postgresql+psycopg"),
-        isolation_level="AUTOCOMMIT",
-        connect_args={"connect_timeout": 3},
-    )
-    try:
-        server.connect().close()
-    except OperationalError:
-        pytest.skip(f"no PostgreSQL answers at {POSTGRESQL} (set JOBSIGHT_TEST_POSTGRESQL)")
+def database(postgresql_url: str) -> Iterator[str]:
+    """The URL of an empty database."""
+    server = create_engine(make_url(postgresql_url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
     name = create(server)
     yield url_of(server, name)
     drop(server, name)

@@ -1,4 +1,4 @@
-"""The seconds that tests take, their child processes included."""
+"""What a run ends with: the slowest tests, with the CPU seconds of their child processes, and the skipped ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,26 @@ from collections import Counter
 from collections.abc import Generator
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slowest", type=int, default=0, metavar="N", help="list the N slowest tests, with CPU seconds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Spent())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line a reason, the most frequent first."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[why.removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section("skipped tests by reason")
+        for reason, count in reasons.most_common():
+            terminalreporter.write_line(f"{count:>5}  {reason}")
 
 
 def cpu_seconds() -> float:

@@ -32,13 +32,10 @@ def test_c(): pass
 
 @pytest.mark.exhaustive
 def test_skipped_tests_are_counted_by_reason_and_slow_ones_listed(tmp_path: Path) -> None:
-    tests = tmp_path / "tests"
-    tests.mkdir()
-    for name in ("conftest.py", "spent.py"):
-        shutil.copy(Path(__file__).parents[1] / name, tests)
-    (tests / "test_some.py").write_text(TESTS)
-    options = ["-c", "/dev/null", "--rootdir", ".", "-p", "no:cacheprovider", "--import-mode=importlib"]
-    command = [sys.executable, "-m", "pytest", *options, "-n", "1", "--slowest", "2", "tests"]
+    shutil.copy(Path(__file__).parents[1] / "summary.py", tmp_path)
+    (tmp_path / "test_some.py").write_text(TESTS)
+    options = ["-c", "/dev/null", "--rootdir", ".", "-p", "no:cacheprovider", "-p", "summary"]
+    command = [sys.executable, "-m", "pytest", *options, "-n", "1", "--slowest", "2", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     rows = [line.split(maxsplit=2) for line in done.stdout.splitlines() if re.match(r" +[\d.]+ +[\d.]+ ", line)]
     cpu_seconds = {name.rpartition("::")[2]: float(cpu) for _, cpu, name in rows}
