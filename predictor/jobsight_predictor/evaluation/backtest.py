@@ -39,20 +39,16 @@ def run_backtest(
     objective: Objective = "coverage",
     baselines: bool = False,
     parameters: FiveParameters = DEFAULT_PARAMETERS,
-    seen_after_s: float | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
     """The whole account of one workload, in the shape that ``jobsight backtest --json`` prints.
 
     ``baselines`` compares with each baseline at its own number of failures, and replays the bounds again if that
-    takes another target. ``seen_after_s``: what a job used counts as evidence once it has run for this long
-    (``replay_both``). ``progress`` receives the next step and the share done.
+    takes another target. ``progress`` receives the next step and the share done.
 
     Raises:
-        ValueError: there is no such forecaster, or jobs are to be seen under another protocol than ``start``.
+        ValueError: there is no such forecaster.
     """
-    if seen_after_s is not None and protocol != "start":
-        raise ValueError(f"running jobs are seen under the protocol start, not {protocol}")
     if unknown := set(forecasters) - set(FORECASTERS):
         raise ValueError(f"unknown forecasters {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
     report = progress or (lambda _step, _done: None)
@@ -66,10 +62,10 @@ def run_backtest(
             raw = replay_forecaster(name, jobs, groups, protocol, raw=True, parameters=parameters)
             said_of["exponential-unclipped"] = raw
     report("jobsight", 0.4)
-    replayed = replay_jobsight(jobs, protocol, job_groups, coverage, objective, seen_after_s)
+    replayed = replay_jobsight(jobs, protocol, job_groups, coverage, objective)
 
     def bounds_at(target: float) -> Floats:
-        return replay_jobsight(jobs, protocol, job_groups, target, objective, seen_after_s).bounds
+        return replay_jobsight(jobs, protocol, job_groups, target, objective).bounds
 
     report("quality", 0.8)
     compared = ~np.isnan(replayed.forecasts)
@@ -85,7 +81,6 @@ def run_backtest(
         "trace": jobs.name,
         "metric": jobs.metric,
         "protocol": protocol,
-        "seen_after_s": seen_after_s,
         "group": group,
         "jobs": len(jobs),
         "users": len(users),

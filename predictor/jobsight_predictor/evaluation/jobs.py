@@ -101,15 +101,14 @@ def learning_order(jobs: Jobs, group: Indices, protocol: Protocol) -> tuple[Indi
     return order, known
 
 
-Happening = Literal["submit", "start", "seen", "finish"]
+Happening = Literal["submit", "start", "finish"]
 
 
-def in_time(jobs: Jobs, protocol: Protocol, seen_after_s: float | None = None) -> Iterator[tuple[Happening, int]]:
+def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Happening, int]]:
     """The submissions and ends of all jobs, for ``start`` their starts too, in the order in which a server sees them.
 
-    Under ``start``, jobs that run longer than ``seen_after_s`` are seen then. At one instant ends come before
-    submissions, then jobs that are seen, then starts.
-    Under the submission protocol each job ends as it is submitted.
+    At one instant ends come before submissions, and these before starts. Under the submission protocol each job ends as
+    it is submitted.
     """
     if protocol == "submission":
         for i in np.argsort(jobs.submitted, kind="stable").tolist():
@@ -117,7 +116,7 @@ def in_time(jobs: Jobs, protocol: Protocol, seen_after_s: float | None = None) -
             yield "finish", i
         return
     if protocol == "start":
-        yield from _with_starts(jobs, np.inf if seen_after_s is None else seen_after_s)
+        yield from _with_starts(jobs)
         return
     submitted, ended = jobs.submitted.tolist(), jobs.ended.tolist()
     coming = np.argsort(jobs.submitted, kind="stable").tolist()
@@ -136,14 +135,12 @@ def in_time(jobs: Jobs, protocol: Protocol, seen_after_s: float | None = None) -
         yield "finish", i
 
 
-def _with_starts(jobs: Jobs, seen_after_s: float) -> Iterator[tuple[Happening, int]]:
+def _with_starts(jobs: Jobs) -> Iterator[tuple[Happening, int]]:
     n = len(jobs)
     started = jobs.started
-    events: tuple[Happening, ...] = ("finish", "submit", "seen", "start")
-    is_seen = (jobs.seconds > seen_after_s) & (started + seen_after_s < jobs.ended)
-    seen = np.where(is_seen, started + seen_after_s, np.inf)
+    events: tuple[Happening, ...] = ("finish", "submit", "start")
     # A job that ends at the instant of its start still ends after it.
-    rank = np.concatenate([np.where(jobs.ended <= started, 4, 0), np.full(n, 1), np.full(n, 2), np.full(n, 3)])
-    order = np.lexsort((rank, np.concatenate([jobs.ended, jobs.submitted, seen, started])))
-    for k in order[: 3 * n + int(is_seen.sum())].tolist():
+    rank = np.concatenate([np.where(jobs.ended <= started, 3, 0), np.full(n, 1), np.full(n, 2)])
+    order = np.lexsort((rank, np.concatenate([jobs.ended, jobs.submitted, started])))
+    for k in order.tolist():
         yield events[k // n], k % n

@@ -59,13 +59,9 @@ def replay_jobsight(
     job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
     objective: Objective = "coverage",
-    seen_after_s: float | None = None,
 ) -> Replayed:
-    """What Jobsight would have answered for each job: at its start under that protocol, otherwise at its submission.
-
-    ``seen_after_s`` as in ``replay_both``.
-    """
-    first, again = replay_both(jobs, protocol, job_groups, coverage, objective, seen_after_s)
+    """What Jobsight would have answered for each job: at its start under that protocol, otherwise at its submission."""
+    first, again = replay_both(jobs, protocol, job_groups, coverage, objective)
     return again if protocol == "start" else first
 
 
@@ -75,16 +71,12 @@ def replay_both(
     job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
     objective: Objective = "coverage",
-    seen_after_s: float | None = None,
 ) -> tuple[Replayed, Replayed]:
     """What Jobsight would have answered for each job at its submission, and again at its start.
 
     One model answers twice, and learns as the server's does: groups once; votes and calibrations of bounds by the
     answers at either moment, so asking again changes nothing of the first. A job that did not wait has the same answer
     twice. The second is NaN throughout under protocols without starts.
-
-    ``seen_after_s``: under the protocol ``start``, a job that has run for this long is evidence for others, as if it
-    had used by then what it used in all: the trace does not say. Of run times, which cannot be known, it is none.
     """
     n = len(jobs)
     profile = Profile("", job_groups, coverage, metric=jobs.metric, objective=objective)
@@ -93,7 +85,7 @@ def replay_both(
     submitted, started = jobs.submitted.tolist(), jobs.started.tolist()
     pending: dict[int, PendingForecast] = {}
     at_start: dict[int, AtStart] = {}
-    for event, i in in_time(jobs, protocol, seen_after_s):
+    for event, i in in_time(jobs, protocol):
         if event == "submit":
             pending[i] = profile.forecast_job(jobs.questions[i])
             continue
@@ -102,10 +94,6 @@ def replay_both(
             again = profile.forecast_job(jobs.questions[i], "start") if has_waited else pending[i]
             at_start[i] = AtStart.of(again)
             continue
-        if event == "seen":
-            profile.see(jobs.questions[i], i, values[i])
-            continue
-        profile.end(jobs.questions[i], i)
         forecast, kept = pending.pop(i), at_start.pop(i, None)
         profile.learn(jobs.questions[i], values[i], forecast, seconds[i], at_start=kept)
         _note(said, i, forecast)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES, SHOWN
+from jobsight_predictor.profile.group import CANDIDATES, SHARE, SHARES
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.reserve import Basis
-from jobsight_predictor.profile.underway import LEVELS, RUNNING, slots
 from jobsight_predictor.question import (
     GroupKey,
     Moment,
@@ -87,12 +86,8 @@ def explain(
         weights = model.experts.weights(user, moment)
         forecaster, key, scale = _source(model, forecast, value, weights)
         level = level_name(model, key)
-        if forecaster in RUNNING:
-            running = model.underway.values(key)
-            n, last_values = len(running), tuple(running[-SHOWN:])
-        else:
-            group = model.groups[key]
-            n, last_values = group.mode.n, tuple(last * scale for last in group.recent)
+        group = model.groups[key]
+        n, last_values = group.mode.n, tuple(last * scale for last in group.recent)
         for _, other in forecast.ranking[1:]:
             if abs(other - value) > DIFFERENT * value:
                 its_forecaster, its_key, _ = _source(model, forecast, other, weights)
@@ -123,9 +118,6 @@ def mean_error(model: Model, user: str | None) -> MeanError | None:
     error = model.experts.mean_error(user)
     if error is None:
         return None
-    if error.best_expert >= model.of_running:
-        running, candidate = divmod(error.best_expert - model.of_running, len(RUNNING))
-        return MeanError(error.jobs, error.answered, error.best, f"{RUNNING[candidate]} by {LEVELS[running]}")
     job_group, candidate = divmod(error.best_expert, len(CANDIDATES))
     if job_group in model.shares:
         group = label(SHARES[job_group - model.shares.start]) + _SHARE_OF_REQUEST
@@ -151,8 +143,6 @@ def level_fields(level: str) -> tuple[str, ...]:
 def _source(model: Model, forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:
     """(candidate, key, factor) of the most specific group that forecast ``value``, by the greatest weight.
 
-    Groups of ended jobs come before those of running ones.
-
     The factor converts the group's values to the unit.
     """
     width = len(CANDIDATES)
@@ -162,10 +152,4 @@ def _source(model: Model, forecast: PendingForecast, value: float, weights: list
         if said:
             best = max(said, key=weights.__getitem__)
             return CANDIDATES[best % width], key, (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
-    for i in range(model.of_running, model.size):
-        if forecast.forecasts[i] == value:
-            level, candidate = divmod(i - model.of_running, len(RUNNING))
-            running = slots(forecast.keys)[level]
-            assert running is not None
-            return RUNNING[candidate], running, 1.0
     raise LookupError(f"no candidate forecast {value!r}")

@@ -15,7 +15,6 @@ from .model import Model
 from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall
 from .reserve import Case
 from .running import stated_near_limit
-from .underway import slots
 
 BEYOND = 1.01  # share of the request; more than this is no matter of rounding
 ROUNDED = 1.01  # factor; a lower bound may have been this much larger than reported (rounding)
@@ -83,11 +82,6 @@ def gather(model: Model, question: Question) -> Findings:
             i = index * width
             forecasts[i : i + width] = said
             votes += enumerate(said, i)
-    if votes and model.underway:
-        for i, used in enumerate(model.underway.forecasts(slots(keys)), model.of_running):
-            if used is not None:
-                value = forecasts[i] = min(used, ceiling)
-                votes.append((i, value))
 
     def case(explained: bool, largest: float, own: int = 0, ended: int = 0) -> Case:
         missed = 0.0 if explained else shortfall.share

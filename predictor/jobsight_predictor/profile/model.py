@@ -17,14 +17,13 @@ from .facts import FactsHistory
 from .group import CANDIDATES, SHARES, Group, Groups, JobKeys, job_keys
 from .probability import TENTHS, Correction, HitProbability
 from .reserve import Bounds
-from .underway import LEVELS, RUNNING, Underway, slots
 
 SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _SITE_KEY = '["site"]'
-_SHAPE = 16
+_SHAPE = 17
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -41,10 +40,7 @@ class Model:
         self.job_groups = JobGroups(job_groups)
         n = len(self.job_groups.groups)
         self.shares = range(n, n + len(SHARES))
-        self.underway = Underway()
-        self.of_running = len(CANDIDATES) * self.shares.stop
-        """Index of the first expert that goes by running jobs."""
-        self.size = self.of_running + len(LEVELS) * len(RUNNING)
+        self.size = len(CANDIDATES) * self.shares.stop
         self.of_time = metric == "runtime"
         self.n = 0
         self.groups = Groups()
@@ -75,8 +71,7 @@ class Model:
         if question.facts:
             alone.append(_named("facts", keys.kind))
         groups = [*[key for _, key in (*keys.groups, *keys.shares)], *keys.firsts]
-        running = [] if self.of_time else [_named("underway", key) for key in slots(keys) if key is not None]
-        return [*alone, *[_named("group", key) for key in groups], *running]
+        return [*alone, *[_named("group", key) for key in groups]]
 
     def advance(self, at: float) -> None:
         """Take note of the time of a job that is to be learned: what nothing was learned of for long goes."""
@@ -93,8 +88,6 @@ class Model:
                 del self.facts[key]
                 self.changed_facts.discard(key)
             self.shortfalls.drop_before(now)
-            self.underway.drop_before(now)
-        self.underway.until = self.clock.period + 1
         self.groups.period, self.shortfalls.until = self.clock.period, self.clock.until
 
     def changed_state(self) -> dict[str, Part]:
@@ -106,8 +99,6 @@ class Model:
         found |= self.shortfalls.changed_state()
         for key, history in [(key, self.facts[key]) for key in self.changed_facts]:
             found[_named("facts", key)] = Part(history.state(), history.until)
-        for key in self.underway.changed:
-            found[_named("underway", key)] = Part(*self.underway.state(key))
         for key, (began, burst, until) in [(key, self.kinds[key]) for key in self.changed_kinds]:
             found[_named("kind", key)] = Part([began, burst], until)
         found |= {_user(user): Part(self.experts.users[user].state(), None) for user in self.changed_users}
@@ -116,7 +107,6 @@ class Model:
         self.groups.changed.clear()
         self.changed_facts.clear()
         self.changed_kinds.clear()
-        self.underway.changed.clear()
         self.changed_users.clear()
         self.is_site_changed = False
         return dict(sorted(found.items()))
@@ -127,7 +117,6 @@ class Model:
         found = self.shortfalls.state()
         self.changed_facts.update(self.facts)
         self.changed_kinds.update(self.kinds)
-        self.underway.all_changed()
         self.changed_users.update(self.experts.users)
         return dict(sorted((found | self.changed_state()).items()))
 
@@ -153,8 +142,6 @@ class Model:
             elif kind == "facts":
                 history = self.facts[what[0], tuple(what[1:])] = FactsHistory.from_state(piece)
                 history.until = until
-            elif kind == "underway":
-                self.underway.load((what[0], tuple(what[1:])), piece, until)
             elif kind == "kind":
                 self.kinds[what[0], tuple(what[1:])] = piece[0], piece[1], until
 
@@ -182,7 +169,6 @@ class Model:
         self.n = state["n"]
         self.clock.load(state["clock"])
         self.groups.period, self.shortfalls.until = self.clock.period, self.clock.until
-        self.underway.until = self.clock.period + 1
         for moment, losses in zip(MOMENTS, state["losses"], strict=True):
             self.experts.site[moment] = FadedLosses.from_state(losses)
         self.bounds.mean_job.load(state["mean_job"])

@@ -13,7 +13,6 @@ from jobsight_predictor.profile.findings import Findings, gather
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast, weigh
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.running import NEAR_LIMIT, Outlook
-from jobsight_predictor.profile.underway import slots
 from jobsight_predictor.question import (
     DEFAULT_JOB_GROUPS,
     JobGroup,
@@ -37,9 +36,6 @@ class Profile:
 
     A job that waited may be forecast again as it starts. Votes and bounds of these forecasts are weighed and calibrated
     by how they did themselves; otherwise the model learns by those at submission.
-
-    What running jobs have used so far (``see``, until ``end``) has votes, too; except of run times, where the time that
-    has gone by was measured to add nothing.
     """
 
     def __init__(
@@ -200,23 +196,6 @@ class Profile:
             return
         ran_out = value >= (NEARLY_ALL if lower_bound else 1.0) * request
         self._model.near_limit.score(said.out_near_limit, ran_out, weight)
-
-    def see(self, question: Question, job: int, value: float) -> None:
-        """A running job, by any number of its own, has used ``value`` so far: evidence for others until its ``end``.
-
-        Raises:
-            ValueError: the value, which is named, is not a measurement; nothing changes then.
-        """
-        checked(value)
-        if not self._model.of_time:
-            self._latest.clear()
-            self._model.underway.see(slots(self._model.keys(question)), job, value)
-
-    def end(self, question: Question, job: int) -> None:
-        """The job runs no more: what was seen of it is no evidence any longer. To be called before it is learned."""
-        underway = self._model.underway
-        if underway and underway.end(slots(self._model.keys(question)), job):
-            self._latest.clear()
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""

@@ -31,13 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "it starts (start); or learn in the order of submission (submission)",
     )
     parser.add_argument(
-        "--seen-after",
-        type=_seconds,
-        metavar="SECONDS",
-        help="with --protocol start: jobs that have run for this long are evidence for others, as if they had used by "
-        "then what they used in all",
-    )
-    parser.add_argument(
         "--group",
         choices=("user", "template"),
         default="user",
@@ -84,10 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     parameters = parameters_of(args)
-    if args.seen_after is not None and args.protocol != "start":
-        raise UserError(f"--seen-after needs --protocol start, not {args.protocol}")
-    if args.seen_after is not None and args.metric == "runtime":
-        raise UserError("--seen-after: how long running jobs have run is no evidence for others; choose another metric")
     if args.plot is not None:
         _check_plot(args.plot)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -104,7 +93,6 @@ def run(args: argparse.Namespace) -> int:
                 objective=args.objective,
                 baselines=args.baselines,
                 parameters=parameters,
-                seen_after_s=args.seen_after,
                 progress=lambda step, done: progress.update(task, description=f"replaying {step}", completed=done),
             )
         except KeyboardInterrupt:
@@ -142,16 +130,6 @@ def _share(text: str) -> float:
     if not 0.0 < share < 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not a fraction above 0 and below 1, such as 0.95")
     return share
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0.0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds, such as 300")
-    return seconds
 
 
 def _job_group(text: str) -> JobGroup:

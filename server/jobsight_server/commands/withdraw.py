@@ -36,7 +36,6 @@ from jobsight_server.storage.schema import (
     learned_until,
     model_state,
     outcomes,
-    seen_use,
     series,
 )
 
@@ -170,7 +169,6 @@ def _let_retrain(connection: Connection) -> None:
     last = last_learn_seq(connection)
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
     connection.execute(update(jobs).where(jobs.c.start_seq > last).values(start_seq=last))
-    connection.execute(update(seen_use).where(seen_use.c.learn_seq > last).values(learn_seq=last))
     connection.execute(update(outcomes).where(outcomes.c.learn_seq > last).values(learn_seq=last))
     connection.execute(delete(series))
     connection.execute(delete(learned_until))  # what is learning at the moment must not write the model

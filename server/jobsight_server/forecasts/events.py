@@ -12,7 +12,6 @@ from jobsight_server.forecasts.outcomes import (
     Event,
     Finished,
     Observation,
-    Seen,
     Started,
     Submitted,
     observed,
@@ -20,7 +19,7 @@ from jobsight_server.forecasts.outcomes import (
     reported_first,
 )
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, read_jobs
-from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles, seen_use
+from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles
 
 
 class LearnedUntil(NamedTuple):
@@ -75,8 +74,6 @@ def learned_events(
         found.append((learn_seq, 2, *when(submitted), submitted))
     for learn_seq, started in _started(connection, first, end):
         found.append((learn_seq, 2, *when(started), started))
-    for learn_seq, seen in _seen(connection, first, end):
-        found.append((learn_seq, 2, *when(seen), seen))
     for learn_seq, report in reported(connection, first, end, begin.outcome_id):
         found.append((learn_seq, 1, 0.0, 0, report))
     for learn_seq, finished in _finished(connection, config, first, end, under_way):
@@ -85,18 +82,16 @@ def learned_events(
     return [event for *_, event in found]
 
 
-def when(event: Submitted | Started | Seen | Finished) -> tuple[float, int]:
-    """The order of what happens to jobs: by time, and at one instant ends before submissions, before what is seen of
-    running jobs, before starts."""
+def when(event: Submitted | Started | Finished) -> tuple[float, int]:
+    """The order of what happens to jobs: by time, and at one instant ends before submissions, and these before
+    starts."""
     match event:
         case Finished(job):
             return job.end or 0.0, 0
         case Submitted(job):
             return job.submitted or 0.0, 1
-        case Seen(at=at):
-            return at, 2
         case Started(job):
-            return job.start or 0.0, 3
+            return job.start or 0.0, 2
 
 
 def _finished(
@@ -137,18 +132,6 @@ def _submitted(
 def _started(connection: Connection, begin: int, end: int | None) -> list[tuple[int, Started]]:
     found = _forecast(connection, jobs.c.start_seq, begin, end, jobs.c.start > jobs.c.submitted)
     return [(start_seq, Started(job, metrics)) for start_seq, job, metrics in found]
-
-
-def _seen(connection: Connection, begin: int, end: int | None) -> list[tuple[int, Seen]]:
-    columns = (seen_use.c.learn_seq, seen_use.c.metric, seen_use.c.at, seen_use.c.value)
-    query = select(*columns, *COLUMNS).join_from(seen_use, jobs, jobs.c.id == seen_use.c.run_id)
-    query = query.where(seen_use.c.learn_seq >= begin).order_by(seen_use.c.learn_seq, seen_use.c.at, jobs.c.id)
-    if end is not None:
-        query = query.where(seen_use.c.learn_seq < end)
-    return [
-        (learn_seq, Seen(job_of(row), metric, at, value))
-        for learn_seq, metric, at, value, *row in connection.execute(query)
-    ]
 
 
 def _forecast(

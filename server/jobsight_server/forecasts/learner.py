@@ -30,7 +30,6 @@ from jobsight_server.forecasts.outcomes import (
     Finished,
     Observation,
     Reported,
-    Seen,
     Started,
     Submitted,
 )
@@ -52,9 +51,6 @@ from jobsight_server.storage.schema import jobs
 
 _Key = TypeVar("_Key")
 _AT_ONCE = 500
-
-SEEN = ("memory",)
-"""In which running jobs are evidence for others; the time that one has run was measured to say nothing more."""
 
 AllJudged = dict[RunAndMetric, Judged]
 """The forecasts for each run and metric."""
@@ -136,7 +132,7 @@ class Learner:
             ValueError: the stored model is of other settings or another version.
         """
         jobs = [(event.cluster, event.question) for event in events]
-        metrics = list(dict.fromkeys([*(metric for event in events for metric in event.metrics), *SEEN]))
+        metrics = list(dict.fromkeys(metric for event in events for metric in event.metrics))
         forecast = [
             event.job.run_id for event in events if isinstance(event, Finished) and event.job.forecast_seq is not None
         ]
@@ -162,12 +158,6 @@ class Learner:
                     for metric in metrics:
                         forecast = self._profile(job.cluster, metric).forecast_job(job.question, "start")
                         self.at_start[job.run_id, metric] = AtStart.of(forecast)
-                case Seen(job, metric, _, value):
-                    profile = self._profile(job.cluster, metric)
-                    if value is None:
-                        profile.end(job.question, job.run_id)
-                    else:
-                        profile.see(job.question, job.run_id, value)
                 case Finished(job, observations):
                     judged |= self._finish(job, observations)
                 case Reported(cluster, metric, question, observation, at):
@@ -211,8 +201,6 @@ class Learner:
 
     def _finish(self, job: ForecastJob, observations: Mapping[str, Observation | None]) -> AllJudged:
         judged: AllJudged = {}
-        for metric in SEEN:
-            self._profile(job.cluster, metric).end(job.question, job.run_id)
         for metric, observation in observations.items():
             profile = self._profile(job.cluster, metric)
             forecast = self.pending.get((job.run_id, metric)) or profile.forecast_job(job.question)

@@ -256,36 +256,6 @@ class Started(NamedTuple):
         return ()
 
 
-class Seen(NamedTuple):
-    """A running job was measured ``at`` this time (UTC) to have used ``value`` so far: evidence for others.
-
-    None: it was requeued or deleted, and is no evidence any longer.
-    """
-
-    job: ForecastJob
-    metric: str
-    at: float
-    value: float | None
-
-    @property
-    def cluster(self) -> str:
-        return self.job.cluster
-
-    @property
-    def question(self) -> Question:
-        return self.job.question
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        return (self.metric,)
-
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes: none, a question about the user alone has no such
-        evidence."""
-        return ()
-
-
 class Finished(NamedTuple):
     """A job has ended, and this is known of each metric; None: nothing."""
 
@@ -331,7 +301,7 @@ class Reported(NamedTuple):
         return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
 
 
-Event = Submitted | Started | Seen | Finished | Reported
+Event = Submitted | Started | Finished | Reported
 
 
 Observations = dict[str, Observation | None]

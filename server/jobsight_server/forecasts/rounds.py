@@ -19,14 +19,12 @@ from jobsight_server.forecasts.outcomes import (
     Event,
     Finished,
     Observations,
-    Seen,
     Started,
     Submitted,
     claim,
     observed,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, read_jobs, read_waiting
-from jobsight_server.forecasts.seen import SeenKey, read_seen, settle_seen
 from jobsight_server.storage.engine import lock_until_commit, write_many
 
 _SET_FORECAST_SEQ = "UPDATE jobs SET forecast_seq = ? WHERE id = ?"
@@ -80,8 +78,7 @@ class Learning:
         waiting, starting = read_waiting(connection, last_end), read_starting(connection, last_end)
         found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
         claim(connection, known, found)
-        seen, late = read_seen(connection, last_end, measured)
-        events = _events_by_time(finished, waiting, starting, seen, found)
+        events = _events_by_time(finished, waiting, starting, found)
         learner.load_for(connection, events)
         forecast_before = {run_id for run_id, _ in learner.pending}
         started_before = {run_id for run_id, _ in learner.at_start}
@@ -93,7 +90,6 @@ class Learning:
         start_seq = dict.fromkeys([job.run_id for job in starting], before)
         start_seq |= _starts_among(events, started_before, before)
         write_many(connection, _SET_START_SEQ, [(seq, run_id) for run_id, seq in start_seq.items()])
-        settle_seen(connection, _seen_among(events, before), late)
         self._until = self._until._replace(learn_seq=before + len(measured))
         self.unwritten += len(measured)
         return judged
@@ -134,16 +130,15 @@ def _events_by_time(
     finished: Sequence[ForecastJob],
     waiting: Sequence[ForecastJob],
     starting: Sequence[ForecastJob],
-    seen: Sequence[Seen],
     found: Mapping[int, Observations],
-) -> list[Submitted | Started | Seen | Finished]:
+) -> list[Submitted | Started | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 
-    Also the starts of those ``starting`` that had waited, and what was ``seen`` of running jobs. Jobs whose forecast at
-    submission can never be judged are left out: they were removed, or ended before.
+    Also the starts of those ``starting`` that had waited. Jobs whose forecast at submission can never be judged are
+    left out: they were removed, or ended before.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[Submitted | Started | Seen | Finished] = list(seen)
+    events: list[Submitted | Started | Finished] = []
     for job in finished:
         observations = dict.fromkeys(job.metrics) | found[job.run_id]
         events.append(Finished(job, observations))
@@ -156,17 +151,6 @@ def _events_by_time(
         if job.has_waited and (start < ends[job.run_id] if job.run_id in ends else job.state in _STARTED):
             events.append(Started(job, job.metrics))
     return sorted(events, key=when)
-
-
-def _seen_among(events: Sequence[Event], before: int) -> dict[SeenKey, int]:
-    """For each that was seen among the events: ``learn_seq`` of the last run learned before that."""
-    found: dict[SeenKey, int] = {}
-    for event in events:
-        if isinstance(event, Seen):
-            found[SeenKey(event.job.run_id, event.metric, event.at)] = before
-        elif isinstance(event, Finished):
-            before += 1
-    return found
 
 
 def _forecasts_among(events: Sequence[Event], forecast_before: Set[int], before: int) -> dict[int, int]:

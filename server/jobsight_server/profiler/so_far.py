@@ -13,7 +13,6 @@ import numpy as np
 from sqlalchemy import Connection, Engine, delete, select, text
 
 from jobsight_predictor.profile.running import grown
-from jobsight_server.forecasts.seen import is_news, last_seen, store_gone, store_seen
 from jobsight_server.profiler.memory import FRESH_S, idle_before
 from jobsight_server.profiler.readings import Boundaries, boundaries, read_marks
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
@@ -59,14 +58,10 @@ class Use(NamedTuple):
 
 
 def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
-    """Updates the use of every running job; returns how many rows have changed.
-
-    What is news to others of its user's jobs is stored as evidence for them.
-    """
+    """Updates the use of every running job; returns how many rows have changed."""
     changed, now = 0, clock()
     with engine.connect().execution_options(reading=True) as connection:
         runs = _running(connection, now)
-        seen = last_seen(connection, "memory")
         known = {row.run_id: Use(*row) for row in connection.execute(select(running_use))}
         sampled_nodes = SampledNodes(connection)
     for begin in range(0, len(runs), _RUNS_AT_ONCE):
@@ -77,21 +72,14 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
             histories = read_node_histories(connection, some)
             found = [_use(connection, run, known.get(run.id), sampled_nodes, histories) for run in some]
         rows = [use._asdict() for use in found if use != known.get(use.run_id)]
-        news = [
-            (run.id, "memory", now, use.memory)
-            for run, use in zip(some, found, strict=True)
-            if use.memory is not None and is_news(use.until - run.start, use.memory, seen.get(run.id))
-        ]
         if rows:
             with engine.begin() as connection:
                 connection.execute(_STORE, rows)
-                store_seen(connection, news)
             changed += len(rows)
     if over := sorted(set(known) - {run.id for run in runs}):
         with engine.begin() as connection:
             for run_id in over:
                 connection.execute(delete(running_use).where(running_use.c.run_id == run_id))
-            store_gone(connection, over, now)
     return changed + len(over)
 
 

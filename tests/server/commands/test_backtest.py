@@ -94,31 +94,6 @@ def test_protocol_and_forecaster_are_obeyed(tmp_path: Path, capsys: pytest.Captu
     assert again["forecasters"]["locality"]["jobs"] == 4
 
 
-def test_running_jobs_are_seen_on_request_and_where_that_means_something(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # Bursts of four that need alike, none of which has ended when the last starts.
-    rng = np.random.default_rng(5)
-    needs = np.repeat(rng.uniform(100, 9000, 40), 4).tolist()
-    lines = [
-        swf_line(i, 20_000.0 * (i // 4) + 400.0 * (i % 4), run=2000.0, memory=need) for i, need in enumerate(needs)
-    ]
-    trace = swf(tmp_path, lines)
-    asked = ("--metric", "memory", "--protocol", "start")
-    without, seen = (account_of(capsys, trace, *asked, *more) for more in ((), ("--seen-after", "300")))
-    assert (without["seen_after_s"], seen["seen_after_s"]) == (None, 300.0)
-    assert seen["jobsight"]["micro"] > without["jobsight"]["micro"] + 0.2
-    for wrong, said in (
-        (("--metric", "memory", "--seen-after", "300"), "--seen-after needs --protocol start, not completion"),
-        (("--metric", "runtime", "--protocol", "start", "--seen-after", "300"), "is no evidence for others"),
-    ):
-        assert cli.main(["backtest", trace, *wrong]) == 1
-        assert said in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        cli.main(["backtest", trace, *asked, "--seen-after", "-1"])
-    assert "-1 is not a number of seconds" in capsys.readouterr().err
-
-
 def test_baselines_are_met_at_their_own_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(4)
     lines = [swf_line(i, 100.0 * i, memory=float(rng.choice([100, 1000, 1050])), user=i % 3) for i in range(300)]

@@ -27,9 +27,8 @@ from jobsight_server.forecasts.learner import Learner
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
-from jobsight_server.forecasts.seen import store_gone, store_seen
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, model_state, pending_at_start, pending_forecasts, profiles, seen_use
+from jobsight_server.storage.schema import jobs, model_state, pending_at_start, pending_forecasts, profiles
 
 
 def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tuple[float | None, ...]]:
@@ -128,97 +127,6 @@ def test_forecasts_at_start_survive_a_process_that_ends_before_the_model_is_writ
     assert site.model() == rows
 
 
-def see(site: Any, run_id: int, at: float, value: float) -> None:
-    with site.engine.begin() as connection:
-        store_seen(connection, [(run_id, "memory", at, value)])
-
-
-def test_what_running_jobs_use_is_evidence_until_they_end_and_only_from_when_it_was_seen(site: Any) -> None:
-    """Seen live and learned in one round or in several: the rows are the same, and so are the forecasts."""
-
-    def job(name: str, start: float, end: float | None, memory: float, **changes: Any) -> int:
-        known = {"submitted": start, "name": "solver", "queue": "q", "processors": 4, "used_memory_bytes": memory}
-        return site.run(name, start, end, **known | changes)
-
-    found = []
-    for cluster, limit in (("alpha", 200), ("beta", 1)):
-        for i in range(40):  # each was seen while it ran, and used what it was seen to use: it has been worth a lot
-            run_id = job(f"{i}.s", 1000.0 * i, 1000.0 * i + 900.0, 4e8 * (1 + i * 7 % 11), cluster=cluster)
-            see(site, run_id, 1000.0 * i + 400.0, 1e8 * (1 + i * 7 % 11))
-            for k, at in enumerate((300.0, 500.0)):  # one is submitted before it was seen, and one after
-                of_two = 1000.0 * i + at
-                job(f"{i}-{k}.s", of_two, of_two + 450.0, 4e8 * (1 + i * 7 % 11), cluster=cluster)
-        profile_finished(site.engine, 0.0, lambda: 1e9, limit)
-        columns = (jobs.c.job_id, profiles.c.forecast, profiles.c.value)
-        query = select(*columns).join(profiles, profiles.c.run_id == jobs.c.id)
-        query = query.where(profiles.c.metric == "memory", jobs.c.cluster == cluster).order_by(jobs.c.job_id)
-        with site.engine.connect() as connection:
-            found.append([tuple(row) for row in connection.execute(query)])
-    assert found[0] == found[1]
-    later = {
-        name: (forecast, value) for name, forecast, value in found[0] if name.split("-")[0] in map(str, range(20, 40))
-    }
-    right = [
-        sum(later[f"{i}-{k}.s"][0] == pytest.approx(later[f"{i}-{k}.s"][1]) for i in range(20, 40)) for k in (0, 1)
-    ]
-    assert right[0] < 5
-    assert right[1] == 20
-    rows = site.model()
-    rebuild(site.engine)
-    assert site.model() == rows
-    assert all(learn_seq is not None for *_, learn_seq in site.dump(seen_use))
-
-
-def test_what_is_seen_of_a_job_that_has_ended_or_was_learned_is_dropped(site: Any) -> None:
-    ended = site.run("1.s", 0.0, 500.0, submitted=0.0, name="solver")
-    see(site, ended, 600.0, 1e9)
-    site.run("2.s", 0.0, 900.0, submitted=0.0, name="solver")
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    assert site.dump(seen_use) == []
-    see(site, ended, 400.0, 1e9)
-    site.run("3.s", 0.0, 1900.0, submitted=0.0, name="solver")
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    assert site.dump(seen_use) == []
-
-
-@pytest.mark.parametrize("state", ["requeued", "deleted"])
-def test_a_job_that_is_gone_without_an_end_is_no_evidence_any_longer(site: Any, state: str) -> None:
-    """Nothing is ever learned of it; the job that ran before it still counts."""
-
-    def job(name: str, start: float, end: float | None, memory: float | None) -> int:
-        known = {"submitted": start, "name": "solver", "queue": "q", "processors": 4}
-        return site.run(name, start, end, used_memory_bytes=memory, **known)
-
-    for i in range(40):  # what is seen has been worth a lot
-        need = 1e8 * (1 + i * 7 % 11)
-        see(site, job(f"{i}.s", 1000.0 * i, 1000.0 * i + 900.0, 4 * need), 1000.0 * i + 300.0, need)
-        job(f"{i}-1.s", 1000.0 * i + 500.0, 1000.0 * i + 950.0, 4 * need)
-    gone = job("gone.s", 40_000.0, None, None)
-    see(site, gone, 40_400.0, 7.7e9)
-    asked = Question("u1", "solver", "q", 4)
-
-    def answer(now: float) -> float:
-        job(f"at{now}.s", now - 10.0, now, 4e8)
-        profile_finished(site.engine, 0.0, lambda: 1e9)
-        with site.engine.connect() as connection:
-            (found,) = AnswerReader(site.engine, ForecastConfig()).answers(
-                connection, [ForecastRequest("alpha", asked, "memory")]
-            )
-        assert found.value is not None
-        return found.value
-
-    assert answer(40_500.0) == 7.7e9
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == gone).values(state=state))
-        store_gone(connection, [gone], 40_600.0)
-        store_gone(connection, [1, 2], 40_600.0)  # these have ended
-    assert answer(40_700.0) < 2e9
-    assert len([row for row in site.dump(seen_use) if row[3] is None]) == 1
-    rows = site.model()
-    rebuild(site.engine)
-    assert site.model() == rows
-
-
 @pytest.mark.exhaustive
 def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any) -> None:
     """Rounds as jobs come, end, vanish and are profiled late; then everything from the start."""
@@ -236,13 +144,8 @@ def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any
                 state = "deleted" if rng.random() < 0.05 else "ended"
                 with site.engine.begin() as connection:
                     connection.execute(update(jobs).where(jobs.c.id == ids[name]).values(end=job["end"], state=state))
-        # Some of those that run are seen meanwhile, at times that a round may have passed, or the job's end.
-        running = [job for job in planned if job["job_id"] in ids and job["job_id"] not in ended]
-        for job in rng.sample(running, min(6, len(running))):
-            see(site, ids[job["job_id"]], now - rng.choice([0.0, 40.0, 90.0]), rng.uniform(1e8, 9e9))
         profile_finished(site.engine, 0.0, lambda: 1e9, limit=rng.choice([3, 200]))
         if now == 1500:
-            assert sum(learn_seq is not None for *_, learn_seq in site.dump(seen_use)) > 20
             assert len(site.dump(pending_forecasts)) > 20  # of running jobs
             assert site.dump(pending_at_start)
             rows = site.model()

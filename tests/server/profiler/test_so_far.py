@@ -15,7 +15,7 @@ from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.queries.jobs import job_list
 from jobsight_server.queries.open_jobs import ForecastNow, open_job
-from jobsight_server.storage.schema import jobs, nodes, running_use, samples, seen_use
+from jobsight_server.storage.schema import jobs, nodes, running_use, samples
 
 MIB = 2**20
 
@@ -86,32 +86,6 @@ def test_jobs_on_shared_nodes_are_followed_by_their_own_cgroups(site: Any) -> No
         site.job_samples(node, "1.head", [(170.0, 9.0, 1000 * MIB, 0)])
     watch_running(site.engine, lambda: 200.0)
     assert used(site)[run] == (500, None)
-
-
-@pytest.mark.storage
-def test_what_a_running_job_uses_is_stored_as_evidence_after_five_minutes_and_as_it_grows(site: Any) -> None:
-    grows = [100] * 8 + [500] * 25 + [570] * 10 + [650] * 10
-    node_id = site.node("n1", rows(grows[:18], 0.0, 20.0))
-    run = site.run("1.s", 80.0, None, {"n1": 2})
-    for begin, end in ((0, 0), (18, 33), (33, 43), (43, 53)):
-        if end:
-            with site.engine.begin() as connection:
-                connection.execute(update(nodes).values(last_time=(end - 1) * 20.0))
-                names = ("node_id", "time", "bytes_in", "bytes_out", "cpu_seconds", "memory_used_bytes", "gap_s")
-                values = [(node_id, *row) for row in rows(grows[begin:end], begin * 20.0, 20.0)]
-                connection.execute(insert(samples), [dict(zip(names, each, strict=True)) for each in values])
-        watch_running(site.engine, lambda end=end: max(end, 18) * 20.0)
-        watch_running(site.engine, lambda end=end: max(end, 18) * 20.0)
-    # 200 MiB a processor at first, 235 is not a fifth more, 275 is.
-    assert site.dump(seen_use) == [
-        (run, "memory", 660.0, 200.0 * MIB, None),
-        (run, "memory", 1060.0, 275.0 * MIB, None),
-    ]
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == run).values(state="requeued"))
-    watch_running(site.engine, lambda: 1100.0)
-    watch_running(site.engine, lambda: 1200.0)
-    assert site.dump(seen_use)[2:] == [(run, "memory", 1100.0, None, None)]
 
 
 def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
