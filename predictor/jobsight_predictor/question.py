@@ -49,6 +49,7 @@ DEFAULT_JOB_GROUPS: tuple[JobGroup, ...] = (
     ("user", "application", "processors", "requested_memory_bytes"),
     ("user", "processors", "requested_time_s"),
     ("user", "application"),
+    ("user", "requested_memory_bytes"),
     ("user", "requested_time_s"),
     ("user", "queue"),
     ("user",),
