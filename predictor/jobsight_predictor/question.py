@@ -44,7 +44,7 @@ JobGroup = tuple[str, ...]
 GroupKey = tuple[int, tuple[Any, ...]]
 """Names one group of jobs: which fields (a bit each, in the order of FIELDS) and their values."""
 
-DEFAULT_JOB_GROUPS: tuple[JobGroup, ...] = (
+JOB_GROUPS: tuple[JobGroup, ...] = (
     ("user", "application", "queue", "processors", "requested_memory_bytes", "requested_time_s"),
     ("user", "application", "processors", "requested_memory_bytes"),
     ("user", "processors", "requested_time_s"),
@@ -60,7 +60,6 @@ DEFAULT_JOB_GROUPS: tuple[JobGroup, ...] = (
 """From the most specific to the whole site."""
 
 
-_SITE = "site"
 _known = attrgetter(*FIELDS)
 
 
@@ -70,7 +69,7 @@ def label(job_group: JobGroup) -> str:
 
 
 class JobGroups:
-    """Puts a job into its group by each of the site's job groups, as the setting ``job_groups`` lists them.
+    """Puts a job into its group by each of these job groups.
 
     Unknown fields are left out of a job's job groups, and job groups that then coincide count once, as the one with the
     fewest fields left out: if applications are never known, users do not vote twice, and if only the user is known,
@@ -80,7 +79,7 @@ class JobGroups:
         ValueError: a job group groups by something else than ``FIELDS``, or there is none at all.
     """
 
-    def __init__(self, job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS) -> None:
+    def __init__(self, job_groups: Sequence[JobGroup] = JOB_GROUPS) -> None:
         for job_group in job_groups:
             if unknown := set(job_group) - set(FIELDS):
                 raise ValueError(f"job group {job_group} groups by {sorted(unknown)}; choose from {', '.join(FIELDS)}")
@@ -124,29 +123,6 @@ class JobGroups:
         return list(levels.values())
 
 
-def parse_job_group(text: str) -> JobGroup:
-    """The job group written as ``user+queue`` in settings and answers, fields in any order; ``site`` groups all jobs.
-
-    Raises:
-        ValueError: a field does not exist or is given twice.
-    """
-    if text.strip() == _SITE:
-        return ()
-    fields = [field.strip() for field in text.split("+")]
-    if unknown := [field for field in fields if field not in FIELDS]:
-        raise ValueError(
-            f"job group {text!r}: unknown field {unknown[0]!r}; join {', '.join(FIELDS)} with +, or write {_SITE}"
-        )
-    if len(set(fields)) < len(fields):
-        raise ValueError(f"job group {text!r} has a field twice")
-    return tuple(field for field in FIELDS if field in fields)
-
-
-def job_group_text(job_group: JobGroup) -> str:
-    """The text that ``parse_job_group`` reads: ``user+queue``, ``site``."""
-    return "+".join(job_group) or _SITE
-
-
 Limit = Literal["auto", "yes", "no"]
 """Whether the scheduler ends jobs that exceed their request; with ``auto``, the jobs show it."""
 
@@ -157,6 +133,3 @@ Objective = Literal["coverage", "waste"]
 included."""
 
 OBJECTIVES: tuple[Objective, ...] = ("coverage", "waste")
-
-WINDOW_AT_MOST = 1000  # values; kept for each user and metric
-BINS_AT_MOST = 200

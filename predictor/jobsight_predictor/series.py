@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster, checked
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
+from jobsight_predictor.forecasters.parameters import make_five
 
 NEAR = 0.2  # share of the reference; values are alike when they differ by less
 RECENT = 20  # values; number that the recent PQM considers
@@ -132,8 +132,8 @@ class SeriesForecast:
 class Series:
     """The five forecasters side by side over one series, each scored on every value before learning it."""
 
-    def __init__(self, parameters: FiveParameters = DEFAULT_PARAMETERS) -> None:
-        self._forecasters: dict[str, Forecaster] = make_five(parameters)
+    def __init__(self) -> None:
+        self._forecasters: dict[str, Forecaster] = make_five()
         self._quality = Pqm()
         self._accuracy_sums = dict.fromkeys(FIVE, 0.0)
         self._recent_errors = dict.fromkeys(FIVE, 0.0)
@@ -185,14 +185,6 @@ class Series:
         """The forecaster of least recent error; among equals, the one that adapts fastest."""
         errors = self._recent_errors
         return min(("locality", *FIVE), key=errors.__getitem__)
-
-    @property
-    def parameters(self) -> FiveParameters:
-        """The parameters of its forecasters."""
-        states = {name: forecaster.state() for name, forecaster in self._forecasters.items()}
-        return FiveParameters(
-            states["sliding-window"]["window"], states["weighted"]["bins"], states["exponential"]["alpha"]
-        )
 
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""

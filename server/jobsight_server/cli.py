@@ -29,7 +29,6 @@ COMMANDS = {
         "jobsight_server.commands.imported",
         "list the accounting files that were read; withdraw wrong ones",
     ),
-    "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
     "tune": (
         "jobsight_server.commands.tune",
         "find window, bins and alpha on a site's own finished jobs",

@@ -1,8 +1,6 @@
-"""Window, bins and alpha reach the forecasters, in replays and in series."""
+"""Window, bins and alpha reach the forecasters in replays."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pandas as pd
@@ -13,7 +11,6 @@ from jobsight_predictor.evaluation.replay import replay_forecaster
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
 from jobsight_predictor.question import Question
-from jobsight_predictor.series import Series
 
 VALUES = np.random.default_rng(5).lognormal(3.0, 0.5, 60)
 PARAMETERS = FiveParameters(window=6, bins=4, alpha=0.1)
@@ -38,16 +35,11 @@ def test_forecasts_agree_with_references(name: str) -> None:
     times = np.arange(60.0)
     jobs = Jobs("t", "memory", [Question("u")] * 60, times, times + 0.5, VALUES, np.ones(60), np.full(60, np.nan))
     said = replay_forecaster(name, jobs, [np.arange(60)], "completion", parameters=PARAMETERS)
-    forecaster, series = make_five(PARAMETERS)[name], Series(PARAMETERS)
+    forecaster = make_five(PARAMETERS)[name]
     for i, value in enumerate(VALUES.tolist()):
         assert said[i] == pytest.approx(forecaster.forecast() or np.nan, nan_ok=True)
         forecaster.learn(value)
-        series.learn(value)
-    expected = reference(name)
-    assert forecaster.forecast() == pytest.approx(expected)
-    restored = Series.from_state(json.loads(json.dumps(series.state())))
-    assert restored.parameters == PARAMETERS
-    assert restored.answer().forecasts[name] == pytest.approx(expected)
+    assert forecaster.forecast() == pytest.approx(reference(name))
 
 
 def test_the_five_keep_their_order_and_many_bins_their_memory() -> None:

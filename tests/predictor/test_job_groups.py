@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroups, Question, label
+from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question, label
 
 WHOLE = Question("x", "solver", "long", 16, 2e9, 3600.0)
 
 
 def test_a_fully_described_job_has_a_key_per_job_group() -> None:
     keys = JobGroups().keys(WHOLE)
-    assert [index for index, _ in keys] == list(range(len(DEFAULT_JOB_GROUPS)))
+    assert [index for index, _ in keys] == list(range(len(JOB_GROUPS)))
     assert keys[0][1][1] == ("x", "solver", "long", 16, 2e9, 3600.0)
     assert keys[-1][1] == (0, ())
 
@@ -23,7 +23,7 @@ def test_missing_fields_narrow_nothing_and_count_once() -> None:
 
 
 def test_levels_that_coincide_count_as_the_one_that_leaves_out_least() -> None:
-    by_user, by_site = DEFAULT_JOB_GROUPS.index(("user",)), DEFAULT_JOB_GROUPS.index(())
+    by_user, by_site = JOB_GROUPS.index(("user",)), JOB_GROUPS.index(())
     assert [index for index, _ in JobGroups().keys(Question(user="x"))] == [by_user, by_site]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, FIELDS, JobGroups, Question
+from jobsight_predictor.question import FIELDS, JobGroups, Question
 from jobsight_server.accounting.parsers.pbspro import parse_line as parse_pbspro
 from jobsight_server.accounting.parsers.table import parser_of
 from jobsight_server.accounting.parsers.torque import parse_line as parse_torque
@@ -113,7 +113,7 @@ def test_groups_and_stored_questions_are_as_without_facts() -> None:
     plain = Question("ann", "cfd", "q", 4, 2.0**30, 60.0, "g", "a")
     one = Question("ann", "cfd", "q", 4, 2.0**30, 60.0, "g", "a", BYTES)
     assert "facts" not in FIELDS
-    groups = JobGroups(DEFAULT_JOB_GROUPS)
+    groups = JobGroups()
     assert groups.keys(one) == groups.keys(plain)
     assert [decoded(encoded(each)) for each in (one, plain)] == [one, plain]
     assert len({one, plain}) == 2, "they are different questions all the same"

@@ -12,7 +12,6 @@ from jobsight_server import cli
 COMMANDS = [
     *([name] for name in cli.COMMANDS),
     *(["token", action] for action in ("create", "list", "revoke", "login")),
-    ["job-groups", "search"],
     *(["export", what] for what in ("samples", "jobs")),
 ]
 AGENT = [[], ["run"], ["replay"], ["job-start"], ["job-end"]]

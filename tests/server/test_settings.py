@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_server.addresses import split_address
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings, settings_in
@@ -40,14 +39,11 @@ def test_accounting_directories_from_file_and_flag(tmp_path: Path) -> None:
 
 def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
     file = tmp_path / "jobsight.toml"
-    file.write_text('job_groups = ["user + queue", "site"]\n')
-    assert load_settings(file, {}).job_groups == ("user + queue", "site")
-    settings = load_settings(file, {"JOBSIGHT_JOB_GROUPS": "user+application site"})
-    assert forecast_config(settings).job_groups == (("user", "application"), ())
-    with pytest.raises(
-        SettingsError, match="JOBSIGHT_JOB_GROUPS: job_groups = 'me': job group 'me': unknown field 'me'"
-    ):
-        load_settings(None, {"JOBSIGHT_JOB_GROUPS": "me"})
+    file.write_text('clusters = ["alpha", "beta"]\n')
+    assert load_settings(file, {}).clusters == ("alpha", "beta")
+    assert load_settings(file, {"JOBSIGHT_CLUSTERS": "gamma delta"}).clusters == ("gamma", "delta")
+    with pytest.raises(SettingsError, match=r"JOBSIGHT_CLUSTERS: clusters = .* has 1 to"):
+        load_settings(None, {"JOBSIGHT_CLUSTERS": "a" * 300})
 
 
 @pytest.mark.parametrize("text", ["true", '"True"', "1"])
@@ -58,16 +54,6 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
     assert settings.learn_apportioned is forecast_config(settings).learn_apportioned is True
     assert Settings.from_json(settings.to_json()) == settings
     assert load_settings(file, {"JOBSIGHT_LEARN_APPORTIONED": "false"}).learn_apportioned is False
-
-
-@pytest.mark.parametrize("text", ['window = [5, "memory=8"]', 'window = "memory=8"', 'window = ["5", "memory = 8"]'])
-def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text(f"{text}\nalpha = 0.1\n")
-    settings = load_settings(file, {"JOBSIGHT_BINS": "12 runtime=3"})
-    config = forecast_config(Settings.from_json(settings.to_json()))
-    assert config.parameters("memory") == FiveParameters(8, 12, 0.1)
-    assert config.parameters("runtime") == FiveParameters(5, 3, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +73,7 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
         ("listen = ", "jobsight.toml: Invalid"),
         ("coverage = 1", "coverage = 1: expected `float` < 1.0"),
         ("coverage = nan", "coverage = nan: expected `float` > 0.0"),
-        ("job_groups = []", r"job_groups = \[\]: expected `array` of length >= 1"),
-        ("job_groups = [1]", r"job_groups = \[1\]: expected `str`, got `int`"),
-        ('job_groups = ["user", "usr+queue"]', "unknown field 'usr'"),
+        ("clusters = [1]", r"clusters = \[1\]: expected `str`, got `int`"),
         (
             '[[accounting]]\ncluster = "a"',
             r"accounting = \[{'cluster': 'a'}\]: .*expected directory, file or sacct, one of them.*; write",
@@ -99,14 +83,6 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
             r"invalid enum value 'lsf'.*directory, file or sacct, and format \(torque, pbspro, ",
         ),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
-        ("window = 0", r"window = 0: '0' is not a whole number from 1 to 1000"),
-        ('window = ["5", "disk=3"]', "'disk=3': no metric 'disk'; choose from bandwidth, memory, cpu, runtime"),
-        ('window = ["memory=3", "memory=4"]', "'memory=4': there are two numbers for memory"),
-        ('bins = "1e3"', "bins = '1e3': '1e3' is not a whole number from 1 to 200"),
-        (f"bins = {10**30}", "is not a whole number from 1 to 200"),
-        ("alpha = nan", "'nan' is not a number above 0 and below 1"),
-        ("alpha = true", "alpha = True: expected `array`, got `bool`"),
-        ('alpha = ["memory=1"]', "'1' is not a number above 0 and below 1"),
         (
             '[[adjust]]\ncluster = "a"\nusers_share = 2.0',
             r"<= 1.0 .* write \[\[adjust\]\] tables",

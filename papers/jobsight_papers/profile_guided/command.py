@@ -20,12 +20,12 @@ from jobsight_papers.profile_guided.campaign import (
     over_seeds,
     sensitivity,
 )
+from jobsight_papers.profile_guided.parameters import add_parameters, parameters_of
 from jobsight_papers.profile_guided.report import show
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.evaluation.tuning import GRID
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
-from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
 from jobsight_server.errors import UserError
 
 METRICS = ("memory", "bandwidth")

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, JobGroups, Objective
+from jobsight_predictor.question import JobGroups, Objective
 from jobsight_predictor.series import NEAR
 
 from .baselines import BASELINES
@@ -34,11 +33,9 @@ def run_backtest(
     protocol: Protocol = "completion",
     group: Grouping = "user",
     forecasters: Sequence[str] = FIVE,
-    job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
     objective: Objective = "coverage",
     baselines: bool = False,
-    parameters: FiveParameters = DEFAULT_PARAMETERS,
     progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
     """The whole account of one workload, in the shape that ``jobsight backtest --json`` prints.
@@ -53,19 +50,19 @@ def run_backtest(
         raise ValueError(f"unknown forecasters {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
     report = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
-    groups = users if group == "user" else _by_job_group(jobs, job_groups)
+    groups = users if group == "user" else _by_job_group(jobs)
     said_of: dict[str, Floats] = {}
     for i, name in enumerate(forecasters):
         report(name, 0.4 * i / len(forecasters))
-        said_of[name] = replay_forecaster(name, jobs, groups, protocol, parameters=parameters)
+        said_of[name] = replay_forecaster(name, jobs, groups, protocol)
         if name == "exponential":
-            raw = replay_forecaster(name, jobs, groups, protocol, raw=True, parameters=parameters)
+            raw = replay_forecaster(name, jobs, groups, protocol, raw=True)
             said_of["exponential-unclipped"] = raw
     report("jobsight", 0.4)
-    replayed = replay_jobsight(jobs, protocol, job_groups, coverage, objective)
+    replayed = replay_jobsight(jobs, protocol, coverage, objective)
 
     def bounds_at(target: float) -> Floats:
-        return replay_jobsight(jobs, protocol, job_groups, target, objective).bounds
+        return replay_jobsight(jobs, protocol, target, objective).bounds
 
     report("quality", 0.8)
     compared = ~np.isnan(replayed.forecasts)
@@ -118,8 +115,8 @@ def run_backtest(
     }
 
 
-def _by_job_group(jobs: Jobs, job_groups: Sequence[JobGroup]) -> list[Indices]:
-    levels = JobGroups(job_groups)
+def _by_job_group(jobs: Jobs) -> list[Indices]:
+    levels = JobGroups()
     return grouped([levels.keys(question)[0][1] for question in jobs.questions])
 
 

@@ -12,7 +12,7 @@ from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, For
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, Objective
+from jobsight_predictor.question import Objective
 from jobsight_predictor.series import NEAR, RECENT
 
 from .baselines import BASELINES
@@ -56,19 +56,17 @@ def replay_forecaster(
 def replay_jobsight(
     jobs: Jobs,
     protocol: Protocol,
-    job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
     objective: Objective = "coverage",
 ) -> Replayed:
     """What Jobsight would have answered for each job: at its start under that protocol, otherwise at its submission."""
-    first, again = replay_both(jobs, protocol, job_groups, coverage, objective)
+    first, again = replay_both(jobs, protocol, coverage, objective)
     return again if protocol == "start" else first
 
 
 def replay_both(
     jobs: Jobs,
     protocol: Protocol = "start",
-    job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
     objective: Objective = "coverage",
 ) -> tuple[Replayed, Replayed]:
@@ -79,7 +77,7 @@ def replay_both(
     twice. The second is NaN throughout under protocols without starts.
     """
     n = len(jobs)
-    profile = Profile("", job_groups, coverage, metric=jobs.metric, objective=objective)
+    profile = Profile("", coverage, metric=jobs.metric, objective=objective)
     said, said_again = np.full((3, n), np.nan), np.full((3, n), np.nan)
     values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
     submitted, started = jobs.submitted.tolist(), jobs.started.tolist()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
-
 from .base import Forecaster
 from .exponential import Exponential
 from .history import History
@@ -13,6 +11,8 @@ from .locality import Locality
 from .sliding_window import SlidingWindow
 from .weighted import CELLS_PER_BIN, Weighted
 
+WINDOW_AT_MOST = 1000  # values
+BINS_AT_MOST = 200
 _POINTS = 500  # values; kept by the weighted mean of the usual bins
 
 

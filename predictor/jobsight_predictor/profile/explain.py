@@ -12,7 +12,6 @@ from jobsight_predictor.question import (
     GroupKey,
     Moment,
     label,
-    parse_job_group,
 )
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
@@ -137,7 +136,8 @@ def level_fields(level: str) -> tuple[str, ...]:
     >>> level_fields("user + application, share of request"), level_fields("site")
     (('user', 'application'), ())
     """
-    return parse_job_group(level.removesuffix(_SHARE_OF_REQUEST))
+    fields = level.removesuffix(_SHARE_OF_REQUEST)
+    return () if fields == label(()) else tuple(fields.split(" + "))
 
 
 def _source(model: Model, forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:

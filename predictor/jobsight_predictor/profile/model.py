@@ -9,7 +9,7 @@ from typing import Any
 from jobsight_predictor.profile.probability import ExpertLosses, ExpertWeights, FadedLosses
 from jobsight_predictor.profile.prospect import Shortfalls
 from jobsight_predictor.profile.steps import RequestedLimits
-from jobsight_predictor.question import MOMENTS, GroupKey, JobGroup, JobGroups, Limit, Moment, Objective, Question
+from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Limit, Moment, Objective, Question
 
 from .age import Clock, Part
 from .calibration import Calibration
@@ -34,10 +34,8 @@ class Model:
     ``changed_state`` is what to store.
     """
 
-    def __init__(
-        self, job_groups: Sequence[JobGroup], coverage: float, metric: str, objective: Objective, limit: Limit
-    ) -> None:
-        self.job_groups = JobGroups(job_groups)
+    def __init__(self, coverage: float, metric: str, objective: Objective, limit: Limit) -> None:
+        self.job_groups = JobGroups()
         n = len(self.job_groups.groups)
         self.shares = range(n, n + len(SHARES))
         self.size = len(CANDIDATES) * self.shares.stop

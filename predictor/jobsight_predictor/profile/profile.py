@@ -14,8 +14,6 @@ from jobsight_predictor.profile.forecast import AtStart, PendingForecast, weigh
 from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.running import NEAR_LIMIT, Outlook
 from jobsight_predictor.question import (
-    DEFAULT_JOB_GROUPS,
-    JobGroup,
     Limit,
     Moment,
     Objective,
@@ -41,7 +39,6 @@ class Profile:
     def __init__(
         self,
         unit: str,
-        job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
         coverage: float = 0.95,
         *,
         metric: str = "",
@@ -50,7 +47,7 @@ class Profile:
     ) -> None:
         """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
         self.unit = unit
-        self._model = Model(job_groups, coverage, metric, objective, limit)
+        self._model = Model(coverage, metric, objective, limit)
         # Emptied whenever something is learned.
         self._latest: dict[Question, tuple[Findings, dict[Moment, PendingForecast]]] = {}
 
@@ -236,7 +233,6 @@ class Profile:
         cls,
         unit: str,
         state: Mapping[str, Sequence[Any]],
-        job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
         coverage: float = 0.95,
         *,
         metric: str = "",
@@ -248,6 +244,6 @@ class Profile:
         Raises:
             ValueError: it has other job groups, another objective or another version.
         """
-        restored = cls(unit, job_groups, coverage, metric=metric, objective=objective, limit=limit)
+        restored = cls(unit, coverage, metric=metric, objective=objective, limit=limit)
         restored.load(state)
         return restored

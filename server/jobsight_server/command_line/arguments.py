@@ -24,14 +24,10 @@ _UNITS = {
 }
 
 LEARNING = (
-    "job_groups",
     "coverage",
     "bound_objective",
     "walltime_limit",
     "learn_apportioned",
-    "window",
-    "bins",
-    "alpha",
 )
 """Settings that affect learning; commands that learn or answer must use the server's values."""
 

@@ -14,8 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import PROTOCOLS
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, OBJECTIVES, JobGroup, parse_job_group
-from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
+from jobsight_predictor.question import OBJECTIVES
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.commands.backtest_report import show
 from jobsight_server.errors import UserError
@@ -59,14 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "attempts included (waste)",
     )
     parser.add_argument(
-        "--job-groups",
-        nargs="+",
-        type=_job_group,
-        metavar="TEXT",
-        help="job groups instead of the default ones, such as user+queue",
-    )
-    add_parameters(parser)
-    parser.add_argument(
         "--baselines",
         action="store_true",
         help="compare with each baseline at that baseline's number of failures; slower",
@@ -76,7 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    parameters = parameters_of(args)
     if args.plot is not None:
         _check_plot(args.plot)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -88,11 +78,9 @@ def run(args: argparse.Namespace) -> int:
                 protocol=args.protocol,
                 group=args.group,
                 forecasters=tuple(dict.fromkeys(args.forecaster)),
-                job_groups=args.job_groups or DEFAULT_JOB_GROUPS,
                 coverage=args.coverage,
                 objective=args.objective,
                 baselines=args.baselines,
-                parameters=parameters,
                 progress=lambda step, done: progress.update(task, description=f"replaying {step}", completed=done),
             )
         except KeyboardInterrupt:
@@ -130,10 +118,3 @@ def _share(text: str) -> float:
     if not 0.0 < share < 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not a fraction above 0 and below 1, such as 0.95")
     return share
-
-
-def _job_group(text: str) -> JobGroup:
-    try:
-        return parse_job_group(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error

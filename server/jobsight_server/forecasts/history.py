@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, bindparam, select
 
-from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
+from jobsight_predictor.forecasters.parameters import make_five
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.question import Question
-from jobsight_predictor.series import Series
-from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.record import Record
-from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.schema import group_series, jobs, profiles, series
+from jobsight_server.storage.schema import jobs, profiles, series
 
 Column = list[float | None]
 
@@ -50,14 +43,15 @@ def history(
     cluster: str,
     user: str,
     limit: int,
-    five: Callable[[str], FiveParameters] | None = None,
     since: float | None = None,
     until: float | None = None,
+    *,
+    with_five: bool = False,
 ) -> dict[str, MetricHistory]:
     """By metric, the values learned of the user's last ``limit`` jobs that ended from ``since`` on, before ``until``.
 
-    ``five``: the parameters of the published five in a metric; None leaves out what they forecast. They see the last
-    ``REPLAYED`` jobs, or ``limit`` if that is more: some users have half a million.
+    ``with_five``: with the forecasts of the published five. They see the last ``REPLAYED`` jobs, or ``limit`` if that
+    is more: some users have half a million.
     """
     of_user = [jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None)]
     if since is not None:
@@ -65,7 +59,7 @@ def history(
     if until is not None:
         of_user.append(jobs.c.end < until)
     newest = select(jobs.c.id, jobs.c.end, jobs.c.job_id).where(*of_user).order_by(jobs.c.end.desc(), jobs.c.id.desc())
-    runs = connection.execute(newest.limit(limit if five is None else max(limit, REPLAYED))).all()
+    runs = connection.execute(newest.limit(max(limit, REPLAYED) if with_five else limit)).all()
     listed = {run.id for run in runs[:limit]}
     counted = select(series.c.metric, series.c.n).where(series.c.cluster == cluster, series.c.user == user)
     numbers = {row.metric: row.n for row in connection.execute(counted)}
@@ -75,7 +69,7 @@ def history(
         ids = [run.id for run in runs[begin : begin + _AT_ONCE]]
         for run_id, metric, *rest in connection.execute(_VALUES, {"runs": ids}):
             found[metric].append(_Value(of_run[run_id].end, of_run[run_id].job_id, run_id in listed, *rest))
-    return {metric: _of_metric(rows, numbers.get(metric, 0), five and five(metric)) for metric, rows in found.items()}
+    return {metric: _of_metric(rows, numbers.get(metric, 0), with_five) for metric, rows in found.items()}
 
 
 class _Value(NamedTuple):
@@ -103,13 +97,13 @@ _VALUES = select(
 ).where(profiles.c.run_id.in_(bindparam("runs", expanding=True)))
 
 
-def _of_metric(found: list[_Value], n: int, five: FiveParameters | None) -> MetricHistory:
+def _of_metric(found: list[_Value], n: int, with_five: bool) -> MetricHistory:
     learned = [row for row in found if row.value is not None and not row.shown_only]
     learned.sort(key=lambda row: row.learn_seq)
     forecasts: dict[str, Column] = {}
-    if five is not None:
+    if with_five:
         actual = np.array([row.value for row in learned], dtype=np.float64)
-        for name, forecaster in make_five(five).items():
+        for name, forecaster in make_five().items():
             # Replayed from the first of these values: a forecast depends on what was before it.
             values = zip(learned, forecaster.replay(actual).tolist(), strict=True)
             forecasts[name] = [None if np.isnan(value) else value for row, value in values if row.listed]
@@ -126,81 +120,3 @@ def _of_metric(found: list[_Value], n: int, five: FiveParameters | None) -> Metr
         bound=[row.bound for row in rows],
         forecasts=forecasts,
     )
-
-
-_WRITE = (
-    "INSERT INTO group_series (cluster, field, name, metric, n, updated, state) VALUES (?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (cluster, field, name, metric) DO UPDATE SET n = excluded.n, updated = excluded.updated, "
-    "state = excluded.state"
-)
-
-
-class UserGroupKey(NamedTuple):
-    """Names a Unix group or an account (``field``) of a cluster."""
-
-    cluster: str
-    field: str
-    name: str
-
-
-@dataclass(slots=True)
-class _Learned:
-    series: Series
-    updated: float
-    changed: bool = False
-
-
-class GroupSeries:
-    """The series of the groups that the setting ``job_groups`` asks for; learns, and writes what has changed."""
-
-    def __init__(self, config: ForecastConfig) -> None:
-        self._config = config
-        self._known: dict[tuple[UserGroupKey, str], _Learned] = {}
-
-    def keys(self, cluster: str, question: Question) -> list[UserGroupKey]:
-        """The groups of a job that have series."""
-        known = [(field, getattr(question, field)) for field in self._config.group_fields]
-        return [UserGroupKey(cluster, field, name) for field, name in known if name is not None]
-
-    def load(self, connection: Connection, keys: Iterable[UserGroupKey]) -> None:
-        """Reads the series of these groups.
-
-        Raises:
-            ValueError: they were learned with another window, bins or alpha.
-        """
-        for key in keys:
-            for metric, known, updated in read_group_series(connection, key):
-                if known.parameters != self._config.parameters(metric):
-                    raise ValueError("this series was learned with another window, bins or alpha: retrain on all jobs")
-                self._known[key, metric] = _Learned(known, updated)
-
-    def learn(self, job: ForecastJob, metric: str, value: float) -> None:
-        """Learns one value into the series of each group of the job."""
-        for key in self.keys(job.cluster, job.question):
-            learned = self._known.get((key, metric))
-            if learned is None:
-                learned = self._known[key, metric] = _Learned(Series(self._config.parameters(metric)), 0.0)
-            learned.series.learn(value)
-            learned.updated, learned.changed = job.end or 0.0, True
-
-    def store(self, connection: Connection) -> None:
-        """Writes the series that have learned since they were read."""
-        rows = [
-            (*key, metric, of.series.n, of.updated, json.dumps(of.series.state(), separators=(",", ":")))
-            for (key, metric), of in sorted(self._known.items(), key=lambda item: item[0])
-            if of.changed
-        ]
-        write_many(connection, _WRITE, rows)
-
-
-def read_group_series(connection: Connection, key: UserGroupKey) -> list[tuple[str, Series, float]]:
-    """(metric, series, end of the last job learned) of a group, by metric."""
-    columns = group_series.c
-    query = (
-        select(columns.metric, columns.state, columns.updated)
-        .where(columns.cluster == key.cluster, columns.field == key.field, columns.name == key.name)
-        .order_by(columns.metric)
-    )
-    return [
-        (metric, Series.from_state(json.loads(state)), updated) for metric, state, updated in connection.execute(query)
-    ]

@@ -24,7 +24,6 @@ from jobsight_server.forecasts.events import (
     LearnedUntil,
     write_learned_until,
 )
-from jobsight_server.forecasts.history import GroupSeries
 from jobsight_server.forecasts.outcomes import (
     Event,
     Finished,
@@ -83,7 +82,6 @@ class Learner:
         self._profiles: dict[tuple[str, str], Profile] = {}
         self._of_users: dict[SeriesKey, _OfUser] = {}
         self._states: dict[tuple[str, str, str], StateRow] = {}
-        self._of_groups = GroupSeries(config)
         self._loaded: set[object] = set()
         self._learned_runs: list[int] = []
         self.pending: dict[RunAndMetric, PendingForecast] = {}
@@ -107,7 +105,6 @@ class Learner:
             dict.fromkeys((cluster, metric, question) for cluster, question in jobs for metric in metrics)
         )
         users = dict.fromkeys((cluster, question.user or "") for cluster, _, question in asked)
-        groups = dict.fromkeys(key for cluster, _, question in asked for key in self._of_groups.keys(cluster, question))
         # Users alone, too, for their stored answers.
         asked += self._new((cluster, metric, Question(user=user)) for cluster, user in users for metric in metrics)
         keys = [
@@ -118,10 +115,7 @@ class Learner:
         for (cluster, metric), state in read_state(connection, self._new(dict.fromkeys(keys))).items():
             self._profile(cluster, metric).load(state)
         for key, known, updated in read_series(connection, self._new(users)):
-            if known.parameters != self._config.parameters(key.metric):
-                raise ValueError("this series was learned with another window, bins or alpha: retrain on all jobs")
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
-        self._of_groups.load(connection, self._new(groups))
         self.pending = read_pending(connection, pending) | self.pending
         self.at_start = read_at_start(connection, pending) | self.at_start
 
@@ -185,7 +179,6 @@ class Learner:
             for key, own in sorted(self._of_users.items(), key=lambda item: item[0])
             if own.answer is not None
         ]
-        self._of_groups.store(connection)
         waiting = _still_waiting(
             connection, list(dict.fromkeys(run_id for run_id, _ in (*self.pending, *self.at_start)))
         )
@@ -211,8 +204,6 @@ class Learner:
             if observation is not None:
                 key = SeriesKey(job.cluster, job.user, metric)
                 self._observe(key, job.question, observation, job.end or 0.0, judged[job.run_id, metric], job.seconds)
-                if not observation.is_lower_bound:
-                    self._of_groups.learn(job, metric, observation.value)
         for metric in METRICS:
             self.pending.pop((job.run_id, metric), None)
             self.at_start.pop((job.run_id, metric), None)
@@ -235,7 +226,7 @@ class Learner:
             return
         own = self._of_users.get(key)
         if own is None:
-            own = self._of_users[key] = _OfUser(profile, Series(self._config.parameters(key.metric)))
+            own = self._of_users[key] = _OfUser(profile, Series())
         own.series.learn(value)
         # The last one learned, not the latest: a run with late samples is learned after others.
         own.updated = at

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text
 
-from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.age import Part
@@ -274,13 +273,6 @@ def read_series(
         )
         for metric, state, updated in connection.execute(query):
             yield SeriesKey(cluster, user, metric), Series.from_state(json.loads(state)), updated
-
-
-def read_parameters(connection: Connection, cluster: str, metric: str) -> FiveParameters | None:
-    """The parameters of the five in the series of this metric, which all have the same; None without a series."""
-    query = select(series.c.state).where(series.c.cluster == cluster, series.c.metric == metric).limit(1)
-    state = connection.scalar(query)
-    return None if state is None else Series.from_state(json.loads(state)).parameters
 
 
 def read_pending(

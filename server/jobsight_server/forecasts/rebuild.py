@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Engine, delete, text
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.events import LearnedUntil, last_event, last_learn_seq, learned_events
 from jobsight_server.forecasts.learner import Learner, no_collection
-from jobsight_server.forecasts.reader import StateKey, read_parameters, read_state
+from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.storage.event_counts import mark_apportioned
-from jobsight_server.storage.schema import group_series, model_state, pending_at_start, pending_forecasts, series
+from jobsight_server.storage.schema import model_state, pending_at_start, pending_forecasts, series
 
 _LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
 # The condition of the index on ``shown_only``, so that it is a look-up.
@@ -35,8 +35,6 @@ def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
     stored = read_state(connection, [StateKey(cluster, metric, site) for cluster, metric in learned])
     for cluster, metric in learned:
         if (cluster, metric) not in stored:
-            return True
-        if read_parameters(connection, cluster, metric) != config.parameters(metric):
             return True
         try:
             config.profile(metric).load(stored[cluster, metric])
@@ -77,7 +75,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
         with engine.begin() as connection:
             lock_learning(connection)
             learner.learn(learned_events(connection, config, LearnedUntil(top, 0), None, under_way))
-            for table in (series, group_series, model_state, pending_forecasts, pending_at_start):
+            for table in (series, model_state, pending_forecasts, pending_at_start):
                 connection.execute(delete(table))
             mark_apportioned(connection, not config.learn_apportioned)
             connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})

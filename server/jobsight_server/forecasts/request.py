@@ -2,77 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, bindparam, func, select
 
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import (
-    DEFAULT_JOB_GROUPS,
     FIELDS,
     LIMITS,
     OBJECTIVES,
     Facts,
-    JobGroup,
     Limit,
     Moment,
     Objective,
     Question,
-    parse_job_group,
 )
 from jobsight_server.accounting.runs import Failure
 from jobsight_server.errors import UserError
 from jobsight_server.facts import application, facts_of
 from jobsight_server.settings import Settings
-from jobsight_server.settings.by_metric import five_parameters
 from jobsight_server.storage.schema import jobs
-
-GROUP_FIELDS = ("group", "account")
-"""Fields that put several users together, and may have profiles as users have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastConfig:
-    """How jobs are grouped, how bounds are set, and which values are learned.
+    """How bounds are set, and which values are learned.
 
-    ``job_groups`` go from specific to general. ``coverage`` is the target fraction of jobs within their bounds,
-    ``objective`` what reservations aim at, ``walltime_limit`` whether requested times are enforced. ``five`` has the
-    parameters of the published five for metrics in which they are not the default, and ``fabric`` the network whose
-    bandwidth is learned.
+    ``coverage`` is the target fraction of jobs within their bounds, ``objective`` what reservations aim at,
+    ``walltime_limit`` whether requested times are enforced, and ``fabric`` the network whose bandwidth is learned.
     """
 
-    job_groups: tuple[JobGroup, ...] = DEFAULT_JOB_GROUPS
     coverage: float = 0.95
     learn_apportioned: bool = False
     objective: Objective = "coverage"
     walltime_limit: Limit = "auto"
-    five: Mapping[str, FiveParameters] = field(default_factory=dict)
     fabric: str = "fastest"
 
     def learns(self, attribution: str | None) -> bool:
         """Whether it is learned, not only shown (docs/use/definitions.md, Attribution)."""
         return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
 
-    @property
-    def group_fields(self) -> tuple[str, ...]:
-        """Of group and account those in a job group: of these, profiles of their own are kept."""
-        used = {field for job_group in self.job_groups for field in job_group}
-        return tuple(field for field in GROUP_FIELDS if field in used)
-
-    def parameters(self, metric: str) -> FiveParameters:
-        """The parameters of the published five in ``metric``."""
-        return self.five.get(metric, DEFAULT_PARAMETERS)
-
     def profile(self, metric: str) -> Profile:
         """An empty profile of ``metric``."""
         return Profile(
             METRICS[metric].unit,
-            self.job_groups,
             self.coverage,
             metric=metric,
             objective=self.objective,
@@ -89,13 +66,9 @@ class ForecastConfig:
 
 def forecast_config(settings: Settings) -> ForecastConfig:
     """The configuration from the settings that concern learning."""
-    job_groups = tuple(parse_job_group(text) for text in settings.job_groups)
     (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
     (limit,) = [name for name in LIMITS if name == settings.walltime_limit]
-    five = five_parameters(settings.window, settings.bins, settings.alpha)
-    return ForecastConfig(
-        job_groups, settings.coverage, settings.learn_apportioned, objective, limit, five, settings.fabric
-    )
+    return ForecastConfig(settings.coverage, settings.learn_apportioned, objective, limit, settings.fabric)
 
 
 PER = ("processor", "job")

@@ -164,8 +164,7 @@ def user_history(
     with_five: bool = False,
 ) -> UserHistory:
     """The user's last ``limit`` jobs that ended in this span; ``with_five``: and what the published five forecast."""
-    five = reader.config.parameters if with_five else None
-    found = history(connection, cluster, user, limit, five, since, until)
+    found = history(connection, cluster, user, limit, since, until, with_five=with_five)
     rounded = {metric: _rounded(of) for metric, of in found.items() if of.n or not METRICS[metric].of_gpus}
     return UserHistory(cluster, user, since, until, rounded)
 

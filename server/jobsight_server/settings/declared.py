@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, job_group_text, parse_job_group
+from jobsight_predictor.question import Limit, Objective
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.access import Access
@@ -182,34 +182,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "yes, no, or auto (as long as finished jobs keep to it)"
         ),
     ] = "auto"
-    job_groups: Annotated[
-        tuple[str, ...],
-        setting(
-            "job groups, most specific first; changing them retrains on all finished jobs",
-            metavar="GROUPS",
-            check=parse_job_group,
-            min_length=1,
-        ),
-    ] = tuple(map(job_group_text, DEFAULT_JOB_GROUPS))
-    window: Annotated[
-        tuple[str, ...],
-        setting(
-            "jobs in the sliding window forecast: a number, and METRIC=NUMBER for metrics that differ; changing it "
-            "retrains on all finished jobs",
-            metavar="NUMBERS",
-        ),
-    ] = ("5",)
-    bins: Annotated[
-        tuple[str, ...],
-        setting("bins of the weighted forecast, written like `window`; changing them retrains", metavar="NUMBERS"),
-    ] = ("10",)
-    alpha: Annotated[
-        tuple[str, ...],
-        setting(
-            "smoothing of the exponential forecast, above 0 and below 1, written like `window`; changing it retrains",
-            metavar="NUMBERS",
-        ),
-    ] = ("0.5",)
     learn_apportioned: Annotated[
         bool, setting("learn values measured on shared nodes and split by processors held; changing it retrains")
     ] = False

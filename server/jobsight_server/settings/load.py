@@ -10,19 +10,16 @@ from __future__ import annotations
 import logging
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
-from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_server.errors import UserError
 from jobsight_server.settings.access import Access
 from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.settings.alarms import ALARM_KINDS, AlarmRule, Mail, MonthlyMail, Watchdog
-from jobsight_server.settings.by_metric import parse_alphas, parse_counts
 from jobsight_server.settings.declared import (
     ACCOUNTING_FORMATS,
     AccountingSource,
@@ -83,17 +80,11 @@ class Setting(Struct, frozen=True):
             SettingsError: wrong type, out of bounds, or invalid.
         """
         parts = value.split() if isinstance(self.default, tuple) and isinstance(value, str) else value
-        if self.name in _BY_METRIC and _is_number(parts):  # a file may have bare numbers
-            parts = [parts]
-        if self.name in _BY_METRIC and isinstance(parts, list):
-            parts = [str(one) if _is_number(one) else one for one in parts]
         try:
             parsed = msgspec.convert(parts, self.type, strict=False)
             if self.check is not None:
                 for text in parsed:
                     self.check(text)
-            if self.name in _BY_METRIC:
-                _BY_METRIC[self.name](parsed)
         except ValueError as error:
             if self.metavar == "FRACTION" and source == self.flag:
                 raise SettingsError(
@@ -104,15 +95,6 @@ class Setting(Struct, frozen=True):
         return parsed
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_BY_METRIC: Mapping[str, Callable[[tuple[str, ...]], object]] = {
-    "window": partial(parse_counts, most=WINDOW_AT_MOST),
-    "bins": partial(parse_counts, most=BINS_AT_MOST),
-    "alpha": parse_alphas,
-}
 _GONE = frozenset(
     {
         "ingest_threads",
@@ -123,9 +105,13 @@ _GONE = frozenset(
         "quarantine_keep",
         "upkeep_interval_s",
         "session_hours",
+        "job_groups",
+        "window",
+        "bins",
+        "alpha",
     }
 )
-"""Settings of 0.1 that are none any more."""
+"""Settings of 0.1 and 0.2 that are none any more."""
 
 
 def settings_in(kind: type[Struct], section: str = "") -> tuple[Setting, ...]:

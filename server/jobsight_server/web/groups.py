@@ -5,10 +5,7 @@ from __future__ import annotations
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.request import GROUP_FIELDS
-from jobsight_server.queries.groups import UserGroupList, user_group_list
+from jobsight_server.queries.groups import GROUP_FIELDS, UserGroupList, user_group_list
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
@@ -27,7 +24,7 @@ def groups() -> UserGroupList:
     cluster, search = cluster_argument(), name_argument("search")
     number = integer_argument("page", 1, PAGES_AT_MOST)
     with context().read_engine.connect() as connection:
-        return user_group_list(connection, context().answers.config, by, cluster, search, number)
+        return user_group_list(connection, by, cluster, search, number)
 
 
 GROUPS = Route(
@@ -35,8 +32,7 @@ GROUPS = Route(
     "/api/v1/groups",
     groups,
     ("scheduler",),
-    "Unix groups or accounts that ran a job, each with its profile per metric where the setting job_groups has that "
-    "field; 50 a page",
+    "Unix groups or accounts that ran a job, with their users and jobs; 50 a page",
     (
         Parameter("by", "group (Unix group, the default) or account", choice_of(GROUP_FIELDS)),
         Parameter("cluster", "only those of this cluster", NAME),
@@ -51,17 +47,11 @@ ROUTES = (GROUPS,)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/groups", endpoint="groups")
     def show() -> Response:
-        found = groups()
-        metrics = [
-            name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.groups)
-        ]
         return page(
             "groups.html",
-            found,
+            groups(),
             GROUPS,
             cluster=given("cluster"),
             clusters=clusters_offered(),
-            metrics=metrics,
             fields=GROUP_FIELDS,
-            five=FIVE,
         )

@@ -10,25 +10,21 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text, update
 
-from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart
 from jobsight_predictor.profile.reserve import BASES
-from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Question
 from jobsight_server.forecasts import (
     AnswerReader,
     ForecastConfig,
     ForecastRequest,
-    history,
     rebuild,
     rebuild_if_outdated,
 )
-from jobsight_server.forecasts.learner import Learner
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, model_state, pending_at_start, pending_forecasts, profiles
+from jobsight_server.storage.schema import jobs, pending_at_start, pending_forecasts, profiles
 
 
 def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tuple[float | None, ...]]:
@@ -200,46 +196,6 @@ def test_another_objective_retrains_by_itself(site: Any, plan: Any) -> None:
     assert site.model() == default
 
 
-def test_another_window_retrains_by_itself(site: Any, plan: Any) -> None:
-    for job in plan(6, 40):
-        site.run(**job)
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    default = site.model()
-    config = ForecastConfig(five={"runtime": FiveParameters(window=2, bins=3, alpha=0.1)})
-    with pytest.raises(ValueError, match="another window, bins or alpha"), site.engine.begin() as connection:
-        Learner(config).load(connection, [("alpha", job_question("a"))], ["runtime"])
-    assert rebuild_if_outdated(site.engine, config) is True
-    assert rebuild_if_outdated(site.engine, config) is False
-    with site.engine.connect() as connection:
-        found = history(connection, "alpha", "a", 500, config.parameters)["runtime"]
-        answer = AnswerReader(site.engine, config).answers(connection, [ForecastRequest("alpha", Question(user="a"))])
-    assert len(found.actual) > 3
-    said = next(one for one in answer if one.metric == "runtime").forecasts
-    assert said["sliding-window"] == pytest.approx(sum(found.actual[-2:]) / 2)
-    assert found.forecasts["sliding-window"][-1] == pytest.approx(sum(found.actual[-3:-1]) / 2)
-    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
-    assert site.model() == default
-
-
-@pytest.mark.storage
-def test_other_templates_learn_all_anew_by_themselves(site: Any, plan: Any) -> None:
-    for job in plan(6, 40):
-        site.run(**job)
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    default = site.model()
-    others = ForecastConfig((("user", "queue"), ("user",), ()), coverage=0.9)
-    assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
-    site.run("late.s", 0, 5000, user="a")
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=others) == 1
-    names = {json.loads(row[2])[1] for row in site.dump(model_state) if row[2].startswith('["group"')}
-    assert {name for name in names if name < 64} == {0, 1, 5}  # nothing, user, user and queue
-    with site.engine.begin() as connection:
-        connection.execute(text("DELETE FROM profiles WHERE run_id IN (SELECT id FROM jobs WHERE job_id = 'late.s')"))
-        connection.execute(text("DELETE FROM jobs WHERE job_id = 'late.s'"))
-    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
-    assert site.model() == default
-
-
 def test_profiles_of_an_older_version_are_learned(site: Any, plan: Any) -> None:
     for job in plan(8, 30):
         site.run(**job)
@@ -276,7 +232,7 @@ def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
             connection.execute(profiles.insert().values(run_id=i + 1, metric="memory", learn_seq=i + 1, value=value))
     rebuild(site.engine)
     question = job_question(user, "n" * 5000)
-    expected = Profile("bytes per processor", DEFAULT_JOB_GROUPS, metric="memory")
+    expected = Profile("bytes per processor", metric="memory")
     for value in values:
         expected.learn(question, value, at=1.0)
     names = expected.state_keys(question)

@@ -248,8 +248,8 @@ def test_a_batch_and_a_single_question_give_the_same_bytes(served: Any) -> None:
 
 @pytest.fixture
 def configured(served: Any, serve: Any, database_url: str) -> Iterator[Any]:
-    """The same site under job groups and a coverage of its own, trained by them."""
-    settings = serve(job_groups="user+queue user site", coverage="0.8")
+    """The same site with an objective and a coverage of its own, trained with them."""
+    settings = serve(bound_objective="waste", coverage="0.8")
     reading = open_engine(database_url, "read")
     app = create_app(settings, reading, served.engine, served.clock)
     site = app.extensions["jobsight"]
@@ -275,7 +275,7 @@ def test_every_answer_is_given_under_the_sites_configuration(configured: Any) ->
             assert "retrained" not in (entry["reason"] or ""), name
     profile = client.get("/api/v1/users/ada/profile", query_string={"cluster": "alpha"}).json
     assert [entry["coverage"] for entry in profile["metrics"]] == [0.8] * 4
-    assert profile["metrics"][2]["reason"].startswith("no history"), "trained by these groups, so never retraining"
+    assert profile["metrics"][2]["reason"].startswith("no history"), "trained with these settings, so never retraining"
     users = client.get("/api/v1/users").json["users"]
     assert {entry["coverage"] for user in users for entry in user["metrics"].values() if entry} == {0.8}
 
