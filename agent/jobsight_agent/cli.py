@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command in ("status", "resend"):
         from jobsight_agent import operate
 
+        _act_as_owner(Path(config.spool))
         return {"status": operate.status, "resend": operate.resend}[args.command](Path(config.spool))
     return _mark(config, args.job, _HOOKS[args.command], strict=args.strict)
 
@@ -96,6 +98,19 @@ def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, ar
     return run(parser.parse_args(arguments))
 
 
+def _act_as_owner(spool: Path) -> None:
+    """As root, go on as the owner of the spool, who may have left links there.
+
+    Raises:
+        OSError: this root may not become another user.
+    """
+    if os.geteuid() != 0 or not spool.exists() or (owner := spool.stat()).st_uid == 0:
+        return
+    os.setgroups([])
+    os.setgid(owner.st_gid)
+    os.setuid(owner.st_uid)
+
+
 def _run(config: Config) -> int:
     import signal
 
@@ -110,6 +125,7 @@ def _run(config: Config) -> int:
     stopping = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
     try:
+        _act_as_owner(Path(config.spool))
         Agent(config).run(lambda seconds: signal.sigtimedwait(stopping, seconds) is not None)
     except (SpoolError, TargetError, OSError) as error:
         print(f"jobsight-agent run: {error}", file=sys.stderr)
@@ -125,6 +141,7 @@ def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
     from jobsight_agent.portable import reader_for
 
     try:
+        _act_as_owner(Path(config.spool))
         mark = checked_mark(job, event)
         with suppress(OSError):  # no agent is running
             if ask(Path(config.spool), mark_request(mark), seconds=1.0) == "ok":

@@ -23,14 +23,13 @@ _LATEST_S = 10.0
 
 
 def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
-    """Writes a marked reading to ``marks``; the agent sees the whole file or none.
-
-    A hook runs as root in a directory that belongs to the agent: links are not followed.
+    """Writes a marked reading to ``marks``; the agent sees the whole file or none, and links are not followed.
 
     Raises:
         OSError: the directory cannot be written, or holds too many files because no agent takes them.
     """
     name = f"{reading.time:.6f}-{os.getpid()}"
+    marks.mkdir(mode=0o750, exist_ok=True)
     directory = os.open(marks, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if len(os.listdir(directory)) >= most_files:  # noqa: PTH208 - of the directory that is held open
@@ -38,7 +37,6 @@ def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(f".{name}", flags, 0o600, dir_fd=directory), "w", encoding="utf-8") as file:
             json.dump(to_record(reading), file)
-            os.fchmod(file.fileno(), 0o644)  # root writes, the agent reads, whatever the umask
         os.rename(f".{name}", f"{name}.json", src_dir_fd=directory, dst_dir_fd=directory)
     finally:
         os.close(directory)

@@ -31,7 +31,6 @@ from jobsight_agent.reserve import Reserve
 LAST_ERROR = "last-error"
 REFUSED_SHARE = 0.2  # of the spool's limit, for rejected batches
 DIRECTORY_MODE = 0o750
-MARKS_MODE = 0o770
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -60,8 +59,8 @@ class Spool:
         self._batches = directory / "batches"
         self._max_bytes, self._max_age_s, self._clock = max_bytes, max_age_s, clock
         try:
-            for folder, mode in ((self._batches, DIRECTORY_MODE), (self.marks, MARKS_MODE)):
-                folder.mkdir(mode=mode, parents=True, exist_ok=True)
+            for folder in (self._batches, self.marks):
+                folder.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise SpoolError(f"spool {directory}: {error}; give a directory that the agent may write") from error

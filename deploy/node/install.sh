@@ -7,16 +7,27 @@
 #
 # --prefix: all below DIR, no service and no user: for a trial, or a node image. --node: this node's name, as the
 # scheduler writes it, if it is not the short host name. PYTHON in the environment names a Python 3.11 or later.
-set -eu
+#
+# Root runs this, perhaps in a directory and with an environment that another user had a hand in. So it starts once more
+# with a path of its own and PYTHON alone; up to there are only assignments and keywords, and exec is found before a
+# function of that name in POSIX mode. Then it works from /, and every Python runs isolated (-I).
+POSIXLY_CORRECT=1
 HOOK_COPIES=
-PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin
+case $0 in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
+case ${1-} in
+    --clean) shift ;;
+    *) exec /usr/bin/env -i PATH="$PATH" PYTHON="${PYTHON:-python3}" /bin/sh -p "$self" --clean "$@" ;;
+esac
+set -eu
+cd /
 prefix='' node='' uninstall=''
 while [ $# -gt 0 ]; do
     case $1 in
         --prefix) prefix=${2%/}; shift 2 ;;
         --node) node=$2; shift 2 ;;
         --uninstall) uninstall=yes; shift ;;
-        *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+        *) sed -n '2,9s/^# \{0,1\}//p' "$self" >&2; exit 2 ;;
     esac
 done
 fail() { echo "jobsight-node: $1" >&2; exit 1; }
@@ -32,23 +43,26 @@ if [ -n "$uninstall" ]; then
     for copy in $HOOK_COPIES; do
         ! cmp -s "$prefix$copy" "$lib/mark-job" || rm -f "$prefix$copy"
     done
-    rm -rf "$opt/agent" "$spool"
+    rm -rf "$opt/agent"
     for name in mark-job prologue epilogue prolog epilog execjob_begin execjob_epilogue execjob_end; do
         rm -f "$lib/$name"
     done
     rm -f "$etc/agent.toml" "$etc/.agent.toml.shipped" "$etc/agent-token"
     [ -n "$prefix" ] || rm -f /etc/systemd/system/jobsight-agent.service /etc/tmpfiles.d/jobsight.conf
     rmdir "$lib" "$etc" "$opt" 2>/dev/null || true
+    rm -rf "$spool" # follows no links
     echo 'jobsight-node: removed'
     exit 0
 fi
 
-python=${PYTHON:-$(command -v python3)} || fail 'no python3; install Python 3.11 or later'
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is too old: PYTHON=... names 3.11 or later"
-room=$(mktemp -d)
-trap 'rm -rf "$room"' EXIT
-tail -n +"$(($(grep -an '^# ARCHIVE$' "$0" | head -n 1 | cut -d: -f1) + 1))" "$0" | tar -xzf - -C "$room" || fail 'the file is damaged: copy it again'
-PYTHONPATH=$room/site "$python" -B -c 'import psutil, jobsight_agent' || fail "its agent does not run with $python on $(uname -m)"
+python=$(command -v "$PYTHON") || fail "$PYTHON: not found; PYTHON=... names a Python 3.11 or later by its whole path"
+"$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is too old: PYTHON=... names 3.11 or later"
+mkdir -p "$opt"
+room=$(mktemp -d "$opt/.new.XXXXXX")
+trap 'rm -rf "$room"; rmdir "$opt" 2>/dev/null || true' EXIT
+tail -n +"$(($(grep -an '^# ARCHIVE$' "$self" | head -n 1 | cut -d: -f1) + 1))" "$self" | tar -xzf - -C "$room" || fail 'the file is damaged: copy it again'
+"$python" -I -B -c 'import sys; sys.path.insert(0, sys.argv[1]); import psutil, jobsight_agent' "$room/site" ||
+    fail "its agent does not run with $python on $(uname -m)"
 
 user=root
 if [ -z "$prefix" ]; then
@@ -67,13 +81,13 @@ put() {
     chmod "$3" "$2"; own "$4" "$2"
 }
 changed=
-mkdir -p "$opt" "$etc" "$lib" "$spool/marks"
+mkdir -p "$etc" "$lib" "$spool"
+# What is in the spool is the agent's own work: its user may have left links there, which root must not follow.
 own "$user:$group" "$spool"; chmod 750 "$spool"
-own "$user:$group" "$spool/marks"; chmod 2770 "$spool/marks"
 
 # A Python environment without pip, in which the two packages lie.
-[ -x "$opt/agent/bin/python3" ] || "$python" -m venv --without-pip "$opt/agent"
-site=$("$opt/agent/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+[ -x "$opt/agent/bin/python3" ] || "$python" -I -m venv --without-pip "$opt/agent"
+site=$("$opt/agent/bin/python3" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 for package in "$room"/site/*; do
     name=${package##*/}
     if ! diff -rq -x __pycache__ "$package" "$site/$name" >/dev/null 2>&1; then

@@ -213,6 +213,15 @@ function Client:advice(question)
   return answer, reason
 end
 
+-- A library from whole paths only: Lua also searches the current directory, and that of slurmctld may be open to others.
+local function installed(library)
+  local path, cpath = package.path, package.cpath
+  package.path, package.cpath = (";" .. path):gsub(";[^;/][^;]*", ""), (";" .. cpath):gsub(";[^;/][^;]*", "")
+  local found, module = pcall(require, library)
+  package.path, package.cpath = path, cpath
+  return found, module
+end
+
 -- A client with these settings, and the defaults for the rest. Where something is missing it has no advice, but a reason.
 function jobsight.client(settings)
   local client = setmetatable({ settings = {}, failed = 0, open_until = 0 }, Client)
@@ -227,13 +236,13 @@ function jobsight.client(settings)
     client.problem = "address " .. address .. ": give an IP address, because looking up a name has no time limit"
     return client
   end
-  for name, library in pairs({ socket = "socket", cjson = "cjson" }) do
-    local found, module = pcall(require, library)
+  for _, library in ipairs({ "socket", "cjson" }) do
+    local found, module = installed(library)
     if not found then
       client.problem = "the Lua library " .. library .. " is missing: " .. jobsight.line(module)
       return client
     end
-    client[name] = module
+    client[library] = module
   end
   return client
 end

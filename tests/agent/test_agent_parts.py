@@ -203,7 +203,7 @@ def test_a_hook_leaves_a_whole_file_that_another_user_can_read(tmp_path: Path) -
         file = leave(tmp_path, MARKED)
     finally:
         os.umask(umask)
-    assert file.stat().st_mode & 0o777 == 0o644
+    assert file.stat().st_mode & 0o777 == 0o600
     assert collect(tmp_path) == ([(file, MARKED)], [])
     assert collect(tmp_path, {file.name}) == ([], [])
     assert [entry.name for entry in tmp_path.iterdir()] == [file.name]

@@ -65,6 +65,14 @@ def run(submission: Submission, tmp_path: Path) -> Run:
     return start
 
 
+def test_no_library_comes_from_the_current_directory(tmp_path: Path) -> None:
+    """It may be open to other users; Lua 5.1 even begins there."""
+    for name in ("socket", "cjson"):
+        (tmp_path / f"{name}.lua").write_text("os.exit(3)\n")
+    code = f'local c = dofile("{SLURM}/jobsight.lua").client({{}}); assert(c.socket and c.cjson, c.problem)'
+    subprocess.run([str(LUA), "-e", code], cwd=tmp_path, check=True)
+
+
 def job(**fields: Any) -> dict[str, Any]:
     known = {"user_name": "ada", "name": "cfd.sh", "partition": "batch", "num_tasks": 4, "min_mem_per_node": 65536}
     return {

@@ -119,6 +119,4 @@ def test_spool_is_the_agents_alone(tmp_path: Path) -> None:
     uid = int((tmp_path / "etc" / "passwd").read_text().split(":")[2])
     made_in(tmp_path, "systemd-tmpfiles", "jobsight.tmpfiles", "tmpfiles.d")
     spool = (tmp_path / "var" / "spool" / "jobsight").stat()
-    marks = (tmp_path / "var" / "spool" / "jobsight" / "marks").stat()
     assert (spool.st_mode & 0o7777, spool.st_uid) == (0o750, uid)
-    assert (marks.st_mode & 0o7777, marks.st_uid) == (0o2770, uid)

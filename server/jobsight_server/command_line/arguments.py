@@ -64,7 +64,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
         DatabaseError: it does not exist or has another version.
     """
     url = settings_of(args).database
-    engine = open_engine(url, access)
+    engine = engine_of(url, access)
     file = database_file(engine)
     if file is not None and not file.exists():
         raise DatabaseError(f"database {url!r}: no such file; `jobsight import` and `jobsight serve` create it")
@@ -79,6 +79,18 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
             f"database {url!r} has schema version {present}, but this program needs {NEWEST}: "
             "start `jobsight serve` once to upgrade it"
         )
+    return engine
+
+
+def engine_of(url: str, access: Access = "write") -> Engine:
+    """An engine. Root goes on as the owner of the directory of an SQLite file: who owns it may have left links there,
+    and the owner of files that SQLite makes beside it has to be the server's user."""
+    engine = open_engine(url, access)
+    file = database_file(engine)
+    if os.geteuid() == 0 and file is not None and file.parent.exists() and (owner := file.parent.stat()).st_uid != 0:
+        os.setgroups([])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
     return engine
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -21,6 +22,7 @@ def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Gen
     Raises:
         UserError: a worker was killed, for instance because memory ran out.
     """
+    os.environ["PYTHONSAFEPATH"] = "1"  # no modules of workers from the current directory, where others may write
     context = multiprocessing.get_context("spawn")  # threads of this process must not be copied
     pool = ProcessPoolExecutor(workers, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:

@@ -8,8 +8,8 @@ import sys
 
 from sqlalchemy import Engine
 
-from jobsight_server.command_line.arguments import own_words, settings_of, shown_database
-from jobsight_server.storage.engine import DatabaseError, database_file, open_engine
+from jobsight_server.command_line.arguments import engine_of, own_words, settings_of, shown_database
+from jobsight_server.storage.engine import DatabaseError, database_file
 from jobsight_server.storage.lock import ServerLock
 from jobsight_server.storage.schema_version import NEWEST, present_version
 
@@ -48,7 +48,7 @@ def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLo
 
 
 def _writable(url: str) -> Engine:
-    engine = open_engine(url)
+    engine = engine_of(url)
     file = database_file(engine)
     if file is None:
         return engine

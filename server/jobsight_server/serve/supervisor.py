@@ -81,7 +81,8 @@ class Supervisor:
 
     def _start(self, name: str) -> tuple[subprocess.Popen[str], Heartbeat]:
         heartbeat = Heartbeat()
-        command = [sys.executable, "-m", "jobsight_server.serve.roles", name, str(heartbeat.descriptor)]
+        # -P: no modules from the current directory, where others may write.
+        command = [sys.executable, "-P", "-m", "jobsight_server.serve.roles", name, str(heartbeat.descriptor)]
         # A session of its own: Ctrl-C reaches only the supervisor, which stops the roles cleanly.
         process = subprocess.Popen(
             command,

@@ -82,7 +82,7 @@ class Places:
 
     def jobsight(self, *arguments: str) -> tuple[str, ...]:
         """A command of this installation with these settings."""
-        return (sys.executable, "-m", "jobsight_server.cli", *arguments, "--config", str(self.settings))
+        return (sys.executable, "-I", "-m", "jobsight_server.cli", *arguments, "--config", str(self.settings))
 
     @property
     def program(self) -> str:

@@ -69,7 +69,7 @@ def _execute(
     trace = folder / f"{_file_name(run.name)}.gz"
     trace.write_bytes(run.trace)
     parameters = json.dumps(asdict(run.parameters))
-    command = [sys.executable, "-m", "jobsight_server.systems.simulations.worker"]
+    command = [sys.executable, "-P", "-m", "jobsight_server.systems.simulations.worker"]
     command += [str(limits.memory_bytes), str(int(limits.time_s) + 1), str(trace), parameters, str(folder)]
     with (folder / "report").open("wb") as report, (folder / "errors").open("wb") as errors:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=report, stderr=errors)
