@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from profile_guided_document import tables
 from profile_guided_figures import draw_sweeps
 
+from jobsight_papers.profile_guided.tuning import FORECASTER_OF, sweep
 from jobsight_predictor.evaluation.jobs import Indices, Jobs, grouped, learning_order
 from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_forecaster
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.evaluation.tuning import FORECASTER_OF, sweep
 from jobsight_predictor.forecasters import FIVE, Floats
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobsight_predictor.evaluation.tuning import FORECASTER_OF
+from jobsight_papers.profile_guided.tuning import FORECASTER_OF
 from jobsight_server.plot_style import drawing
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a300", "#8a8f98", "#111111")

@@ -55,7 +55,6 @@ IN_ONE_PROCESS = {
     "tests/browser/": "browser",
     "tests/server/front/test_watchdog.py": "watchdog",
     "tests/server/front/test_requests.py": "front",
-    "tests/server/simulations/test_limits.py": "system",
     "tests/system/": "system",
 }
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jobsight_server.command_line.dask import on_dask
+from jobsight_papers.dask import on_dask
 from jobsight_server.command_line.progress import watched
 from jobsight_server.command_line.workers import in_processes
 from jobsight_server.errors import UserError

@@ -29,9 +29,9 @@ COMMANDS = {
         "jobsight_server.commands.imported",
         "list the accounting files that were read; withdraw wrong ones",
     ),
-    "tune": (
-        "jobsight_server.commands.tune",
-        "find window, bins and alpha on a site's own finished jobs",
+    "simulate": (
+        "jobsight_server.commands.simulate.command",
+        "simulate scheduling: policies, several clusters, memory as needed",
     ),
     "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),

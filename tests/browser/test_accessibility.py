@@ -17,7 +17,7 @@ from jobsight_server.systems.ranking.config import RankConfig
 from jobsight_server.systems.ranking.round import update_machines
 
 from .axe import NoAxeError, find_axe
-from .test_pages import PAGES, start_simulation
+from .test_pages import PAGES
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -26,13 +26,11 @@ ALL = {
     "alarms": "/alarms",
     "a node that the log names": "/nodes/alpha/n09",
     "jobs by filters": "/jobs?job_id=4711&range=1y&used_below=50",
-    "simulation": "/simulations/1",
-    "simulations side by side": "/simulations/compare?id=1&id=2",
     "an error": "/jobs?state=none",
 }
 """Every page, by a name."""
 
-NOT_PAGES = {"static", "jobs_csv", "simulation_jobs", "simulation_plot"}
+NOT_PAGES = {"static", "jobs_csv"}
 REDIRECTS = {"savings", "machines", "user_without_cluster", "job_without_cluster"}
 BY_QUERY = {"user_by_query", "job_by_query", "node_by_query"}  # the same pages by another address
 
@@ -47,7 +45,7 @@ def axe(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def filled(context: BrowserContext, address: Any) -> BrowserContext:
-    """The site with what the other tests add: machines, alarms, an array, simulations that are done."""
+    """The site with what the other tests add: machines, alarms, an array."""
     update_machines(address.engine, RankConfig(), time.time)
     rows = [{"rule": "r", "subject": f"alpha/n{n}", "kind": "node-silent", "detail": "silent"} for n in (1, 2)]
     with address.engine.begin() as connection:
@@ -55,11 +53,6 @@ def filled(context: BrowserContext, address: Any) -> BrowserContext:
         for task in (1, 2, 3):
             job = {"job_id": f"4711_{task}", "array_task": f"4711_{task}"}
             connection.execute(update(schema.jobs).where(schema.jobs.c.id == 10 + task).values(job))
-    page = context.new_page()
-    for policy in ("fcfs", "easy"):
-        start_simulation(page, policy, "finished on alpha")
-        expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)
-    page.close()
     return context
 
 

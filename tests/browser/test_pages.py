@@ -53,7 +53,6 @@ PAGES = {
     "resources": "/resources",
     "matches": "/matches",
     "match": "/matches/1",
-    "simulations": "/simulations",
     "rejected": "/rejected",
 }
 
@@ -671,82 +670,6 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
     expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
     expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]
     assert dict(by_script) == expected
-
-
-def trace(count: int) -> Any:
-    """A file to upload: jobs that queue on 8 processors and end early; its name is hostile."""
-    rows = (f"{i} {i // 500 * 3000} 0 {9 + i % 7} {1 + i % 8} -1 -1 -1 900" for i in range(count))
-    content = ("; MaxProcs: 8\n" + "\n".join(rows)).encode()
-    return {"name": f"{SCRIPT}.swf", "mimeType": "text/plain", "buffer": content}
-
-
-def start_simulation(page: Page, policy: str, jobs: str, file: Any = None) -> None:
-    page.goto("/simulations")
-    page.locator("select[name=source]").select_option(label=jobs)
-    if file is not None:
-        page.locator("input[name=trace]").set_input_files(file)
-    page.locator("select[name=policy]").select_option(policy)
-    page.get_by_role("button", name="Start").click()
-    expect(page.locator("h1")).to_contain_text("Simulation ")
-
-
-@pytest.mark.exhaustive
-def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
-    page = watched.page
-    start_simulation(page, "easy", "finished on alpha")
-    expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)  # the page turns by itself
-    expect(page.locator(".pictures img")).to_have_count(4)
-    for picture in page.locator(".pictures img").all():
-        # Drawn as meant: without its own styles, which a policy could forbid, lines and areas would all be black.
-        shades = picture.evaluate(
-            """async (image) => {
-                await image.decode();
-                const canvas = document.createElement("canvas");
-                [canvas.width, canvas.height] = [300, 200];
-                const brush = canvas.getContext("2d");
-                brush.drawImage(image, 0, 0, 300, 200);
-                const { data } = brush.getImageData(0, 0, 300, 200);
-                const seen = new Set();
-                for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) seen.add(data.slice(i, i + 3).join());
-                return [...seen].filter((shade) => new Set(shade.split(",")).size > 1).length;
-            }"""
-        )
-        assert shades > 0 or "queue" in (picture.get_attribute("alt") or "")
-    start_simulation(page, "fcfs", "from run 1: finished jobs of alpha")
-    expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)
-    page.locator(".menu summary").click()
-    page.get_by_role("link", name="Simulations").click()
-    for box in page.get_by_role("checkbox").all():
-        box.check()
-    page.get_by_role("button", name="Compare selected").click()
-    expect(page.locator("h1")).to_have_text("Simulations side by side")
-    expect(page.locator("tbody tr")).to_have_count(2)
-    expect(page.locator(".pictures img")).to_have_count(8)
-
-
-@pytest.mark.exhaustive
-def test_a_simulation_is_stopped_and_its_hostile_name_is_text(watched: Watched) -> None:
-    page = watched.page
-    start_simulation(page, "conservative", "from a file", trace(20_000))
-    expect(page.locator("h1 + .state")).to_have_text("running", timeout=120_000)
-    expect(page.locator("#run [data-bind=progress]")).not_to_have_text("0 %", timeout=240_000)
-    page.get_by_role("button", name="Stop").click()
-    expect(page.locator("h1 + .state")).to_have_text("stopped")
-    expect(page.get_by_role("alert")).to_have_text("stopped from the page")
-    expect(page.locator("h1 .name")).to_have_text(f"{SCRIPT.rpartition('/')[2]}.swf")
-    page.locator(".menu summary").click()
-    page.get_by_role("link", name="Simulations").click()
-    expect(page.locator("tbody .state.stopped")).to_have_count(1)
-
-
-def test_a_wrong_trace_is_explained_beside_the_form(context: BrowserContext) -> None:
-    page = context.new_page()
-    page.goto("/simulations")
-    file = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"nothing\n"}
-    page.locator("input[name=trace]").set_input_files(file)  # type: ignore[arg-type]
-    page.get_by_role("button", name="Start").click()
-    expect(page.get_by_role("alert")).to_contain_text("a.txt does not begin as the Standard Workload Format does")
-    page.close()
 
 
 def test_spare_connections_of_browsers_delay_no_request(address: Any) -> None:

@@ -97,21 +97,8 @@ def choose(page: Page) -> dict[str, str]:
         "job": f"/jobs/{run['cluster']}/{run['job_id']}",
         "nodes": "/nodes",
         "node": f"/nodes/{node['cluster']}/{node['name']}?hours=168",
-        "simulation": simulation(page),
         "rejected": "/rejected",
     }
-
-
-def simulation(page: Page) -> str:
-    """The newest simulation that is done; one of the first cluster's jobs where there is none."""
-    runs = page.request.get("/api/v1/simulations").json()["simulations"]
-    if done := [run["id"] for run in runs if run["state"] == "done"]:
-        return f"/simulations/{done[0]}"
-    page.goto("/simulations")
-    page.locator("select[name=source]").select_option(index=1)
-    page.get_by_role("button", name="Start").click()
-    expect(page.locator("h1 + .state")).to_have_text("done", timeout=300_000)
-    return page.url
 
 
 def settle(page: Page) -> None:

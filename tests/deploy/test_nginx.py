@@ -17,7 +17,6 @@ import pytest
 
 from jobsight_server.auth.sessions import ALLOWED
 from jobsight_server.settings import SETTINGS, Settings
-from jobsight_server.systems.simulations.settings import SimulationLimits
 from site_run import Site, free_address, wait_until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
@@ -36,7 +35,6 @@ def block(header: str) -> str:
     [
         ("location = /api/v1/samples", "ingest_listen"),
         ("location = /login", "listen"),
-        ("location = /simulations", "listen"),
         ("location /", "listen"),
     ],
 )
@@ -47,10 +45,8 @@ def test_each_path_goes_to_its_process(location: str, setting: str) -> None:
 
 def test_a_batch_may_be_as_long_as_for_the_server() -> None:
     """A larger limit would turn the server's 413 into a 502, which the agent answers by sending again."""
-    (megabytes, of_traces) = re.findall(r"client_max_body_size (\d+)m;", CONF.read_text())
+    (megabytes,) = re.findall(r"client_max_body_size (\d+)m;", CONF.read_text())
     assert int(megabytes) * 2**20 == Settings().max_body_bytes
-    assert f"client_max_body_size {of_traces}m;" in block("location = /simulations")
-    assert (int(of_traces) - 1) * 2**20 == SimulationLimits().trace_bytes
 
 
 def test_tls_only_and_the_origin_kept() -> None:

@@ -31,8 +31,8 @@ from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
+from jobsight_server.commands.simulate.memory import source_of
 from jobsight_server.errors import UserError
-from jobsight_server.systems.simulations.commands.simulate_memory import source_of
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
 Task = tuple[str, MemoryCase, JobSource]

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from jobsight_papers.runner import table_of
 from jobsight_server.amounts import percent
-from jobsight_server.systems.simulations.commands.simulate_memory import show as show_rows
+from jobsight_server.commands.simulate.memory import show as show_rows
 
 Row = Mapping[str, Any]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from jobsight_papers.intervals import interval
 from jobsight_papers.matching.emulated_site import EmulatedUse, measured_use, true_use
+from jobsight_papers.profile_guided import tune
 from jobsight_papers.profile_guided.campaign import (
     PUBLISHED,
     CampaignJobs,
@@ -22,9 +23,9 @@ from jobsight_papers.profile_guided.campaign import (
 )
 from jobsight_papers.profile_guided.parameters import add_parameters, parameters_of
 from jobsight_papers.profile_guided.report import show
+from jobsight_papers.profile_guided.tuning import GRID
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_predictor.evaluation.tuning import GRID
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_server.errors import UserError
 
@@ -49,10 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_parameters(parser, PUBLISHED_PARAMETERS)
     add_run_arguments(parser)
     add_outcome_arguments(parser)
+    tune.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     parameters = _check(args)
+    if args.tune is not None:
+        return tune.run(args)
+    if args.metric or args.cluster:
+        raise UserError("--metric and --cluster go with --tune")
     tasks: list[EmulatedTask] = [
         *(("site", seed) for seed in range(1, args.site_seeds + 1)),
         *(("published", seed) for seed in range(1, args.seeds + 1)),

@@ -68,6 +68,8 @@ class Scheduler:
         self._placement = placement
         self._ask_again = ask_again and placement.asks
         self._clusters = requests.clusters
+        # Jobs of more processors are spread although the placement spreads none.
+        self._spread_above = NEVER if placement.spreads else requests.clusters.largest
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
         self._free = list(requests.clusters.processors)
@@ -155,8 +157,7 @@ class Scheduler:
     def _place(
         self, processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]
     ) -> Allocation | None:
-        must_spread = processors > self._clusters.largest and not self._placement.spreads
-        place = naive if must_spread else self._placement.place
+        place = naive if processors > self._spread_above else self._placement.place
         return place(processors, bandwidth_bps, free, spare_bps)
 
     def _where(self, job: int) -> Allocation | None:

@@ -1,1 +1,1 @@
-"""What commands share: arguments, help, and simulations with progress that can be interrupted."""
+"""What commands share: arguments, help, progress and worker processes."""

@@ -48,7 +48,6 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "requirement_outcomes": ("outcome",),
     "reservations_ran_out": ("metric",),
     "resource_reports_rejected": ("reason",),
-    "simulations_deleted": ("reason",),
 }
 # Counters whose names Prometheus would not accept or that would be misleading there.
 _NAMES = {

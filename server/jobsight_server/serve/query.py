@@ -17,14 +17,13 @@ from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import look_ups_wait, open_engine
-from jobsight_server.systems.simulations.settings import SimulationLimits
 from jobsight_server.web.fast_path import StoredPredictions
 
 _GRACE_S = 10
-_SAMPLES, _UPLOAD, _QUESTION = "/api/v1/samples", "/simulations", "/api/v1/predictions"
+_SAMPLES, _QUESTION = "/api/v1/samples", "/api/v1/predictions"
 _AT_ONCE = frozenset({"/health", "/api/v1/health"})
 _ASKS_WRITER = frozenset({_SAMPLES, "/ready", "/api/v1/ready"})
-_FORM_BYTES = 2**20  # of an upload's other fields; the page itself checks more precisely
+_HELD_BYTES = 64 * 2**20  # of bodies and answers, over all connections of a process
 _BATCH_BYTES = 16 * 1024  # a longer list of questions does not hold up those that ask for one job
 _ANSWERING, _ASKING_WRITER = 2, 16  # threads
 
@@ -39,7 +38,6 @@ def _query_worker(settings: Settings, listener: socket.socket, beat: Callable[[]
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
     answering, relaying, batches = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER), Lane("batches", 1)
-    upload_bytes = settings.section(SimulationLimits).trace_bytes + _FORM_BYTES
 
     def lane_of(method: str, path: str, length: int) -> Lane | None:
         if path in _AT_ONCE and method == "GET":
@@ -48,14 +46,14 @@ def _query_worker(settings: Settings, listener: socket.socket, beat: Callable[[]
             return batches
         return relaying if path in _ASKS_WRITER else answering
 
-    def body_limit(method: str, path: str) -> int:
-        return upload_bytes if path == _UPLOAD else settings.max_body_bytes
+    def body_limit(_method: str, _path: str) -> int:
+        return settings.max_body_bytes
 
-    bridge = WsgiBridge(app, lane_of, body_limit, judges_length=lambda path: path in {_SAMPLES, _UPLOAD})
+    bridge = WsgiBridge(app, lane_of, body_limit, judges_length=lambda path: path == _SAMPLES)
     front = Front(
         StoredPredictions(app, bridge, answering if look_ups_wait(write_engine) else None),
         Limits(
-            held_bytes=2 * max(upload_bytes, settings.max_body_bytes),
+            held_bytes=max(_HELD_BYTES, 2 * settings.max_body_bytes),
             connections=min(CONNECTIONS, raise_descriptor_limit()),
         ),
         _GRACE_S,

@@ -22,12 +22,4 @@ SYSTEMS = (
     PlacingSystem("matching", {"match": "match the jobs of a file to its resources"}),
     PlacingSystem("offers"),
     PlacingSystem("ranking", {"ranks": "rank machines for a job, for HTCondor and Slurm too"}),
-    PlacingSystem(
-        "simulations",
-        {
-            "simulate": "simulate a scheduling policy on a workload",
-            "simulate-memory": "simulate reserving memory as needed, not as requested",
-            "coallocate": "simulate spreading jobs over several clusters",
-        },
-    ),
 )

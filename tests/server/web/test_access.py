@@ -14,8 +14,7 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 OPEN = {f"{prefix}/{name}" for prefix in ("", "/api/v1") for name in ("health", "ready")}
 AGENT_MAY = {"/api/v1/samples", "/api/v1/openapi.json"}
 SUBMITTER_MAY = {"/api/v1/advice", "/api/v1/openapi.json"}
-SIMULATIONS = {f"/api/v1/simulations{rest}" for rest in ("", "/{id}", "/compare")}
-ADMIN_ONLY = {"/api/v1/now", "/api/v1/overview", "/api/v1/rejected", *SIMULATIONS}
+ADMIN_ONLY = {"/api/v1/now", "/api/v1/overview", "/api/v1/rejected"}
 RELAYED = "/api/v1/samples"
 
 

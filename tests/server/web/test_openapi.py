@@ -120,12 +120,6 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
     yield "get", f"{api}/alarms", None, 200
-    yield "get", f"{api}/simulations", None, 200
-    yield "get", f"{api}/simulations/1", None, 404
-    yield "get", f"{api}/simulations/{2**31 - 1}", None, 404
-    yield "get", f"{api}/simulations/compare?run=1&run=2", None, 404
-    yield "get", f"{api}/simulations/compare?run=1&run={2**31}", None, 400
-    yield "get", f"{api}/simulations/compare?run=1", None, 400
     submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
     advised = {"cluster": "alpha", "user": "ada", "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}
     yield "post", f"{api}/advice", advised, 200
@@ -222,7 +216,7 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
 def test_a_number_that_no_database_can_hold_is_not_found(served: Any) -> None:
     client = served.client("admin")
     for number in (2**31 - 1, 2**31, 3684693355963662492237824, 10**400):
-        assert client.get(f"/api/v1/simulations/{number}").status_code == 404
+        assert client.get(f"/api/v1/matches/{number}").status_code == 404
 
 
 def test_real_answers_have_the_declared_shape(served: Any) -> None:

@@ -51,9 +51,7 @@ def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) 
 
 @pytest.mark.parametrize("number", [2**31 - 1, 2**31, 10**400])
 def test_a_number_that_no_database_can_hold_is_not_found(client: FlaskClient, number: int) -> None:
-    for page in ("", "/jobs.csv", "/waits.svg"):
-        assert client.get(f"/simulations/{number}{page}").status_code == 404
-    assert client.get(f"/simulations/compare?run=1&run={number}").status_code == (404 if number < 2**31 else 400)
+    assert client.get(f"/matches/{number}").status_code == 404
 
 
 def test_no_page_has_inline_script_or_style(client: FlaskClient) -> None:
@@ -196,7 +194,7 @@ def test_wrong_addresses_say_what_is_wrong(client: FlaskClient, path: str, statu
 
 
 @pytest.mark.parametrize(
-    "path", ["/nowhere", "/users/c/nobody", "/jobs/c/0", "/simulations/99", "/users?sort=x", "/assets/x"]
+    "path", ["/nowhere", "/users/c/nobody", "/jobs/c/0", "/matches/99", "/users?sort=x", "/assets/x"]
 )
 def test_a_page_about_an_error_keeps_the_navigation(app: Flask, client: FlaskClient, path: str) -> None:
     page = client.get(path).text

@@ -1,0 +1,1 @@
+"""``jobsight simulate``: one machine, several clusters, or nodes that differ in memory."""

@@ -1,0 +1,168 @@
+"""How a workload would have run spread over several clusters."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from jobsight_scheduler.coallocation.bandwidth_sources import EstimateError, bandwidth_source
+from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation
+from jobsight_scheduler.coallocation.labels import LabelFaults
+from jobsight_scheduler.coallocation.placement import PLACEMENTS
+from jobsight_scheduler.coallocation.results import figures, job_table, link_history
+from jobsight_scheduler.coallocation.scheduler import Scheduler
+from jobsight_scheduler.coallocation.sharing import SHARINGS
+from jobsight_scheduler.coallocation.synthetic import draw_communication
+from jobsight_scheduler.comparison import differences
+from jobsight_scheduler.figures import by_size, by_user
+from jobsight_scheduler.table import JobTable
+from jobsight_scheduler.validator import BrokenRule
+from jobsight_scheduler.validator.spread_jobs import check
+from jobsight_scheduler.workload.communication import Habits
+from jobsight_server.amounts import percent
+from jobsight_server.commands.simulate.command import OWN
+from jobsight_server.commands.simulate.outputs import check_outputs, write_jobs
+from jobsight_server.commands.simulate.report import show, show_findings
+from jobsight_server.commands.simulate.steps import carry_out
+from jobsight_server.commands.simulate.workload import counted, read_workload
+from jobsight_server.errors import UserError
+
+SETTINGS = (
+    *("uplink", "placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),
+    *("job_spread", "application_spread", "half", "wrong_names", "seed"),
+)
+"""Options besides the clusters and the jobs that affect the schedule."""
+
+SPREAD_AT_MOST = 10.0
+"""Of a logarithm; beyond it, bandwidths overflow."""
+
+
+def run(args: argparse.Namespace) -> int:
+    check_outputs(args)
+    if args.clusters == OWN:
+        raise UserError("--clusters own: only a database knows the site's own clusters; give sizes such as 4x32")
+    if args.ask_again and (args.placement, args.bandwidth) != ("aware", "application-means"):
+        way = args.placement if args.placement != "aware" else f"--bandwidth {args.bandwidth}"
+        raise UserError(
+            f"--ask-again: {way} asks for no forecasts; give --placement aware --bandwidth application-means"
+        )
+    try:
+        clusters = clusters_with(args.clusters, args.uplink)
+        error = EstimateError(args.bias, args.noise, args.silent)
+        faults = LabelFaults(wrong=args.wrong_names)
+        for option, spread in (("job", args.job_spread), ("application", args.application_spread)):
+            if not 0.0 <= spread <= SPREAD_AT_MOST:
+                raise ValueError(f"--{option}-spread {spread}: give it from 0 to {SPREAD_AT_MOST:g}")
+        if args.half is not None and not args.half > 0.0:
+            raise ValueError("--half 0: every job would communicate all the time; give a rate such as 25M")
+        if not args.theta > 0.0:
+            raise ValueError(f"--theta {args.theta}: no link could be booked; give a share such as 0.8")
+    except ValueError as wrong:
+        raise UserError(str(wrong)) from wrong
+    habits = Habits(job_spread=args.job_spread, application_spread=args.application_spread, half_bps=args.half)
+    given = read_workload(args, clusters.total)
+    try:
+        drawn = draw_communication(given.trace, given.workload, args.seed, habits, faults)
+        sources = [
+            bandwidth_source(args.bandwidth, drawn, error, args.seed, constant_bps=args.constant)
+            for _ in range(1 + args.ask_again)
+        ]
+    except ValueError as wrong:
+        raise UserError(f"{given.name}: {wrong}") from wrong
+    make = partial(Scheduler, placement=PLACEMENTS[args.placement], theta=args.theta)
+    began = time.process_time()
+    simulation, *others = (
+        CoSimulation(drawn.work, clusters, partial(make, bandwidth=source, ask_again=ask_again), SHARINGS[args.sharing])
+        for source, ask_again in zip(sources, (args.ask_again, False), strict=False)
+    )
+    spent = time.process_time() - began
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    settings |= {"clusters": list(args.clusters), "uplink": list(clusters.uplink_bps)}
+    if args.ask_again:
+        settings["ask_again"] = True
+    took = carry_out(simulation, args.placement, args.state, settings)
+    if took is None:
+        return 130
+    spent += took
+    table = job_table(simulation, given.trace["user"])
+    account: dict[str, Any] = {
+        "trace": given.name,
+        "policy": f"aware by {args.bandwidth}" if args.placement == "aware" else args.placement,
+        "predictor": None,
+        "processors": clusters.total,
+        **counted(given.trace, given.workload),
+        **settings,
+        **figures(simulation, table),
+        "cpu_s": spent,
+        "jobs_per_cpu_s": len(table) / spent if spent else None,
+        "by_size": by_size(table),
+        "by_user": by_user(table),
+    }
+    for other in others:
+        if carry_out(other, args.placement, None, {}) is None:
+            return 130
+        beside = job_table(other, given.trace["user"])
+        account["against"] = {args.placement: figures(other, beside) | differences(table, beside)}
+    findings: list[BrokenRule] = []
+    if args.validate:
+        found = simulation.start_s, simulation.end_s, simulation.allocations
+        findings = check(drawn.work, clusters, SHARINGS[args.sharing], *found)
+        account["broken_rules"] = len(findings)
+    write_jobs(args, table)
+    if args.plot is not None:
+        _draw(simulation, account, args.plot, table)
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
+        print(
+            f"Spread: {percent(account['spread'], 1)} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
+            f"links saturated {percent(account['saturated'], 1)} of their time."
+        )
+        rate = account["jobs_per_hour"]
+        print(
+            f"Mean wait {account['mean_wait_s']:,.0f} s, mean turnaround {account['mean_turnaround_s']:,.0f} s"
+            + ("." if rate is None else f"; {rate:,.1f} jobs an hour ended while jobs were submitted.")
+        )
+        for figure in account.get("against", {}).values():
+            mean, low, high = figure["difference_turnaround_s"]
+            print(
+                f"With the forecasts at submission, mean turnaround {figure['mean_turnaround_s']:,.0f} s: "
+                f"{mean:+,.0f} s ({low:+,.0f} to {high:+,.0f}, 95 % confidence)."
+            )
+    show_findings(findings)
+    return 1 if findings else 0
+
+
+def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, table: JobTable) -> None:
+    from jobsight_server.commands.simulate.plot import draw_links, draw_simulation
+
+    clusters = "x".join(map(str, (len(simulation.clusters.processors), simulation.clusters.largest)))
+    title = f"{account['trace']}: {account['policy']} on {clusters}, uplinks of {_megabits(account['uplink'])}"
+    draw_simulation(table, simulation.capacity, title, directory)
+    draw_links(*link_history(simulation), simulation.now, title, directory / "links.svg")
+    print(f"jobsight simulate: plots written to {directory}", file=sys.stderr)
+
+
+def _megabits(rates: Sequence[float]) -> str:
+    return ", ".join(f"{rate / 1e6:g}" for rate in dict.fromkeys(rates)) + " Mb/s"
+
+
+def clusters_with(sizes: tuple[int, ...], uplinks_bps: Sequence[float]) -> Clusters:
+    """Clusters of these sizes, with one rate for all uplinks or one for each.
+
+    Raises:
+        ValueError: the number of rates is wrong, or a rate is not above 0.
+    """
+    if len(uplinks_bps) not in (1, len(sizes)):
+        raise ValueError(f"--uplink has {len(uplinks_bps)} rates for {len(sizes)} clusters: give one, or one for each")
+    return Clusters(sizes, tuple(uplinks_bps) if len(uplinks_bps) > 1 else tuple(uplinks_bps) * len(sizes))

@@ -1,0 +1,233 @@
+"""What spreading jobs over clusters, and knowing their bandwidth, gains at a site: its own jobs as measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from sqlalchemy import Connection, FromClause, and_, func, select
+
+from jobsight_predictor.question import Question
+from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, compared, variation
+from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload
+from jobsight_scheduler.workload.canonical import Workload
+from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
+from jobsight_scheduler.workload.load import scaled_to
+from jobsight_server.amounts import percent
+from jobsight_server.command_line.trace_argument import open_database_trace
+from jobsight_server.commands.simulate.clusters import clusters_with
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts.request import job_question
+from jobsight_server.queries.site_trace import most_at_once
+from jobsight_server.storage.schema import jobs as runs
+from jobsight_server.storage.schema import profiles
+
+Floats = NDArray[np.float64]
+
+HALF_BPS = 25e6
+"""Default of --half here, as the share of time that jobs communicate is not measured."""
+
+_SUBMITTED = func.coalesce(runs.c.submitted, runs.c.start)
+_ENDED = (runs.c.state == "ended", runs.c.end > runs.c.start, runs.c.processors > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteJobs:
+    """All finished jobs in the order of submission; arrays of shape (jobs,).
+
+    ``bandwidth_bps`` per processor and ``busy`` share of the processors, NaN where not measured. ``clusters`` are the
+    site's, with the most processors in use at once on each.
+    """
+
+    workload: Workload
+    questions: list[Question]
+    bandwidth_bps: Floats
+    busy: Floats
+    clusters: dict[str, int]
+
+
+def run(args: argparse.Namespace) -> int:
+    with open_database_trace(args.trace) as connection:
+        assert connection is not None  # what the caller has found out
+        site = site_jobs(connection)
+    try:
+        sizes = args.clusters or tuple(site.clusters.values())
+        if len(sizes) < 2:
+            raise ValueError("one cluster: there is nothing to spread jobs over; give --clusters, such as 4x32")
+        clusters = clusters_with(sizes, args.uplink)
+        jobs, dropped = _placeable(site, clusters, args.half or HALF_BPS, args.load)
+    except ValueError as wrong:
+        raise UserError(str(wrong)) from wrong
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("placing", total=len((*WAYS, AGAIN) if args.ask_again else WAYS))
+        rows = compared(jobs, clusters, lambda: progress.advance(task), ask_again=args.ask_again)
+    account: dict[str, Any] = {
+        "jobs": len(jobs.work.jobs),
+        "dropped": dropped,
+        "measured": int(np.isfinite(site.bandwidth_bps).sum()),
+        "variation": asdict(variation(site.questions, site.bandwidth_bps, site.busy)),
+        "clusters": list(clusters.processors),
+        "uplink": list(clusters.uplink_bps),
+        "half": args.half or HALF_BPS,
+        "rows": rows,
+        "verdict": verdict(rows),
+    }
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        _show(account, Console())
+    return 0
+
+
+def _placeable(
+    site: SiteJobs, clusters: Clusters, half_bps: float, load: float | None
+) -> tuple[SyntheticWorkload, int]:
+    """The jobs that fit on all clusters together, and how many do not. One that was not measured uses what its user's
+    jobs use in the median, else the site's."""
+    whole = site.workload
+    kept = np.flatnonzero(whole.processors <= clusters.total)
+    columns = ("submit_s", "run_s", "estimate_s", "processors", "row")
+    jobs = replace(whole, **{name: getattr(whole, name)[kept] for name in columns})
+    jobs = replace(jobs, submit_s=jobs.submit_s - jobs.submit_s[0]) if len(jobs) else jobs
+    if load is not None:
+        jobs = scaled_to(jobs, clusters.total, load)
+    bandwidth = _filled(site)[kept]
+    work = CommunicatingJobs(jobs, bandwidth, bandwidth / (bandwidth + half_bps))
+    nothing_stated = np.full(len(jobs), np.inf)
+    return SyntheticWorkload(work, nothing_stated, [site.questions[job] for job in kept]), len(whole) - len(kept)
+
+
+def _filled(site: SiteJobs) -> Floats:
+    bandwidth = site.bandwidth_bps.copy()
+    users = np.array([question.user or "" for question in site.questions])
+    of_site = float(np.nanmedian(bandwidth))
+    for user in np.unique(users[np.isnan(bandwidth)]):
+        own = bandwidth[users == user]
+        median = of_site if np.isnan(own).all() else float(np.nanmedian(own))
+        bandwidth[(users == user) & np.isnan(bandwidth)] = median
+    return bandwidth
+
+
+def verdict(rows: list[dict[str, Any]]) -> str:
+    """The rows' conclusion, in one sentence."""
+    by_name = {row["placement"]: row["turnaround_percent"][0] for row in rows}
+    constant = next(name for name in by_name if name.startswith("constant"))
+    best = min(by_name, key=lambda name: (by_name[name], name))
+    if by_name[best] > -1.0:
+        return "Spreading jobs gains nothing here: keep each job on one cluster."
+    if by_name["naive"] <= by_name[best] + 1.0:
+        return "Bandwidth need not be known here: spread jobs wherever processors are free."
+    if by_name[constant] <= by_name["application means"] + 1.0:
+        return f"A {constant} per processor for every job is enough here; knowing more gains nothing."
+    points = by_name[constant] - by_name["application means"]
+    return f"Knowing the means of users' applications gains {points:.1f} points here over the best constant."
+
+
+def _show(account: Mapping[str, Any], console: Console) -> None:
+    found, share = Variation(**account["variation"]), account["measured"] / (account["jobs"] + account["dropped"])
+    rates = ", ".join(f"{rate / 1e6:g}" for rate in dict.fromkeys(account["uplink"]))
+    sizes = ", ".join(map(str, account["clusters"]))
+    console.print(
+        f"{account['jobs']:,} finished jobs on clusters of {sizes} processors with uplinks of {rates} Mb/s; bandwidth "
+        f"measured of {percent(share)}, {account['dropped']:,} jobs too large and left out."
+    )
+    console.print(
+        f"Bandwidth per processor: median {found.median_bps / 1e6:.3g} Mb/s. Applications typically differ from one "
+        f"another by a factor of {_factor(found.over_applications)}, jobs of one by {_factor(found.over_jobs)}."
+    )
+    if found.busy_correlation is not None:
+        more = "lower" if found.busy_correlation < 0.0 else "no lower"
+        console.print(
+            f"Processors are {more} in use where jobs move more (rank correlation {found.busy_correlation:+.2f})."
+        )
+    console.print(
+        f"Assumed, not measured: jobs of {account['half'] / 1e6:g} Mb/s per processor communicate for half "
+        "of their time, jobs of more for more of it (--half); uplinks carry what --uplink says."
+    )
+    table = Table(box=SIMPLE, padding=(0, 1))
+    for column in ("placement", "turnaround", "95 % sure", "links full", "spread"):
+        table.add_column(column, justify="left" if column == "placement" else "right", no_wrap=True)
+    for row in account["rows"]:
+        mean, low, high = row["turnaround_percent"]
+        sure = "" if low is None else f"{low:+.1f} to {high:+.1f}"
+        table.add_row(row["placement"], f"{mean:+.1f} %", sure, percent(row["saturated"], 1), percent(row["spread"], 1))
+    console.print(table)
+    console.print("Turnaround compared with none; interval over ten parts of the log.")
+    console.print(account["verdict"], style="bold")
+
+
+def _factor(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2g}"
+
+
+def site_jobs(connection: Connection) -> SiteJobs:
+    """The jobs of all clusters of the database, as one site.
+
+    Raises:
+        UserError: no job has ended, or of none the bandwidth is known.
+    """
+    bandwidth, cpu = profiles.alias(), profiles.alias()
+    columns = (
+        runs.c.cluster, _SUBMITTED.label("submitted"), runs.c.start, runs.c.end, runs.c.processors, runs.c.user,
+        runs.c.name, runs.c.queue, runs.c.requested_memory_bytes, runs.c.requested_walltime_s, runs.c.group,
+        bandwidth.c.value.label("bandwidth"), cpu.c.value.label("cpu"),
+    )  # fmt: skip
+    measured: FromClause = runs
+    for metric, values in (("bandwidth", bandwidth), ("cpu", cpu)):
+        measured = measured.outerjoin(values, and_(values.c.run_id == runs.c.id, values.c.metric == metric))
+    rows = connection.execute(select(*columns).select_from(measured).where(*_ENDED).order_by(_SUBMITTED, runs.c.id))
+    return _of_rows(rows.all(), {name: most_at_once(connection, name) for name in _clusters(connection)})
+
+
+def _clusters(connection: Connection) -> list[str]:
+    return sorted(connection.scalars(select(runs.c.cluster).where(*_ENDED).distinct()))
+
+
+def _of_rows(rows: Sequence[Any], clusters: dict[str, int]) -> SiteJobs:
+    if not rows:
+        raise UserError("the database has no finished job with a known number of processors")
+    several = len(clusters) > 1
+    found = SiteJobs(
+        _workload(rows),
+        [
+            job_question(
+                f"{row.cluster}/{row.user}" if several else row.user, row.name, row.queue, row.processors,
+                row.requested_memory_bytes, row.requested_walltime_s, row.group,
+            )
+            for row in rows
+        ],
+        _column(rows, "bandwidth"),
+        _column(rows, "cpu"),
+        clusters,
+    )  # fmt: skip
+    if np.isnan(found.bandwidth_bps).all():
+        raise UserError(f"none of the {len(rows):,} finished jobs has a measured bandwidth: are agents running?")
+    return found
+
+
+def _workload(rows: Sequence[Any]) -> Workload:
+    submitted, start, end = (_column(rows, name) for name in ("submitted", "start", "end"))
+    run, asked = end - start, _column(rows, "requested_walltime_s")
+    return Workload(
+        submit_s=submitted - submitted[0],
+        run_s=run,
+        estimate_s=np.where(asked > run, asked, run),
+        processors=np.array([row.processors for row in rows], dtype=np.int64),
+        row=np.arange(len(rows)),
+        counts=Counter(jobs=len(rows)),
+    )
+
+
+def _column(rows: Sequence[Any], name: str) -> Floats:
+    return np.array([getattr(row, name) for row in rows], dtype=np.float64)  # None becomes NaN

@@ -1,0 +1,325 @@
+"""``jobsight simulate``: its options, which of them go together, and the simulation that they choose."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES
+from jobsight_scheduler.coallocation.placement import PLACEMENTS
+from jobsight_scheduler.coallocation.scheduler import THETA
+from jobsight_scheduler.coallocation.sharing import SHARINGS
+from jobsight_scheduler.memory.cases import VARIANTS
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
+from jobsight_scheduler.policies import POLICIES, PriorityWeights
+from jobsight_scheduler.prediction import PREDICTORS
+from jobsight_scheduler.table import SCHEDULE
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
+from jobsight_scheduler.workload.communication import Habits
+from jobsight_server.errors import UserError
+
+CLUSTERS_AT_MOST = 1000
+RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
+SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+OWN: tuple[int, ...] = ()
+"""``--clusters own``."""
+
+_SYNTHETIC = {"synthetic", "jobs", "workload_seed", "workload_out"}
+_OUTPUT = {"validate", "schedule_out", "jobs_out", "state", "plot"}
+_SPREADING = {
+    *("placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),
+    *("job_spread", "application_spread", "wrong_names", "seed"),
+}
+OPTIONS_OF = {
+    "one machine": {
+        *("cluster", "processors", "policy", "priority", "predictor", "ask_again", "against", "check"),
+        *(_SYNTHETIC | _OUTPUT),
+    },
+    "--clusters": {"clusters", "uplink", "half", "ask_again", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
+    "--clusters on a database": {"clusters", "uplink", "half", "ask_again"},
+    "--memory": {"cluster", "memory", "classes", "policy", "estimators", "workers", "ask_again"},
+}
+"""What each simulation takes, besides ``trace``, ``load`` and ``json``."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "\n       ".join(
+        f"%(prog)s {way}" for way in ("TRACE [--policy NAME] ...", "TRACE --clusters KxP ...", "TRACE --memory ...")
+    )
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        nargs="?",
+        help="jobs in Standard Workload Format (plain or .gz), or a Jobsight database (file or URL), whose finished "
+        "jobs are taken; omit with --synthetic",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of a database (default: the only one)")
+    parser.add_argument(
+        "--load",
+        type=float,
+        metavar="LOAD",
+        help="scale the times between submissions to this offered load, such as 0.8",
+    )
+    parser.add_argument(
+        "--ask-again",
+        action="store_true",
+        help="forecast waiting jobs again instead of only at submission, and show both: of --policy, of --bandwidth "
+        "application-means, or of each estimator that learns",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_synthetic(parser.add_argument_group("generated jobs"))
+    _add_machine(parser.add_argument_group("one machine"))
+    _add_clusters(parser.add_argument_group("several clusters"))
+    _add_memory(parser.add_argument_group("nodes that differ in memory"))
+    _add_output(parser.add_argument_group("output, of one machine and of several clusters"))
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.memory:
+        _require_fit(args, "--memory")
+        from jobsight_server.commands.simulate import memory
+
+        return memory.run(args)
+    if args.clusters is None:
+        _require_fit(args, "one machine")
+        from jobsight_server.commands.simulate import machine
+
+        return machine.run(args)
+    from jobsight_server.commands.simulate.workload import is_database
+
+    if args.trace is not None and is_database(args.trace):
+        _require_fit(args, "--clusters on a database")
+        from jobsight_server.commands.simulate import clusters_of_site
+
+        return clusters_of_site.run(args)
+    _require_fit(args, "--clusters")
+    from jobsight_server.commands.simulate import clusters
+
+    return clusters.run(args)
+
+
+def _require_fit(args: argparse.Namespace, simulation: str) -> None:
+    """Raises: UserError: an option belongs to another simulation."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    everywhere = {"trace", "load", "json"}
+    for name, default in vars(parser.parse_args([])).items():
+        if name not in OPTIONS_OF[simulation] | everywhere and getattr(args, name) != default:
+            others = " or ".join(other for other, options in OPTIONS_OF.items() if name in options)
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(f"{option} does not go with {simulation}, but with {others}: leave out one of them")
+
+
+def _add_synthetic(group: argparse._ArgumentGroup) -> None:
+    model = "generate jobs for the machine with the model of Lublin and Feitelson (2003)"
+    group.add_argument("--synthetic", choices=("lublin",), help=model)
+    group.add_argument("--jobs", type=int, default=5000, metavar="COUNT", help="number of jobs (default: 5000)")
+    group.add_argument(
+        "--workload-seed", type=int, default=0, metavar="NUMBER", help="seed of the generated jobs (default: 0)"
+    )
+    group.add_argument(
+        "--workload-out", type=Path, metavar="FILE.swf", help="write the generated jobs to this file, .swf or .swf.gz"
+    )
+
+
+def _add_machine(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--processors",
+        type=int,
+        metavar="COUNT",
+        help="processors of the machine (default: MaxProcs in the header of the trace)",
+    )
+    group.add_argument(
+        "--policy",
+        default="easy",
+        metavar="NAME",
+        help=f"scheduling policy: {', '.join(POLICIES)}, an installed one, or module:Class of your own; with --memory "
+        f"{', '.join(MEMORY_POLICIES)} (default: easy)",
+    )
+    weights = " ".join(f"{name.replace('_', '-')}={value:g}" for name, value in asdict(PriorityWeights()).items())
+    group.add_argument(
+        "--priority", nargs="+", metavar="WEIGHT=NUMBER", help=f"weights of multifactor (default: {weights})"
+    )
+    predicting = " and ".join(
+        f"{name} (by default {entry.default_predictor})" if entry.default_predictor else name
+        for name, entry in POLICIES.items()
+        if entry.takes_predictor
+    )
+    group.add_argument(
+        "--predictor",
+        choices=tuple(PREDICTORS),
+        metavar="NAME",
+        help=f"run-time predictor for {predicting}: {', '.join(PREDICTORS)}; last-two is the mean of the user's last "
+        "two jobs",
+    )
+    group.add_argument(
+        "--against", nargs="+", default=(), metavar="POLICY", help="compare with these policies, job by job"
+    )
+    group.add_argument(
+        "--check", type=Path, metavar="FILE.csv", help="check this schedule of the trace instead of simulating"
+    )
+
+
+def _add_clusters(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--clusters",
+        type=cluster_sizes,
+        metavar="KxP",
+        help="spread jobs over K clusters of P processors, or over sizes such as 64,32,32; of a database, all "
+        "placements are compared on the measured bandwidth of its jobs, and `own` means the site's own clusters",
+    )
+    group.add_argument(
+        "--uplink",
+        type=_rates,
+        default=(1e9,),
+        metavar="RATE,..",
+        help="bits per second of each uplink, such as 100M or 1G, or one for each cluster: 100M,100M,1G (default: 1G)",
+    )
+    group.add_argument(
+        "--placement",
+        choices=tuple(PLACEMENTS),
+        default="none",
+        help="how jobs are spread over clusters (default: none)",
+    )
+    group.add_argument(
+        "--bandwidth",
+        choices=SOURCES,
+        default=SOURCES[0],
+        metavar="SOURCE",
+        help=f"bandwidth source for --placement aware: {', '.join(SOURCES)} (default: {SOURCES[0]})",
+    )
+    group.add_argument(
+        "--constant",
+        type=_rate,
+        default=CONSTANT_BPS,
+        metavar="RATE",
+        help=f"bits per second per processor of every job for --bandwidth constant (default: {CONSTANT_BPS / 1e6:g}M)",
+    )
+    group.add_argument(
+        "--sharing",
+        choices=tuple(SHARINGS),
+        default="proportional",
+        help="how jobs share a saturated link (default: proportional)",
+    )
+    group.add_argument(
+        "--half",
+        type=_rate,
+        metavar="RATE",
+        help="let the share of time in communication rise with the bandwidth per processor: half at this one, such as "
+        "25M (default: drawn independently; 25M on a database)",
+    )
+    numbers = (
+        ("theta", THETA, "SHARE", "share of an uplink that may be booked"),
+        ("bias", 1.0, "FACTOR", "bandwidth stated by users or the oracle, relative to the true one"),
+        ("noise", 0.0, "SIGMA", "standard deviation of the logarithm of the stated bandwidth"),
+        (
+            *("silent", 0.0, "SHARE"),
+            "share of users who state no bandwidth; their jobs are not spread unless a forecast is known",
+        ),
+        (
+            *("job-spread", Habits().job_spread, "SIGMA"),
+            "standard deviation of the logarithm of bandwidth over jobs of one application",
+        ),
+        ("application-spread", Habits().application_spread, "SIGMA", "the same over applications"),
+        ("wrong-names", 0.0, "SHARE", "share of jobs that carry the name of another application"),
+    )
+    for name, default, metavar, text in numbers:
+        group.add_argument(
+            f"--{name}", type=float, default=default, metavar=metavar, help=f"{text} (default: {default:g})"
+        )
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="NUMBER",
+        help="seed of the communication drawn for the jobs of the trace (default: 0)",
+    )
+
+
+def _add_memory(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--memory",
+        action="store_true",
+        help="give jobs the memory that they need instead of what they request, and compare the waits",
+    )
+    group.add_argument(
+        "--classes",
+        metavar="CLASSES",
+        help="processors by memory, such as 512x32M,512x24M (default for a database: those of the cluster's nodes)",
+    )
+    estimators = ("none", "jobsight", "oracle")
+    group.add_argument(
+        "--estimators",
+        nargs="+",
+        choices=tuple(VARIANTS),
+        default=list(estimators),
+        metavar="NAME",
+        help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: {' '.join(estimators)})",
+    )
+    group.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--validate",
+        action="store_true",
+        help="check the schedule against the rules of its policy; of clusters, also links and each job's work",
+    )
+    group.add_argument("--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {', '.join(SCHEDULE)}")
+    group.add_argument(
+        "--jobs-out", type=Path, metavar="FILE", help="write a table of all jobs to this file, .csv or .parquet"
+    )
+    group.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="save the simulation here when interrupted; resume from it if present",
+    )
+    group.add_argument(
+        "--plot",
+        type=Path,
+        metavar="DIR",
+        help="draw utilisation, queue, Gantt chart and slowdowns, and links of clusters, to this directory",
+    )
+
+
+def cluster_sizes(text: str) -> tuple[int, ...]:
+    """The processors of each cluster, of ``4x32`` or ``64,32,32``; ``OWN`` for ``own``.
+
+    Raises:
+        argparse.ArgumentTypeError: something else, or more than can be simulated.
+    """
+    if text == "own":
+        return OWN
+    try:
+        if "x" in text:
+            count, size = map(int, text.split("x"))
+            sizes = (size,) * min(count, CLUSTERS_AT_MOST + 1)
+        else:
+            sizes = tuple(map(int, text.split(",")))
+    except ValueError:
+        sizes = ()
+    if len(sizes) > CLUSTERS_AT_MOST or sum(sizes) > LARGEST_MACHINE:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r}: give at most {CLUSTERS_AT_MOST:,} clusters of {LARGEST_MACHINE:,} processors in all"
+        )
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r} is not a list of clusters: give 4x32, sizes such as 64,32,32, or `own` with a database"
+        )
+    return sizes
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    return tuple(_rate(part) for part in text.split(","))
+
+
+def _rate(text: str) -> float:
+    match = RATE.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r} is not a rate in bits per second: give a number such as 100M or 1G"
+        )
+    return float(match[1]) * SCALE[match[2]]

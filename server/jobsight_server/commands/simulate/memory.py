@@ -1,0 +1,185 @@
+"""What reserving the memory that jobs need, on nodes that differ in memory, is worth in waiting time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy import Connection, select
+
+from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
+from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load, source_for
+from jobsight_scheduler.memory.nodes import MIB, parse_classes
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
+from jobsight_scheduler.policies.base import QueueTooLongError
+from jobsight_scheduler.workload.load import LOAD_AT_MOST
+from jobsight_scheduler.workload.swf import TraceError
+from jobsight_server.amounts import percent
+from jobsight_server.command_line.progress import watched
+from jobsight_server.command_line.trace_argument import write_site_trace
+from jobsight_server.command_line.workers import in_processes
+from jobsight_server.commands.simulate.workload import open_site
+from jobsight_server.errors import UserError
+from jobsight_server.storage.schema import nodes
+
+ASKED: dict[Asked, str] = {"submission": "(kept)", "group": "", "all": "(all)"}
+"""When waiting jobs are estimated, as tables name it."""
+WITHOUT_OPTION: tuple[Asked, ...] = ("group",)
+_DIGITS = 2
+
+Row = Mapping[str, Any]
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.workers is not None and args.workers < 1:
+        raise UserError(f"--workers {args.workers}: give 1 or more")
+    if args.policy not in MEMORY_POLICIES:
+        raise UserError(f"--policy {args.policy}: --memory takes {', '.join(MEMORY_POLICIES)}")
+    if args.load is not None and not 0.0 < args.load <= LOAD_AT_MOST:
+        raise UserError(f"--load {args.load:g}: give a load above 0 and up to {LOAD_AT_MOST:g}, such as 0.9")
+    if args.ask_again and not any(VARIANTS[name].learns for name in args.estimators):
+        able = ", ".join(name for name, variant in VARIANTS.items() if variant.learns)
+        raise UserError(
+            f"--ask-again: {', '.join(args.estimators)}: no estimate changes while jobs wait; add one of {able}"
+        )
+    with TemporaryDirectory() as directory:
+        file, classes = _trace_with_nodes(args, Path(directory))
+        rows = _rows(args, source_of(file, classes), classes)
+    if args.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        show(rows, Console())
+    return 0
+
+
+def _trace_with_nodes(args: argparse.Namespace, directory: Path) -> tuple[Path, str]:
+    """The file of the trace, and its nodes by memory. A database's jobs are written to ``directory``.
+
+    Raises:
+        UserError: the trace cannot be read, or the nodes of a file are not given.
+    """
+    if args.trace is None:
+        raise UserError("--memory: give a trace of the Standard Workload Format, or a database")
+    with open_site(args.trace, args.cluster) as site:
+        if site is not None:
+            return write_site_trace(*site, directory), args.classes or node_classes(*site)
+    if args.classes is None:
+        raise UserError(f"{args.trace} does not say which nodes there are: give --classes, such as 512x32M,512x24M")
+    return Path(args.trace).resolve(), args.classes
+
+
+def node_classes(connection: Connection, cluster: str) -> str:
+    """Processors by memory in MB, such as ``512x32M,512x24M``. A request is per processor, so a node of 8 processors
+    counts as 8 of an eighth of its memory, rounded up to two digits: nodes of one model differ by a little.
+
+    Raises:
+        UserError: no agent has reported a node of the cluster with its memory.
+    """
+    columns = (nodes.c.cpus, nodes.c.memory_total_bytes)
+    known = connection.execute(
+        select(*columns).where(nodes.c.cluster == cluster, nodes.c.memory_total_bytes > 0, nodes.c.cpus > 0)
+    )
+    processors: Counter[float] = Counter()
+    for cpus, memory in known:
+        processors[_rounded_up(memory / cpus / MIB)] += cpus
+    if not processors:
+        raise UserError(f"no node of {cluster!r} with known memory; give --classes, such as 512x32M,512x24M")
+    return ",".join(f"{count}x{size:g}M" for size, count in sorted(processors.items(), reverse=True))
+
+
+def _rounded_up(value: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
+    return math.ceil(value / unit - 1e-9) * unit
+
+
+def source_of(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
+    """The jobs of ``file`` for such nodes.
+
+    Raises:
+        UserError: ``classes`` are not nodes by memory.
+    """
+    try:
+        return source_for(file, classes, raw, fields)
+    except ValueError as error:
+        raise UserError(f"--classes: {error}") from error
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """The runs by nodes, fill order and policy, and what the memory set free is worth in waiting time."""
+    without = {machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
+    for (classes, order, policy, _), same in groupby(rows, key=lambda row: (*machine_of(row)[:3], "")):
+        title = Text(f"{classes}, {order}, {policy}", "bold")
+        table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
+        for column in ("load", "estimator", "use", "gain", "failed", "lowered", "wait"):
+            table.add_column(column, justify="left" if column == "estimator" else "right")
+        for row in same:
+            beside = without.get(machine_of(row)) if row["estimator"] != "none" else None
+            table.add_row(
+                f"{row['load']:g}",
+                f"{row['estimator']} {ASKED[row['asked']]}".strip(),
+                percent(row["utilisation"], 1),
+                f"{row['utilisation'] / beside:.2f}" if beside else "",
+                percent(row["failed_share"], 2),
+                percent(row["lowered_share"], 1),
+                f"{row['mean_wait_s'] / 3600.0:,.1f}",
+            )
+        console.print(table)
+    console.print(
+        "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
+        "jobs that finished on less than they requested; wait: mean wait in hours."
+    )
+    if any(row["asked"] != "group" for row in rows):
+        console.print(
+            "kept: estimated at the submission only; all: again whenever any job has ended, not only one of the group."
+        )
+    _show_worth(rows, console)
+
+
+def machine_of(row: Row) -> tuple[Any, ...]:
+    """What runs are compared within."""
+    return row["classes"], row["order"], row["policy"], row["load"]
+
+
+def _rows(args: argparse.Namespace, source: JobSource, classes: str) -> list[dict[str, Any]]:
+    try:
+        load = args.load or offered_load(jobs_of(source), sum(entry.count for entry in parse_classes(classes)))
+        cases = [
+            MemoryCase(classes, load, args.policy, estimator=name, asked=asked)
+            for name in args.estimators
+            for asked in (ASKED if args.ask_again and VARIANTS[name].learns else WITHOUT_OPTION)
+        ]
+        runs = in_processes(partial(_one, source), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
+        found = dict(watched("memory", runs, len(cases)))
+    except (TraceError, ValueError, QueueTooLongError) as error:
+        raise UserError(str(error)) from error
+    return [found[case] for case in cases]
+
+
+def _one(source: JobSource, case: MemoryCase) -> dict[str, Any]:
+    return run_case(case, source)
+
+
+def _show_worth(rows: Sequence[Row], console: Console) -> None:
+    """What the memory set free is worth in waiting time, on the first machine."""
+    first = {
+        row["estimator"]: row for row in rows if machine_of(row) == machine_of(rows[0]) and row["asked"] == "group"
+    }
+    if {"none", "jobsight"} <= first.keys() and (asked := first["none"]["mean_wait_s"]):
+        given = first["jobsight"]["mean_wait_s"]
+        console.print(
+            f"With what they request, jobs wait {asked / 3600.0:,.1f} hours on average; with what jobsight gives them, "
+            f"{given / 3600.0:,.1f} ({percent(abs(1.0 - given / asked))} {'less' if given <= asked else 'more'})."
+        )

@@ -1,0 +1,101 @@
+"""Plots of a schedule: utilisation and queue over time, a Gantt chart, slowdowns, and links of clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from jobsight_scheduler.figures import SIZES
+from jobsight_scheduler.table import JobTable
+from jobsight_server.plot_style import BEST, INK, OTHERS, OURS, SERIES, drawing
+
+BINS = 300
+GANTT_JOBS = 150
+POINTS = 400
+DAY_S = 86_400.0
+
+Floats = NDArray[np.float64]
+
+
+def draw_simulation(table: JobTable, capacity: int, title: str, directory: Path) -> None:
+    """Writes utilisation.svg, queue.svg, gantt.svg and slowdown.svg into ``directory``, which is created if
+    necessary."""
+    directory.mkdir(parents=True, exist_ok=True)
+    days, busy = over_time(table.start_s, table.end_s, table.processors.astype(float))
+    with drawing(directory / "utilisation.svg", title, columns=1) as (axes,):
+        axes.fill_between(days, busy / capacity, step="mid", color=OURS, alpha=0.8, linewidth=0)
+        axes.set(ylim=(0, 1), xlabel="days", ylabel="processors in use")
+    days, waiting = over_time(table.submit_s, table.start_s, np.ones(len(table)))
+    with drawing(directory / "queue.svg", title, columns=1) as (axes,):
+        axes.fill_between(days, waiting, step="mid", color=OTHERS, linewidth=0)
+        axes.set(xlabel="days", ylabel="jobs waiting", ylim=(0, None))
+    with drawing(directory / "gantt.svg", title, columns=1, height=5.0) as (axes,):
+        _gantt(axes, table, capacity)
+    with drawing(directory / "slowdown.svg", title, columns=1) as (axes,):
+        _slowdowns(axes, table)
+
+
+def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: Path) -> None:
+    """Demand over capacity of the busiest link, and on average over all links, over time."""
+    with drawing(file, title, columns=1) as (axes,):
+        if len(lasted_s):
+            edges = end_s - np.concatenate([np.cumsum(lasted_s[::-1])[::-1], [0.0]])
+            bins = np.linspace(edges[0], max(edges[-1], edges[0] + 1.0), BINS + 1)
+            for values, colour, label in ((asked.max(axis=1), BEST, "busiest"), (asked.mean(axis=1), OURS, "mean")):
+                area = np.concatenate([[0.0], np.cumsum(values * lasted_s)])
+                means = np.diff(np.interp(bins, edges, area)) / np.diff(bins)
+                axes.plot((bins[1:] + bins[:-1]) / 2.0 / DAY_S, means, color=colour, linewidth=1, label=label)
+            axes.legend()
+        axes.axhline(1.0, color=INK, linewidth=0.8)
+        axes.set(xlabel="days", ylabel="asked of uplinks / carried at most", ylim=(0, None))
+
+
+def over_time(begin: Floats, end: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Middles of equal intervals in days, and in each the mean total weight of jobs from ``begin`` to ``end``."""
+    first, last = float(begin.min()), float(end.max())
+    edges = np.linspace(first, max(last, first + 1.0), BINS + 1)
+    times = np.concatenate([begin, end])
+    change = np.concatenate([weight, -weight])
+    order = np.argsort(times, kind="stable")
+    times, level = times[order], np.cumsum(change[order])
+    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
+    means = np.diff(np.interp(edges, times, area)) / np.diff(edges)
+    return (edges[1:] + edges[:-1]) / 2.0 / DAY_S, np.maximum(means, 0.0)
+
+
+def _gantt(axes: Axes, table: JobTable, capacity: int) -> None:
+    """The jobs around the one that waited longest. Processors are counted, not named: the lowest free are taken."""
+    middle = int(np.argmax(table.wait_s))
+    order = np.argsort(table.start_s, kind="stable")
+    place = int(np.flatnonzero(order == middle)[0])
+    first = max(0, min(place - GANTT_JOBS // 2, len(order) - GANTT_JOBS))
+    chosen = order[first : first + GANTT_JOBS]
+    free_from = np.full(capacity, -np.inf)
+    colours = (OURS, *SERIES.values())
+    for i in chosen.tolist():
+        start, end = float(table.start_s[i]), float(table.end_s[i])
+        rows = np.flatnonzero(free_from <= start)[: table.processors[i]]
+        free_from[rows] = end
+        for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+            if len(run):
+                bar = [(start / DAY_S, (end - start) / DAY_S)]
+                colour = colours[i % len(colours)]
+                axes.broken_barh(bar, (run[0], len(run)), facecolors=colour, edgecolor="white", linewidth=0.3)
+    axes.set(ylim=(0, capacity), xlabel="days", ylabel="processor")
+    axes.set_title(f"{len(chosen)} jobs around the longest wait, that of job {table.job[middle]}")
+
+
+def _slowdowns(axes: Axes, table: JobTable) -> None:
+    slowdown = table.bounded_slowdown
+    colours = (*SERIES.values(), OURS, OTHERS)
+    for (low, high), colour in zip(zip((0, *SIZES), (*SIZES, np.inf), strict=True), colours, strict=False):
+        chosen = slowdown[(table.processors > low) & (table.processors <= high)]
+        if len(chosen):
+            name = f"over {low}" if high == np.inf else f"up to {high:.0f}"
+            shares = np.linspace(0.0, 1.0, min(len(chosen), POINTS))
+            axes.plot(np.quantile(chosen, shares), shares, color=colour, label=name)
+    axes.set(xscale="log", xlim=(1, None), ylim=(0, 1), xlabel="bounded slowdown", ylabel="share of jobs")
+    axes.legend(title="processors", loc="lower right")

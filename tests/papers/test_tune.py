@@ -1,0 +1,145 @@
+"""``profile-guided --tune`` on workloads whose best parameters are known."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobsight_papers.__main__ import main
+from jobsight_papers.profile_guided.tune import LEAST, confirmed
+from jobsight_papers.profile_guided.tuning import GRID, interval_over_users, tune_parameter
+from jobsight_predictor.evaluation.jobs import Jobs
+from jobsight_predictor.question import Question
+
+
+def jobs_of(values: np.ndarray, users: list[str]) -> Jobs:
+    n = len(values)
+    times = np.arange(n, dtype=np.float64)
+    questions = [Question(user=user) for user in users]
+    return Jobs("t", "memory", questions, times, times, values, np.ones(n), np.full(n, np.nan))
+
+
+def noisy(n: int, users: int) -> Jobs:
+    """Every job the same but for noise: the longer the memory, the better."""
+    rng = np.random.default_rng(7)
+    return jobs_of(100.0 + 20.0 * rng.standard_normal(n), [f"u{i % users}" for i in range(n)])
+
+
+def wandering(n: int, users: int) -> Jobs:
+    """Random walks: the last value is the best forecast."""
+    rng = np.random.default_rng(7)
+    logs = np.cumsum(0.3 * rng.standard_normal((n // users, users)), axis=0)
+    return jobs_of(np.exp(logs).ravel(), [f"u{i % users}" for i in range(n)])
+
+
+def test_noise_wants_a_long_memory_and_walks_a_short_one() -> None:
+    window, alpha = (tune_parameter(noisy(3000, 6), "completion", name) for name in ("window", "alpha"))
+    assert window.chosen >= 30
+    assert alpha.chosen <= 0.1
+    assert window.helps
+    assert alpha.helps
+    window, alpha = (tune_parameter(wandering(3000, 6), "completion", name) for name in ("window", "alpha"))
+    assert window.chosen == 1
+    assert window.helps
+    assert alpha.chosen >= 0.5
+    assert [value for value, _ in window.tried] == list(GRID["window"])
+
+
+def test_what_the_later_jobs_do_not_confirm_is_not_recommended() -> None:
+    # The earlier jobs are noise, the later ones walks: a long window is chosen, and is worse.
+    calm, walks = noisy(2100, 6), wandering(900, 6)
+    both = jobs_of(
+        np.concatenate([calm.values, walks.values]), [str(q.user) for q in (*calm.questions, *walks.questions)]
+    )
+    window = tune_parameter(both, "completion", "window")
+    assert window.chosen > 5
+    assert window.gain < 0.0
+    assert not window.helps
+    line = {"helps": window.helps, "chosen": window.chosen, "default": 5.0}
+    same = {"helps": False, "chosen": 10.0, "default": 10.0}
+    assert confirmed({"memory": {"parameters": {"window": line, "bins": same, "alpha": same}}}) == {}
+
+
+def test_the_interval_agrees_with_drawing_users_one_by_one() -> None:
+    rng = np.random.default_rng(2)
+    users = [np.arange(start, start + 10) for start in range(0, 300, 10)]
+    values = np.repeat(rng.normal(1.0, 0.5, 30), 10) + rng.normal(0.0, 0.1, 300)
+    found = interval_over_users(values, np.ones(300, dtype=bool), users)
+    means = values.reshape(30, 10).mean(axis=1)
+    drawn = [means[rng.integers(0, 30, 30)].mean() for _ in range(20_000)]
+    assert found == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])), abs=0.03)
+    assert interval_over_users(values[:10], np.ones(10, dtype=bool), users[:1]) is None
+
+
+def trace(file: Path, jobs: Jobs) -> str:
+    """As a Standard Workload Format trace: memory in KB."""
+    file.write_text(
+        "".join(
+            f"{i} {100 * i} 0 50 1 1 {1e6 * value:.0f} 1 60 -1 1 {str(question.user)[1:]} 1 1 1 1 -1 -1\n"
+            for i, (value, question) in enumerate(zip(jobs.values, jobs.questions, strict=True))
+        )
+    )
+    return str(file)
+
+
+def test_the_command_prints_what_the_later_jobs_confirm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    file = trace(tmp_path / "walks.swf", wandering(600, 6))
+    assert main(["profile-guided", "--tune", file, "--metric", "memory", "runtime", "--workers", "1", "--json"]) == 0
+    account = json.loads(capsys.readouterr().out)
+    memory = account["metrics"]["memory"]
+    assert (memory["jobs"], memory["earlier"] + memory["later"]) == (600, 594)
+    assert memory["parameters"]["window"]["chosen"] == 1
+    assert memory["beside"]["locality"] == pytest.approx(memory["parameters"]["window"]["accuracy_chosen"])
+    assert account["metrics"]["runtime"]["parameters"]["window"]["gain"] == 0.0  # all alike
+    assert account["confirmed"]["memory"]["window"] == 1
+    assert main(["profile-guided", "--tune", file, "--metric", "memory", "--workers", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "Confirmed on the later jobs for memory: window 1" in printed
+    assert "Jobsight's answer" in printed
+    assert "…" not in printed
+
+
+def test_what_cannot_be_tuned_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = trace(tmp_path / "few.swf", noisy(10, 2))
+    assert main(["profile-guided", "--tune", file, "--metric", "memory"]) == 1
+    assert "memory: 10 jobs have a value; at least 20 are needed" in capsys.readouterr().err
+    assert main(["profile-guided", "--tune", file, "--workers", "0"]) == 1
+    assert "--workers 0: give at least 1" in capsys.readouterr().err
+    assert main(["profile-guided", "--tune", str(tmp_path / "no.swf"), "--metric", "memory"]) == 1
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_a_metric_that_no_job_has_is_left_out_in_one_plain_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = trace(tmp_path / "t.swf", noisy(LEAST + 2, 2))
+    assert main(["profile-guided", "--tune", file, "--metric", "runtime", "bandwidth", "--workers", "1"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Left out: bandwidth: " in out
+
+
+def test_a_dask_cluster_finds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed (group papers)")
+    file = trace(tmp_path / "walks.swf", wandering(300, 6))
+    arguments = ["profile-guided", "--tune", file, "--metric", "memory", "runtime", "--json"]
+    assert main([*arguments, "--workers", "1"]) == 0
+    here = json.loads(capsys.readouterr().out)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        assert main([*arguments, "--dask", cluster.scheduler_address]) == 0
+    assert json.loads(capsys.readouterr().out) == here
+
+
+def test_without_dask_tune_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    file = trace(tmp_path / "walks.swf", wandering(300, 6))
+    assert main(["profile-guided", "--tune", file, "--metric", "memory", "--dask", "tcp://127.0.0.1:1"]) == 1
+    assert "pip install distributed" in capsys.readouterr().err

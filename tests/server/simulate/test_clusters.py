@@ -1,0 +1,149 @@
+"""``jobsight simulate --clusters``: figures, files, what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobsight_scheduler.workload.lublin import lublin
+from jobsight_scheduler.workload.swf import write_swf
+from jobsight_server.cli import main
+from jobsight_server.commands.simulate import command
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "t.swf.gz"
+    write_swf(lublin(1500, 64, seed=1), file)
+    return file
+
+
+def stated(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main([*map(str, arguments), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("placement", ["none", "naive", "aware", "reactive"])
+def test_placements_on_clusters(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], placement: str
+) -> None:
+    out = tmp_path / "schedule.csv"
+    options = ["--clusters", "4x32", "--uplink", "20M", "--placement", placement, "--load", "0.8", "--validate"]
+    found = stated(capsys, "simulate", trace, *options, "--schedule-out", out)
+    assert found["broken_rules"] == 0
+    assert found["processors"] == 128
+    assert (found["dropped"], found["jobs"]) == (0, 1500)  # those of more than 32 are spread in any case
+    wide = stated(capsys, "simulate", trace, *options[:5], "none", *options[6:])["spread"]
+    assert 0.0 < wide == found["spread"] if placement == "none" else wide < found["spread"]
+    with out.open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == found["jobs"]
+    last = max(float(row["submit_s"]) for row in rows)
+    ended = sum(float(row["end_s"]) <= last for row in rows)
+    assert found["jobs_per_hour"] == pytest.approx(3600.0 * ended / last)
+    waits = [float(row["start_s"]) - float(row["submit_s"]) for row in rows]
+    assert sum(waits) / len(waits) == pytest.approx(found["mean_wait_s"])
+
+
+@pytest.mark.exhaustive
+def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--clusters", "32,16,16", "--placement", "naive", "--sharing", "max-min", "--uplink", "0.05G"]
+    assert main(["simulate", str(trace), *options, "--plot", str(tmp_path / "plots")]) == 0
+    shown = capsys.readouterr().out
+    assert "naive on 64 processors" in shown
+    assert "links saturated" in shown
+    assert max(map(len, shown.splitlines())) <= 120
+    assert "</svg>" in (tmp_path / "plots" / "links.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--uplink", "0"], "the uplink of cluster 0 carries 0.0 bit/s"),
+        (["--theta", "0"], "--theta 0.0: no link could be booked"),
+        (["--bias", "-1"], "bias -1.0, noise 0.0: give a bias above 0"),
+        (["--silent", "2"], "a share of users who state nothing of 2.0"),
+        (["--wrong-names", "nan"], "shares of jobs with wrong, missing and unique names of nan, 0, 0"),
+        (["--job-spread", "1e30"], "--job-spread 1e+30: give it from 0 to 10"),
+        (["--application-spread", "-1"], "--application-spread -1.0: give it from 0 to 10"),
+        (["--half", "0"], "--half 0: every job would communicate all the time"),
+        (["--uplink", "1G,1G,1G"], "--uplink has 3 rates for 2 clusters: give one, or one for each"),
+        (["--load", "inf"], "a load of inf cannot be offered"),
+        (["--load", "-1"], "a load of -1.0 cannot be offered"),
+        (["--clusters", "1x1"], "none of its"),
+        (["--ask-again"], "--ask-again: none asks for no forecasts; give --placement aware"),
+        (["--ask-again", "--placement", "aware", "--bandwidth", "user"], "--bandwidth user asks for no forecasts"),
+    ],
+)
+def test_bad_input_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    file = tmp_path / "t.swf"
+    file.write_text("\n".join(f"{i} {i * 9} -1 50 4 -1 -1 4 60 -1 1 1 -1 -1 -1 -1 -1 -1" for i in range(1, 9)))
+    assert main(["simulate", str(file), "--clusters", "2x4", *options]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.exhaustive
+def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = lublin(1500, 64, seed=1)
+    trace = tmp_path / "users.swf.gz"
+    write_swf(replace(drawn, columns={**drawn.columns, "user": np.arange(1500.0) % 100}), trace)
+    options = ["--clusters", "4x32", "--uplink", "100M", "--placement", "aware", "--load", "1.5", "--validate"]
+    options += ["--job-spread", "1", "--bias", "10"]  # users state far too much, until a job has ended
+    plain = stated(capsys, "simulate", trace, *options)
+    both = stated(capsys, "simulate", trace, *options, "--ask-again")
+    assert both["broken_rules"] == 0
+    beside = both["against"]["aware"]
+    assert beside["mean_turnaround_s"] == plain["mean_turnaround_s"] != both["mean_turnaround_s"]
+    expected = plain["mean_turnaround_s"] - both["mean_turnaround_s"]
+    assert beside["difference_turnaround_s"][0] == pytest.approx(expected)
+    assert main(["simulate", str(trace), *options, "--ask-again"]) == 0
+    shown = capsys.readouterr().out
+    assert f"With the forecasts at submission, mean turnaround {plain['mean_turnaround_s']:,.0f} s" in shown
+    assert max(map(len, shown.partition("wait, s")[2].partition("Differences")[0].splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--clusters", "4by32"],
+        ["--clusters", "0x4"],
+        ["--clusters", "999999999x32"],
+        ["--clusters", "999999999999999999999x1"],
+        ["--clusters", "2x999999999"],
+        ["--clusters", "9000000,9000000"],
+        ["--uplink", "fast"],
+        ["--half", "often"],
+    ],
+)
+def test_bad_words_are_named(trace: Path, capsys: pytest.CaptureFixture[str], option: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["simulate", str(trace), *option])
+    assert repr(option[1]) in capsys.readouterr().err
+
+
+def test_options_that_do_not_go_together_are_refused(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    known = set(vars(parser.parse_args([])))
+    assert set().union(*command.OPTIONS_OF.values()) | {"trace", "load", "json"} == known
+    for options, message in (
+        (["--uplink", "1M"], "--uplink does not go with one machine, but with --clusters or --clusters on a database"),
+        (["--classes", "4x32M"], "--classes does not go with one machine, but with --memory"),
+        (["--clusters", "2x4", "--policy", "fcfs"], "--policy does not go with --clusters, but with one machine or"),
+        (["--clusters", "2x4", "--cluster", "alpha"], "--cluster does not go with --clusters"),
+        (["--memory", "--clusters", "2x4"], "--clusters does not go with --memory"),
+        (["--memory", "--plot", "plots"], "--plot does not go with --memory"),
+        (["--memory", "--synthetic", "lublin"], "--synthetic does not go with --memory"),
+    ):
+        assert main(["simulate", str(trace), *options]) == 1
+        assert message in capsys.readouterr().err

@@ -1,0 +1,134 @@
+"""``jobsight simulate --clusters`` on a database: what a site's own jobs say about spreading them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import insert
+
+from jobsight_scheduler.coallocation.compared import variation
+from jobsight_server.cli import main
+from jobsight_server.commands.simulate.clusters_of_site import site_jobs
+from jobsight_server.storage import schema
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.systems.migrate import upgrade
+
+
+def site(folder: Path, *, jobs: int = 2000, spread: float = 2.0, measured: float = 0.9) -> str:
+    """A database of two clusters of at most 32 processors, whose users' applications differ by ``spread`` (log)."""
+    engine = open_engine(f"sqlite:///{folder / 'site.db'}")
+    upgrade(engine)
+    rng = np.random.default_rng(4)
+    typical = 1e7 * np.exp(spread * rng.standard_normal((8, 3)))
+    runs, found, free = [], [], {"north": 0.0, "south": 0.0}
+    for number in range(jobs):
+        cluster, user, kind = ("north", "south")[number % 2], int(rng.integers(8)), int(rng.integers(3))
+        start = free[cluster]
+        end = free[cluster] = start + float(rng.uniform(60.0, 7200.0))
+        runs.append(
+            {"id": number + 1, "cluster": cluster, "job_id": f"{number}.s", "start": start, "end": end}
+            | {
+                "submitted": max(0.0, start - 3000.0),
+                "state": "ended",
+                "user": f"u{user}",
+                "name": ("cfd.sh", "md", "qcd.x")[kind],
+            }
+            | {"name": ("cfd.sh", "md", "qcd.x")[kind]}
+            | {"processors": int(rng.choice([2, 8, 20, 32])), "recorded_at": end, "profiled": True}
+            | {"requested_walltime_s": 7200.0}
+        )
+        bandwidth = float(typical[user, kind] * np.exp(0.1 * rng.standard_normal()))
+        values = {"bandwidth": bandwidth, "cpu": 25e6 / (25e6 + bandwidth)}
+        found += [
+            {"run_id": number + 1, "metric": metric, "learn_seq": number + 1, "value": value, "source": "samples"}
+            | {"attribution": "exclusive"}
+            for metric, value in values.items()
+            if rng.random() < measured
+        ]
+    with engine.begin() as connection:
+        connection.execute(insert(schema.jobs), runs)
+        if found:
+            connection.execute(insert(schema.profiles), found)
+    engine.dispose()
+    return str(folder / "site.db")
+
+
+def given(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    assert main(["simulate", *options, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = given(capsys, site(tmp_path), "--uplink", "100M", "--clusters", "4x32", "--load", "0.8")
+    assert (found["jobs"], found["dropped"]) == (2000, 0)
+    assert found["measured"] == pytest.approx(1800, abs=60)
+    varies = found["variation"]
+    assert varies["over_applications"] == pytest.approx(np.exp(2.0), rel=0.4)
+    assert varies["over_jobs"] == pytest.approx(np.exp(0.1), rel=0.03)
+    assert varies["busy_correlation"] < -0.99
+    rows = {row["placement"]: row for row in found["rows"]}
+    assert list(rows)[:2] == ["none", "naive"]
+    assert list(rows)[3:] == ["application means", "the truth"]
+    assert rows["none"]["turnaround_percent"] == [0.0, 0.0, 0.0]
+    mean, low, high = rows["application means"]["turnaround_percent"]
+    assert low < mean < high
+    assert rows["naive"]["saturated"] > rows["application means"]["saturated"]
+    assert rows["application means"]["mean_turnaround_s"] < rows["naive"]["mean_turnaround_s"]
+
+
+def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = site(tmp_path, jobs=300, spread=0.0)
+    found = given(capsys, f"sqlite:///{database}", "--clusters", "own")
+    assert found["clusters"] == [32, 32]
+    assert found["variation"]["over_applications"] < 1.2
+    assert found["verdict"].startswith(("Spreading jobs gains nothing", "Bandwidth need not be known"))
+    assert main(["simulate", database, "--clusters", "own", "--uplink", "1G,100M", "--half", "5M"]) == 0
+    shown = capsys.readouterr().out
+    assert "clusters of 32, 32 processors with uplinks of 1000, 100 Mb/s" in " ".join(shown.split())
+    assert "jobs of 5 Mb/s per processor communicate for half of their time" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_asking_again_is_one_more_placement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = site(tmp_path, jobs=300)
+    plain = given(capsys, database, "--clusters", "4x8")["rows"]
+    again = given(capsys, database, "--clusters", "4x8", "--ask-again")["rows"]
+    assert again[:-1] == plain
+    assert again[-1]["placement"] == "application means, again"
+
+
+def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{site(tmp_path, jobs=200, measured=0.5)}", "read")
+    with engine.connect() as connection:
+        found = site_jobs(connection)
+    assert 60 < np.isnan(found.bandwidth_bps).sum() < 140
+    assert found.questions[0].user in {f"north/u{user}" for user in range(8)}
+    assert (np.diff(found.workload.submit_s) >= 0.0).all()
+    unknown = variation(found.questions, np.full(200, np.nan), found.busy)
+    assert (unknown.over_applications, unknown.over_jobs, unknown.busy_correlation) == (None, None, None)
+    one = variation(found.questions[:1], np.array([5e6]), np.array([0.5]))
+    assert (one.median_bps, one.over_applications, one.over_jobs) == (5e6, None, None)
+
+
+def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bare").mkdir()
+    bare, database, trace = site(tmp_path / "bare", jobs=9, measured=0.0), site(tmp_path, jobs=9), tmp_path / "t.swf"
+    trace.write_text("1 0 -1 50 4 -1 -1 4 60 -1 1 1 -1 -1 -1 -1 -1 -1\n")
+    for options, message in (
+        ([str(trace), "--clusters", "own"], "--clusters own: only a database knows the site's own clusters"),
+        ([bare, "--clusters", "own"], "none of the 9 finished jobs has a measured bandwidth: are agents running?"),
+        (
+            [database, "--clusters", "own", "--placement", "naive"],
+            "--placement does not go with --clusters on a database, but with --clusters: leave out one of them",
+        ),
+        ([database, "--clusters", "64"], "one cluster: there is nothing to spread jobs over"),
+        ([database, "--clusters", "own", "--uplink", "0"], "the uplink of cluster 0 carries 0.0 bit/s"),
+        ([str(tmp_path / "no.db"), "--clusters", "own"], "no.db: no such file"),
+    ):
+        assert main(["simulate", *options]) == 1
+        assert message in capsys.readouterr().err

@@ -1,0 +1,522 @@
+"""``jobsight simulate`` from files to figures, schedules and pictures, and what it says of bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from sqlalchemy import Engine, insert
+
+from jobsight_server.cli import main
+from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.storage import schema
+
+KEYS = {
+    "jobs", "dropped", "clamped", "mean_wait_s", "max_wait_s", "mean_bounded_slowdown", "makespan_s",
+    "useful_utilisation", "cpu_s", "jobs_per_cpu_s",
+}  # fmt: skip
+
+
+def swf(job: int, submit: float, run: float, processors: int, requested: float = -1, user: int = 1) -> str:
+    return f"{job} {submit} -1 {run} {processors} -1 -1 {processors} {requested} -1 1 {user} -1 -1 -1 -1 -1 -1"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Four processors: 1 holds all, 2 waits for it, 3 is backfilled beside it where that is allowed."""
+    file = tmp_path / "t.swf"
+    rows = [
+        "; MaxProcs: 4",
+        swf(1, 100, 50, 3, 60),
+        swf(3, 120, 20, 1, 25),
+        swf(2, 110, 30, 4, 30, user=2),
+        swf(4, 130, 0, 1),
+        swf(5, 131, 99, 1, 9),
+        swf(6, 90, 7, 5),
+    ]
+    file.write_text("\n".join(rows))
+    return file
+
+
+Command = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def simulate(capsys: pytest.CaptureFixture[str]) -> Command:
+    def call(*arguments: object, status: int = 0) -> dict[str, Any]:
+        assert main(["simulate", *map(str, arguments), "--json"]) == status
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    return call
+
+
+def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command, tmp_path: Path) -> None:
+    out = tmp_path / "schedule.csv"
+    found = simulate(trace, "--policy", "easy", "--validate", "--schedule-out", out)
+    assert found.keys() >= KEYS
+    assert (found["jobs"], found["dropped"], found["clamped"]) == (4, 2, 1)
+    # Job 1 at 0 until 50 (60 at most), 3 at 20 until 40, 4 of 9 s at 31 would be over at 40, but does not fit.
+    assert out.read_text().splitlines() == [
+        "job,submit_s,start_s,end_s,processors",
+        "1,0,0,50,3",
+        "2,10,50,80,4",
+        "3,20,20,40,1",
+        "4,31,40,49,1",
+    ]
+    assert found["mean_wait_s"] == pytest.approx((40 + 9) / 4)
+    assert found["max_wait_s"] == 40
+    assert found["mean_bounded_slowdown"] == pytest.approx((1 + 70 / 30 + 1 + 18 / 10) / 4)
+    assert found["makespan_s"] == 80
+    assert found["useful_utilisation"] == pytest.approx((150 + 120 + 20 + 9) / (4 * 80))
+    assert found["broken_rules"] == 0
+    assert found["by_user"]["2"]["mean_wait_s"] == 40
+    assert found["by_size"]["2-4"]["jobs"] == 2
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "sjf", "easy", "easy++", "conservative"])
+def test_every_policy_is_compared_and_its_own_schedule_checks(
+    trace: Path, simulate: Command, tmp_path: Path, policy: str
+) -> None:
+    out = tmp_path / "all.csv"
+    found = simulate(trace, "--policy", policy, "--validate", "--jobs-out", out, "--against", "fcfs")
+    assert found["broken_rules"] == 0
+    assert len(found["against"]["fcfs"]["difference_wait_s"]) == 3
+    with out.open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["user"] for row in rows] == ["1", "2", "1", "1"]
+    assert [row["run_s"] for row in rows] == ["50", "30", "20", "9"]
+    again = simulate(trace, "--policy", policy, "--check", out)
+    assert again["mean_wait_s"] == found["mean_wait_s"]
+    assert again["broken_rules"] == 0
+
+
+def test_the_report_has_the_means_of_all_jobs(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(trace), "--policy", "easy"]) == 0
+    # By hand as above: 49 s of wait for four jobs, slowdowns 1, 70/30, 1 and 18/10 (12.25 and 1.53).
+    assert "Mean wait 12 s, mean bounded slowdown 1.5." in capsys.readouterr().out
+
+
+def test_a_schedule_that_breaks_the_rules_fails(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "s.csv"
+    file.write_text("job,start_s\n1,0\n2,51\n3,20\n4,19\n")
+    assert main(["simulate", str(trace), "--check", str(file)]) == 1
+    shown = capsys.readouterr()
+    assert "rules broken" in shown.out
+    assert "job 4: starts at 19, before it was submitted at 31" in shown.err
+    assert "job 2: came first in the queue at 10 and was promised 50, but starts at 51" not in shown.err  # 60 it was
+    assert "job 2: is first in the queue and fits at 50, but starts at 51" in shown.err
+    for content, message in (
+        ("a,b\n", "lacks the columns job, start_s"),
+        ("job,start_s\n9,1\n", "job 9 appears twice or is not one of the 4 jobs"),
+        ("job,start_s\n1,x\n", "line 2: could not convert"),
+        ("job,start_s\n1,1\n", "has no start time of job 2"),
+    ):
+        file.write_text(content)
+        assert main(["simulate", str(trace), "--check", str(file)]) == 1
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("predictor", ["last-two", "history", "exponential", "jobsight"])
+def test_predictors_of_run_times(trace: Path, simulate: Command, predictor: str) -> None:
+    for policy in ("easy++", "sjf"):
+        assert simulate(trace, "--policy", policy, "--predictor", predictor, "--validate")["predictor"] == predictor
+
+
+def test_asking_again_beside_not_asking(tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last job is backfilled at 10, once two jobs of its user have ended, instead of at 40."""
+    file = tmp_path / "again.swf"
+    rows = [swf(1, 0, 10, 1, 100), swf(2, 0, 10, 1, 100), swf(3, 0, 30, 1, 30, 2), swf(4, 1, 10, 3, 10, 2)]
+    file.write_text("\n".join(["; MaxProcs: 3", *rows, swf(5, 2, 10, 1, 100)]))
+    options = ["--policy", "easy++", "--ask-again", "--against", "easy++", "--validate"]
+    found = simulate(file, *options, "--schedule-out", tmp_path / "out.csv")
+    assert (found["predictor"], found["ask_again"], found["broken_rules"]) == ("last-two", True, 0)
+    with (tmp_path / "out.csv").open() as stream:
+        assert [row["start_s"] for row in csv.DictReader(stream)] == ["0", "0", "0", "30", "10"]
+    assert found["against"]["easy++"]["difference_wait_s"][0] == pytest.approx(30 / 5)
+    assert "ask_again" not in simulate(file, "--policy", "easy++")
+    assert main(["simulate", str(file), *options]) == 0
+    shown = capsys.readouterr().out
+    assert "easy++ with run times by last-two, asked again" in shown
+    assert re.findall(r"^  (easy\S+(?: \(again\))?)", shown, re.MULTILINE) == 2 * ["easy++ (again)", "easy++"]
+
+
+def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(trace), "--plot", str(tmp_path / "new" / "plots"), "--against", "easy++"]) == 0
+    shown = capsys.readouterr().out
+    assert "4 jobs; 2 dropped, 1 cut at their estimate, 1 out of order." in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for name in ("utilisation", "queue", "gantt", "slowdown"):
+        assert "</svg>" in (tmp_path / "new" / "plots" / f"{name}.svg").read_text()
+
+
+@pytest.mark.parametrize("scale", [1, 3000])
+def test_no_name_is_cut_at_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scale: int
+) -> None:
+    """Nor a number, where waits are of months: the interval takes two lines then."""
+    monkeypatch.setenv("COLUMNS", "80")
+    file = tmp_path / "t.swf"
+    rows = [swf(i, i, (1 + i * i % 97) * scale, 1 + i % 4, (100 + i) * scale) for i in range(200)]
+    file.write_text("\n".join(("; MaxProcs: 4", *rows)))
+    arguments = ["simulate", str(file), "--policy", "conservative", "--against", "fcfs", "easy", "easy++", "sjf"]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(shown.count(f"  {policy} ") == 2 for policy in ("conservative", "fcfs", "easy", "easy++", "sjf"))
+    assert main([*arguments, "--json"]) == 0
+    for name, figures in json.loads(capsys.readouterr().out)["against"].items():
+        for number in figures["difference_wait_s"]:
+            assert f"{number:+,.0f}" in shown, name
+
+
+def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: Command, tmp_path: Path) -> None:
+    out = tmp_path / "s.csv"
+    simulate(trace, "--load", "2", "--schedule-out", out)
+    with out.open() as stream:
+        last = float(list(csv.DictReader(stream))[-1]["submit_s"])
+    assert (150 + 120 + 20 + 9) / (4 * last) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        ("", (), "has no job of the Standard Workload Format: no lines"),
+        ("; only a header\n", (), "has no job"),
+        (swf(1, 0, 10, 1), (), "has no MaxProcs in its header: give --processors"),
+        (swf(1, 0, 10, 8), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, 0, 0, 1), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, -5, 10, 1), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, 0, -10, -1, -1), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, 0, 10, 1), ("--processors", "0"), "--processors 0: give from 1 to 10,000,000"),
+        (swf(1, 0, 10, 1), ("--processors", "1000000000"), "--processors 1000000000: give from 1 to 10,000,000"),
+        (
+            "; MaxProcs: 1000000000\n" + swf(1, 0, 10, 1),
+            (),
+            "bad.swf: MaxProcs: 1000000000 in the header; at most 10,000,000 processors are simulated: correct it",
+        ),
+        (f"; MaxProcs: {'9' * 5000}\n" + swf(1, 0, 10, 1), (), "in the header; at most 10,000,000 processors"),
+        (
+            f"{swf(1, 1e17, 10, 1)}\n{swf(2, 1, 1e17, 1)}",
+            ("--processors", "4"),
+            "2 times beyond 1e+11 s (first: line 1: 1e+17)",
+        ),
+        (
+            f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
+            ("--processors", "4", "--load", "inf"),
+            "a load of inf cannot be offered; give a share of the machine such as 0.8, at most 100",
+        ),
+        (
+            f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
+            ("--processors", "4", "--load", "1e-300"),
+            "a load of 1e-300 stretches the workload beyond 1e+11 s; give a higher one",
+        ),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "have no load that can be measured or scaled"),
+        (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy uses requested times"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--ask-again"), "--ask-again: easy asks for no forecasts; sjf and"),
+        (
+            swf(1, 0, 10, 1),
+            ("--processors", "4", "--policy", "sjf", "--ask-again"),
+            "--ask-again: sjf asks for no forecasts without a predictor: name one of last-two",
+        ),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--schedule-out", "no/where.csv"), "there is no directory"),
+    ],
+)
+def test_bad_input_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, arguments: tuple[str, ...], message: str
+) -> None:
+    file = tmp_path / "bad.swf"
+    file.write_text(content)
+    assert main(["simulate", str(file), *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_dropped_and_mended_is_shown_by_reason_with_its_first_place(
+    tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.swf"
+    lines = [
+        "\ufeff; MaxProcs: 4",
+        swf(1, 0, 10, 1),
+        swf(2, 1, 10, 2.5),  # type: ignore[arg-type]
+        swf(3, 1, 10, 0.5),  # type: ignore[arg-type]
+        swf(4, 1, 1e17, 1),
+        swf(5, 1, 10, 1, 1e300),
+        swf(6, 1, 10, 5),
+        swf(7, -1, 10, 1),
+        swf(8, 2, -1, 1),
+        swf(9, 2, 10, 0),
+        "x" * 70_000,
+        "; " + "y" * 70_000,
+        swf(10, 3, 10, 4),
+    ]
+    file.write_text("\n".join(lines))
+    found = simulate(file)
+    assert (found["jobs"], found["dropped"], found["processors"]) == (2, 8, 4)
+    assert found["dropped_because"] == {
+        "no submit time": 1,
+        "no run time": 1,
+        "times beyond 1e+11 s": 2,
+        "no processors": 1,
+        "fractional number of processors": 2,
+        "more than the machine's 4 processors": 1,
+    }
+    assert found["repairs"] == {
+        "begins with a byte order mark: mark left out": 1,
+        "longer than 65,536 characters: left out": 2,
+    }
+    places = found["first_places"]
+    assert places["fractional number of processors"] == "line 3: 2.5"
+    assert places["times beyond 1e+11 s"] == "line 5: 1e+17"
+    assert places["more than the machine's 4 processors"] == "line 7: 5"
+    assert places["longer than 65,536 characters: left out"] == f"line 11: '{'x' * 40}'"
+    assert main(["simulate", str(file)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2 dropped: fractional number of processors (first: line 3: 2.5)" in shown
+    assert "1 begins with a byte order mark: mark left out (first: line 1: " in shown
+
+
+def test_parquet_where_pyarrow_is(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "jobs.parquet"
+    status = main(["simulate", str(trace), "--jobs-out", str(file)])
+    if find_spec("pyarrow") is None:
+        assert status == 1
+        assert "Parquet needs pyarrow" in capsys.readouterr().err
+    else:
+        assert pandas.read_parquet(file)["start_s"].tolist() == [0.0, 50.0, 20.0, 40.0]
+
+
+def test_a_missing_and_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(tmp_path / "none.swf")]) == 1
+    assert "no such file" in capsys.readouterr().err
+    (tmp_path / "cut.swf.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc")
+    assert main(["simulate", str(tmp_path / "cut.swf.gz")]) == 1
+    assert "broken" in capsys.readouterr().err
+
+
+@pytest.mark.storage
+def test_the_finished_jobs_of_a_site(engine: Engine, database_url: str, simulate: Command) -> None:
+    """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited."""
+    rows = [
+        {"job_id": "1", "submitted": 100.0, "start": 100.0, "end": 200.0, "processors": 4, "user": "<b>"},
+        {"job_id": "2", "submitted": 110.5, "start": 120.5, "end": 200.0, "processors": 2, "user": "u"},
+        {"job_id": "3", "submitted": 90.0, "start": 200.0, "end": 230.0, "processors": 6, "user": "u"},
+        {"job_id": "4", "submitted": 90.0, "start": 200.0, "end": None, "processors": 6, "user": "u"},
+        {"job_id": "5", "submitted": None, "start": 300.0, "end": 310.0, "processors": None, "user": "u"},
+    ]
+    given = {"cluster": "c", "recorded_at": 0.0, "profiled": False, "name": "cfd_1", "queue": "q"}
+    given |= {"requested_memory_bytes": 3 * 2**20, "requested_walltime_s": 150.0}
+    with engine.begin() as connection:
+        for row in rows:
+            state = "running" if row["end"] is None else "ended"
+            connection.execute(insert(schema.jobs).values(given | row | {"state": state}))
+        assert "".join(site_trace(connection, "c")).splitlines() == [
+            "; UnixStartTime: 90",
+            "; MaxProcs: 6",
+            "1 0 110 30 6 -1 -1 6 150 512 1 1 -1 1 1 -1 -1 -1",
+            "2 10 0 100 4 -1 -1 4 150 768 1 2 -1 1 1 -1 -1 -1",
+            "3 20.5 10 79.5 2 -1 -1 2 150 1536 1 1 -1 1 1 -1 -1 -1",
+        ]
+    for cluster in ((), ("--cluster", "c")):
+        figures = simulate(database_url, *cluster, "--policy", "fcfs", "--validate")
+        # 6 processors: job 1 from 0 to 30, then 2 and 3 side by side.
+        assert (figures["trace"], figures["processors"], figures["broken_rules"]) == ("finished jobs of c", 6, 0)
+        assert figures["mean_wait_s"] == pytest.approx((0 + 20 + 9.5) / 3)
+
+
+@pytest.mark.exhaustive
+def test_interrupted_and_taken_up_again(tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    file, state = tmp_path / "long.swf", tmp_path / "state"
+    file.write_text("\n".join(swf(i, i // 9, 40 + i % 7 * 31, 1 + i % 9, 300 + i % 50) for i in range(30_000)))
+    arguments = [str(file), "--processors", "9", "--policy", "easy++"]
+    expected = simulate(*arguments)
+
+    def interrupt_when_it_simulates() -> None:
+        before = signal.getsignal(signal.SIGINT)
+        while signal.getsignal(signal.SIGINT) is before:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_simulates)
+    thread.start()
+    status = main(["simulate", *arguments, "--state", str(state)])
+    thread.join()
+    assert status == 130
+    assert f"the same command resumes from {state}" in capsys.readouterr().err
+    assert simulate(*arguments, "--state", state)["mean_wait_s"] == expected["mean_wait_s"]
+    assert not state.exists()
+
+
+OWN = """
+from jobsight_scheduler.policies import EasyByKey
+
+class Last(EasyByKey):
+    def keys(self, now, jobs):
+        return -jobs
+
+class Lazy(EasyByKey):
+    def keys(self, now, jobs):
+        return -jobs
+    def submitted(self, now, job):
+        self.waiting.append(job)
+        return ()
+
+class Stateless:
+    def __init__(self, requests):
+        self.requests, self.line, self.free = requests, [], requests.capacity
+    def submitted(self, now, job):
+        self.line.append(job)
+        return self.start()
+    def ended(self, now, job):
+        self.free += self.requests.processors[job]
+        return self.start()
+    def start(self):
+        begun = []
+        while self.line and self.requests.processors[self.line[0]] <= self.free:
+            begun.append(self.line.pop(0))
+            self.free -= self.requests.processors[begun[-1]]
+        return begun
+
+class Greedy(Stateless):
+    def start(self):
+        begun, self.line = self.line, []
+        return begun
+
+class Predicting(Stateless):
+    def __init__(self, requests, run_times):
+        super().__init__(requests)
+        self.run_times = run_times
+    def submitted(self, now, job):
+        assert self.run_times.forecast(job) is None
+        assert self.requests.questions[job].user is not None
+        return super().submitted(now, job)
+
+def function(requests):
+    return Stateless(requests)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the current directory that has policies."""
+    name = f"own_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(OWN)
+    (tmp_path / f"{name}_broken.py").write_text("1 / 0")
+    (tmp_path / f"{name}_misspelt.py").write_text("def")
+    (tmp_path / f"{name}_needy.py").write_text("import no_such_module_at_all")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    return name
+
+
+def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path: Path) -> None:
+    found = simulate(trace, "--policy", f"{own}:Last", "--validate", "--against", f"{own}:Stateless", "easy")
+    assert (found["policy"], found["broken_rules"]) == (f"{own}:Last", 0)
+    assert list(found["against"]) == [f"{own}:Stateless", "easy"]
+    fcfs = simulate(trace, "--policy", "fcfs")
+    stateless = simulate(trace, "--policy", f"{own}:Stateless")
+    assert stateless["mean_wait_s"] == fcfs["mean_wait_s"]
+    assert simulate(trace, "--policy", f"{own}:Last", "--state", tmp_path / "state")["jobs"] == 4
+    predicted = simulate(trace, "--policy", f"{own}:Predicting", "--predictor", "last-two")
+    assert (predicted["predictor"], predicted["mean_wait_s"]) == ("last-two", fcfs["mean_wait_s"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        ("lifo", (), "--policy lifo: unknown policy; choose from fcfs, sjf, easy, easy++, conservative, multifactor"),
+        (":Last", (), "--policy :Last: unknown policy"),
+        ("no_such_module_at_all:X", (), "no module 'no_such_module_at_all' in "),
+        ("OWN.sub:X", (), "no module 'OWN.sub' in "),
+        ("OWN_broken:X", (), "failed: ZeroDivisionError: division by zero"),
+        ("OWN_misspelt:X", (), "failed: SyntaxError: "),
+        ("OWN_needy:X", (), "OWN_needy needs 'no_such_module_at_all', which is not installed"),
+        (".:X", (), "importing . failed: "),
+        ("OWN:Nothing", (), "OWN has no Nothing; its classes are EasyByKey, Last, Lazy, Stateless, Greedy, Predicting"),
+        ("OWN:function", (), "--policy OWN:function is a function, not a class"),
+        ("OWN:EasyByKey", (), "--policy OWN:EasyByKey lacks keys()"),
+        ("OWN:Predicting", (), "--policy OWN:Predicting needs a run-time predictor: give --predictor"),
+        ("OWN:Last", ("--predictor", "last-two"), "takes no predictor"),
+        ("OWN:Greedy", (), "starts job 1 on 4 processors; "),
+        ("OWN:Lazy", (), "--policy OWN:Lazy: 4 jobs wait for ever, the first of them job 1: nothing runs at "),
+        ("OWN:Stateless", ("--state", "s"), "--state s: OWN:Stateless has no state() and restore()"),
+        ("easy", ("--against", "OWN:function"), "OWN:function is a function"),
+        ("easy", ("--priority", "age=1"), "--priority: easy has no priority weights; multifactor has"),
+        ("multifactor", ("--priority", "age"), "--priority 'age': give each weight once, such as age=1000"),
+        ("multifactor", ("--priority", "age=old"), "--priority 'age=old': could not convert"),
+        ("multifactor", ("--priority", "age=1", "age=2"), "give each weight once"),
+        ("multifactor", ("--priority", "nice=1"), "--priority: unknown weight 'nice'"),
+        ("multifactor", ("--priority", "age=inf"), "--priority: age of inf"),
+    ],
+)
+def test_policies_that_cannot_be_used(
+    trace: Path, own: str, capsys: pytest.CaptureFixture[str], policy: str, options: tuple[str, ...], message: str
+) -> None:
+    here = [word.replace("OWN", own) for word in (policy, *options)]
+    assert main(["simulate", str(trace), "--policy", *here]) == 1
+    shown = capsys.readouterr().err
+    assert message.replace("OWN", own) in shown
+    assert "Traceback" not in shown
+
+
+def test_installed_policies(
+    trace: Path, own: str, simulate: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Entry points of real distributions, as pip leaves them."""
+    site = tmp_path / "site"
+    for number, points in enumerate(
+        (f"mine = {own}:Last\neasy = {own}:Greedy\ntwice = {own}:Last", f"twice = {own}:Stateless")
+    ):
+        folder = site / f"extra{number}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: extra{number}\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text(f"[jobsight.policies]\n{points}\n")
+    sys.path.append(str(site))
+    mine = simulate(trace, "--policy", "mine", "--validate")
+    assert (mine["policy"], mine["broken_rules"]) == ("mine", 0)
+    assert mine["mean_wait_s"] == simulate(trace, "--policy", f"{own}:Last")["mean_wait_s"]
+    assert simulate(trace, "--policy", "easy")["max_wait_s"] == 40.0  # what ships is not replaced
+    assert main(["simulate", str(trace), "--policy", "twice"]) == 1
+    assert f"several packages install it ({own}:Last, {own}:Stateless); give one" in capsys.readouterr().err
+    assert main(["simulate", str(trace), "--policy", "nobody"]) == 1
+    assert "multifactor, mine, twice, or give module:Class of your own" in capsys.readouterr().err
+
+
+def test_the_example_runs_as_it_is_documented(trace: Path) -> None:
+    """In a process of its own, from its directory."""
+    command = [sys.executable, "-m", "jobsight_server.cli", "simulate", str(trace), "--policy", "own_policy:Wfp3"]
+    command += ["--against", "easy", "own_policy:F1", "--validate", "--json"]
+    folder = Path(__file__).parents[3] / "examples"
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["policy"], found["broken_rules"], list(found["against"])) == (
+        "own_policy:Wfp3", 0, ["easy", "own_policy:F1"],
+    )  # fmt: skip
+
+
+def test_weights_of_multifactor(trace: Path, simulate: Command) -> None:
+    found = simulate(trace, "--policy", "multifactor", "--priority", "age=5", "fair-share=0", "--validate")
+    assert found["priority"] == {
+        "age": 5.0, "size": 1000.0, "fair_share": 0.0, "longest_age_days": 7.0, "half_life_days": 7.0,
+    }  # fmt: skip
+    assert found["broken_rules"] == 0
+    against = simulate(trace, "--policy", "easy", "--against", "multifactor", "--priority", "size=-1")["against"]
+    assert list(against) == ["multifactor"]
