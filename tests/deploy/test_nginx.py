@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import grp
 import http.client
+import os
 import re
 import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +26,7 @@ from site_run import Site, free_address, wait_until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 LOGIN_CONF = CONF.with_name("nginx-login.conf")
-DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+DEFAULTS = {setting.name: setting.default_text for setting in SETTINGS}
 
 
 def block(header: str) -> str:
@@ -131,27 +136,66 @@ def test_one_client_of_the_proxy_cannot_lock_out_another(nginx: Callable[[str], 
             proxy.terminate()
 
 
+# Whether this process can connect to the Unix socket, and what the TCP address answers one that claims to be root.
+INTRUDER = """
+import socket, sys, urllib.error, urllib.request
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+    print("connected")
+except PermissionError:
+    print("no permission")
+for path in ("/users", "/api/v1/overview"):
+    request = urllib.request.Request(sys.argv[2] + path, headers={"X-Remote-User": "root"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            print(answer.url.removeprefix(sys.argv[2]))
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """One that other accounts can enter, so that nothing but the socket's mode keeps them out."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.mark.exhaustive
-def test_nginx_names_the_user_whom_it_authenticated_and_no_other(
-    nginx: Callable[[str], list[str]], tmp_path: Path
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_nginx_names_the_user_that_it_authenticated_and_no_other(
+    nginx: Callable[[str], list[str]], tmp_path: Path, open_directory: Path
 ) -> None:
-    """A real nginx with a file of passwords in front of a real server; clients claim to be somebody else."""
-    maps, marker, inside = LOGIN_CONF.read_text().partition("# Into `server`")
+    """A real nginx with a file of passwords before a real server on a Unix socket, both with the shipped settings.
+    Clients claim to be somebody else; another account of the host goes around nginx."""
+    shipped, upstream, inside = re.split(r"^# In.* in place of .*\n", LOGIN_CONF.read_text(), flags=re.MULTILINE)
+    maps = shipped[shipped.index("\nmap ") :]
     users = tmp_path / "users"
     users.write_text("".join(f"{name}:{{PLAIN}}secret\n" for name in ("ada", "root")))
-    inside = inside.partition("\n")[2].replace("/etc/nginx/jobsight.users", str(users))
-    assert marker
-    listen = free_address()
+    inside = inside.replace("/etc/nginx/jobsight.users", str(users))
+    listen, path = free_address(), open_directory / "http.sock"
+    settings = tmp_path / "access.toml"
+    toml = "\n".join(re.findall(r"^#     (.*)$", shipped, re.MULTILINE))
+    for here, there in (
+        ("127.0.0.1:8470", listen),
+        ("/run/jobsight/http.sock", path),
+        (":www-data", f":{grp.getgrgid(0).gr_name}"),
+    ):
+        assert here in toml
+        toml = toml.replace(here, str(there))
+    settings.write_text(f'{toml}\nadmins = ["root"]\n')
+    addresses = " ".join(tomllib.loads(toml)["listen"])  # the helper has a flag, which wins over the file
+    flags = ["--query-workers", "1", "--config", str(settings), "--listen", addresses]
+    site = Site(tmp_path, ("alpha",), listen, flags)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         host, port = probe.getsockname()
-    settings = tmp_path / "access.toml"
-    settings.write_text(
-        'trusted_proxies = ["127.0.0.1"]\n[access]\nlogin_header = "X-Remote-User"\nadmins = ["root"]\n'
-    )
-    site = Site(tmp_path, ("alpha",), listen, ["--query-workers", "1", "--config", str(settings)])
-    text = CONF.read_text().replace("server 127.0.0.1:8470;", f"server {listen};")
-    text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", CONF.read_text(), flags=re.DOTALL)
     text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")
+    text = re.sub(
+        r"^    server 127.0.0.1:8470;.*\n", upstream.replace("/run/jobsight/http.sock", str(path)), text, flags=re.M
+    )
+    assert f"server unix:{path};" in text
     stripped = '    proxy_set_header X-Remote-User "";\n'
     assert stripped in text
     trusting = ssl.create_default_context(cafile=tmp_path / "fullchain.pem")
@@ -186,6 +230,11 @@ def test_nginx_names_the_user_whom_it_authenticated_and_no_other(
         [("X-Remote-User", "ada"), ("X-Remote-User", "root")],
     ]
     with site.serve():
+        intruder = [os.path.realpath(sys.executable), "-I", "-S", "-c", INTRUDER, str(path), f"http://{listen}"]
+        other = ["setpriv", "--reuid=64321", "--regid=64321", "--clear-groups", "--", *intruder]
+        tried = subprocess.run(other, capture_output=True, text=True, check=True, timeout=90)
+        assert tried.stdout.splitlines() == ["no permission", "/login", "401"]
+        assert subprocess.run(intruder, capture_output=True, text=True, check=True).stdout.startswith("connected")
         for config, by_login in ((text, False), (maps + text.replace(stripped, inside), True)):
             with subprocess.Popen(nginx(config)) as proxy:
                 try:

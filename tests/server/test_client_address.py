@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_server.auth.client_address import TrustedProxies
+from jobsight_server.auth.client_address import TrustedProxies, on_this_host
+from jobsight_server.front.wsgi import environ_of
 from jobsight_server.settings import SettingsError, load_settings
 
 PROXIES = TrustedProxies(["127.0.0.1", "10.1.0.0/16", "fd00::/8"])
@@ -50,8 +53,29 @@ def test_by_default_the_header_is_ignored() -> None:
 
 
 def test_the_end_of_a_unix_socket_may_be_a_proxy() -> None:
-    assert TrustedProxies(["unix"]).client("", "198.51.100.7, 192.0.2.1") == "192.0.2.1"
+    assert TrustedProxies(["unix"]).client("unix", "198.51.100.7, 192.0.2.1") == "192.0.2.1"
     assert TrustedProxies(["unix"]).client("127.0.0.1", "192.0.2.1") == "127.0.0.1"
+
+
+def test_a_client_that_has_gone_is_no_unix_socket() -> None:
+    """Its address cannot be read any more once it has reset the connection; that must not make it the proxy."""
+    of_request = {"method": "GET", "raw_path": b"/", "query_string": b"", "http_version": "1.1", "headers": []}
+    gone = environ_of({**of_request, "server": ("127.0.0.1", 8470), "client": None})
+    on_socket = environ_of({**of_request, "server": ("/run/jobsight/http.sock", None), "client": None})
+    trusted = TrustedProxies(["unix"])
+    assert (gone["REMOTE_ADDR"], on_socket["REMOTE_ADDR"]) == ("", "unix")
+    assert (trusted.trusts(gone["REMOTE_ADDR"]), trusted.trusts(on_socket["REMOTE_ADDR"])) == (False, True)
+    assert TrustedProxies(["0.0.0.0/0", "::/0"]).trusts("unix") is False
+
+
+def test_networks_with_an_address_of_this_host() -> None:
+    assert on_this_host(["127.0.0.0/30", "::1", "0.0.0.0/0", "unix", "203.0.113.0/24"]) == [
+        "127.0.0.0/30",
+        "::1",
+        "0.0.0.0/0",
+    ]
+    own = [one.address for some in psutil.net_if_addrs().values() for one in some if one.family == socket.AF_INET]
+    assert on_this_host(own) == list(dict.fromkeys(own)), "one that connects from its own address is local as well"
 
 
 def test_a_very_long_list_costs_nothing() -> None:

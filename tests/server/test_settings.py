@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_server.addresses import split_address
 from jobsight_server.forecasts import forecast_config
+from jobsight_server.front.addresses import split_address
 from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings, settings_in
 from jobsight_server.systems.all_settings import all_sections
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -22,7 +22,7 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
     file.write_text('listen = "0.0.0.0:1"\nquery_workers = 3\nretention_days = 7\n')
     environment = {"JOBSIGHT_QUERY_WORKERS": "4", "JOBSIGHT_RETENTION_DAYS": "8", "PATH": "/bin"}
     settings = load_settings(file, environment, {"retention_days": "9", "coverage": None})
-    assert (settings.listen, settings.query_workers, settings.retention_days) == ("0.0.0.0:1", 4, 9.0)
+    assert (settings.listen, settings.query_workers, settings.retention_days) == (("0.0.0.0:1",), 4, 9.0)
     assert settings.coverage == 0.95
 
 

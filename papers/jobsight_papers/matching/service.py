@@ -216,7 +216,7 @@ def _server() -> Iterator[_Client]:
         engine.dispose()
         listen, ingest = _free_address(), _free_address()
         many = {"matching": {"kept": 1_000_000, "queued_at_most": 1_000_000}}
-        settings = Settings(database=database, listen=listen, ingest_listen=ingest, query_workers=1, sections=many)
+        settings = Settings(database=database, listen=(listen,), ingest_listen=ingest, query_workers=1, sections=many)
         log = Path(directory) / "server.log"
         with log.open("wb") as out:
             process = subprocess.Popen(

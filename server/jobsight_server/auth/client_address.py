@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-UNIX = "unix"
-"""The proxy at the other end of a Unix socket, which has no address."""
+import psutil
 
+UNIX = "unix"
+"""The other end of a Unix socket, which has no address."""
+
+_INET = frozenset({socket.AF_INET, socket.AF_INET6})
+_LOOPBACK = ("127.0.0.0/8", "::1")
 _HOPS_AT_MOST = 16
 _LENGTH_AT_MOST = 64  # of an address as text, with room for spaces
 
@@ -26,11 +31,23 @@ def trusted_proxy(text: str) -> IPv4Network | IPv6Network | None:
         raise ValueError(f"{error}; give an address, a network such as 10.0.0.0/8, or {UNIX}") from error
 
 
+def on_this_host(proxies: Iterable[str]) -> list[str]:
+    """The networks among ``proxies`` from which an account of this host can connect."""
+    addresses = (
+        one.address.partition("%")[0] for some in psutil.net_if_addrs().values() for one in some if one.family in _INET
+    )
+    local = [ip_network(address) for address in (*_LOOPBACK, *addresses)]
+    networks = {proxy: network for proxy in proxies if (network := trusted_proxy(proxy)) is not None}
+    return [proxy for proxy, network in networks.items() if any(map(network.overlaps, local))]
+
+
 class TrustedProxies:
-    """Reads X-Forwarded-For, as far as those wrote it whose word counts."""
+    """Reads X-Forwarded-For as far as trusted proxies wrote it."""
 
     def __init__(self, proxies: Iterable[str]) -> None:
-        self._networks = frozenset(trusted_proxy(proxy) for proxy in proxies)
+        found = [trusted_proxy(proxy) for proxy in proxies]
+        self._networks = frozenset(network for network in found if network is not None)
+        self._unix = None in found
 
     def client(self, peer: str, forwarded: str) -> str:
         """The client's address: ``peer``, or the right-most address in ``forwarded`` that is no trusted proxy.
@@ -38,23 +55,22 @@ class TrustedProxies:
         What stands left of it the client may have made up. An entry that is no address ends the search at the proxy
         that passed it on.
         """
-        found = _address(peer)
+        address = _address(peer)
+        found = peer if address is None else str(address)
         entries = forwarded.rsplit(",", _HOPS_AT_MOST)[-_HOPS_AT_MOST:] if forwarded else []
-        while entries and self._trusts(found):
+        while entries and self.trusts(found):
             before = _address(entries.pop())
             if before is None:
                 break
-            found = before
-        return peer if found is None else str(found)
+            found = str(before)
+        return found
 
     def trusts(self, peer: str) -> bool:
-        """Whether the other end of this connection is a trusted proxy; "" is that of a Unix socket."""
-        return self._trusts(_address(peer)) if peer else self._trusts(None)
-
-    def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
-        if address is None:
-            return None in self._networks
-        return any(network is not None and address in network for network in self._networks)
+        """Whether the other end of this connection, an address or ``unix``, is a trusted proxy."""
+        if peer == UNIX:
+            return self._unix
+        address = _address(peer)
+        return address is not None and any(address in network for network in self._networks)
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from jobsight_server.addresses import check_addresses
+from jobsight_server.auth.client_address import UNIX, on_this_host
 from jobsight_server.command_line.arguments import (
     add_settings,
     settings_of,
@@ -19,6 +19,7 @@ from jobsight_server.command_line.arguments import (
 )
 from jobsight_server.commands.database import lock_database, open_database
 from jobsight_server.errors import UserError
+from jobsight_server.front.addresses import check_addresses, tcp_address, unix_path
 from jobsight_server.serve.roles import ROLES
 from jobsight_server.serve.supervisor import Supervisor, addresses_of
 from jobsight_server.settings import Settings
@@ -52,12 +53,31 @@ def run(args: argparse.Namespace) -> int:
     if not any(map(_writes, roles)):
         settings = replace(settings, ingest_listen="")  # its queries have no writer to forward samples to
     check_addresses(*addresses_of(roles, settings))
+    _check_proxies(settings)
     lock = lock_database(args, shared=args.only is not None)
     try:
         _serve(args, settings, lock, roles)
     finally:
         lock.close()
     return 0
+
+
+def _check_proxies(settings: Settings) -> None:
+    """
+    Raises:
+        UserError: any account of this host could connect as a proxy that names users.
+    """
+    if not settings.access.login_header or settings.access.no_local_users:
+        return
+    local = on_this_host(settings.trusted_proxies) if tcp_address(settings.listen) else []
+    if UNIX in settings.trusted_proxies and any(map(unix_path, settings.listen)) and int(settings.socket_mode, 8) & 2:
+        local.append(f"unix with socket_mode {settings.socket_mode}")
+    if local:
+        raise UserError(
+            f"trusted_proxies {local[0]}: every account of this host can connect from there and name any user in "
+            f"{settings.access.login_header}. Use a Unix socket for the proxy, as in deploy/nginx-login.conf, or set "
+            "no_local_users = true under [access] if only administrators log in on this host"
+        )
 
 
 def _writes(role: str) -> bool:
@@ -102,6 +122,7 @@ def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock, roles
 
 def _say_ready(settings: Settings, roles: Sequence[str]) -> None:
     names = {role.partition(":")[0] for role in roles}
-    pages = [f"API and pages on http://{settings.listen}"] if "query" in names else []
+    shown = " and ".join(address if unix_path(address) else f"http://{address}" for address in settings.listen)
+    pages = [f"API and pages on {shown}"] if "query" in names else []
     samples = [f"samples {'also ' if pages else ''}on http://{settings.ingest_listen}"] if "writer" in names else []
     print(f"jobsight: ready; {', '.join([*pages, *samples]) or 'working in the background'}", flush=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from jobsight_server.errors import UserError
+from jobsight_server.front.addresses import split_address, tcp_address
 from jobsight_server.settings import load_settings
 from jobsight_server.setup.apply import apply, remove
 from jobsight_server.setup.manifest import Manifest
@@ -63,11 +64,14 @@ def places_of(args: argparse.Namespace) -> Places:
             raise UserError(f"--user {user!r}: no such user") from error
     address, port = "127.0.0.1", args.port or 8470
     if places.settings.exists():
-        host, _, listening = load_settings(places.settings).listen.rpartition(":")
-        if args.port not in (None, int(listening)):
+        listen = tcp_address(load_settings(places.settings).listen)
+        if listen is None:
+            raise UserError(f"{places.settings}: the scheduler needs an address HOST:PORT; add one to `listen` there")
+        host, listening = split_address(listen)
+        if args.port not in (None, listening):
             raise UserError(f"--port {args.port}: {places.settings} has port {listening}; change `listen` there")
         address = "127.0.0.1" if host in ("0.0.0.0", "localhost") else socket.gethostbyname(host)
-        port = int(listening)
+        port = listening
     if not 0 < port < 65535:
         raise UserError(f"--port {port}: give one from 1 to 65534")
     return Places(

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from jobsight_server.auth.sessions import create_login
@@ -13,6 +14,7 @@ from jobsight_server.auth.tokens import ROLES, create_token, list_tokens, revoke
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.commands.database import open_database
 from jobsight_server.errors import UserError
+from jobsight_server.front.addresses import tcp_address
 from jobsight_server.storage.clusters import listed, stored_clusters
 
 
@@ -60,13 +62,20 @@ def run(args: argparse.Namespace) -> int:
                 revoke_token(connection, args.id, now)
                 print(f"token {args.id} is revoked")
             elif args.action == "login":
-                url = (args.url or f"http://{settings_of(args).listen}").rstrip("/")
+                url = (args.url or _own_url(settings_of(args).listen)).rstrip("/")
                 print(f"{url}/login?once={create_login(connection, now, args.user or None)}")
             else:
                 _print_list(list_tokens(connection), as_json=args.json)
     finally:
         engine.dispose()
     return 0
+
+
+def _own_url(addresses: Sequence[str]) -> str:
+    address = tcp_address(addresses)
+    if address is None:
+        raise UserError(f"the server listens on {addresses[0]} only: give --url with the address of the proxy")
+    return f"http://{address}"
 
 
 def _check_scope(args: argparse.Namespace) -> None:

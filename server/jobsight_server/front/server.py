@@ -12,15 +12,13 @@ from typing import Any
 
 import uvicorn
 
-from jobsight_server.addresses import split_address
-from jobsight_server.errors import UserError
 from jobsight_server.front.connection import Connection
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import Limits
 from jobsight_server.front.table import Table
 from jobsight_server.front.wsgi import AsgiApp
 
-_BACKLOG = 2048
+BACKLOG = 2048
 _SWEEP_S = 0.5
 _SWEEPS_PER_RECORD = 20
 _RECORD_S = 10.0
@@ -28,32 +26,18 @@ _SWITCH_S = 0.0002
 _ACCEPTED_AT_ONCE = 16
 
 
-def listen(address: str) -> socket.socket:
-    """A listening socket on ``HOST:PORT``.
-
-    Raises:
-        UserError: the address is in use, or not one of this machine's.
-    """
-    host, port = split_address(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise UserError(f"cannot listen on {address}: {error.strerror or error}") from error
-
-
-def run(front: Front, listener: socket.socket) -> None:
+def run(front: Front, listeners: list[socket.socket]) -> None:
     """Serves in this process until SIGTERM or SIGINT."""
     # The loop releases the interpreter at every system call; a computing thread keeps it for this long.
     sys.setswitchinterval(_SWITCH_S)
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn sets them only once its loop runs, and raises the signal again at its end.
         signal.signal(number, front.handle_exit)
-    front.run([listener])
+    front.run(listeners)
 
 
 class Front(uvicorn.Server):
-    """Serves ``app`` on a listening socket; several processes may share the socket.
+    """Serves ``app`` on listening sockets; several processes may share them.
 
     Requests under way when it stops have ``grace_s`` to finish. ``record`` is called, in a thread, with the connections
     dropped since the last time, by reason; ``beat``, in the event loop, twice a second.
@@ -92,7 +76,7 @@ class Front(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or []:
-            listener.listen(_BACKLOG)
+            listener.listen(BACKLOG)
         self._sweeping: asyncio.Task[Any] = asyncio.create_task(self._sweep())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

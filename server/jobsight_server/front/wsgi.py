@@ -13,6 +13,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from jobsight_server.auth.client_address import UNIX
 from jobsight_server.front.lanes import Lane
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def environ_of(scope: Scope) -> WSGIEnvironment:
         "SERVER_NAME": str(server[0]) if server else "",
         "SERVER_PORT": str(server[1] or "") if server else "",
         "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
-        "REMOTE_ADDR": client[0] if client else "",
+        # A client of a TCP address that has gone has no address either: what it sent is not from a Unix socket.
+        "REMOTE_ADDR": client[0] if client else UNIX if server and server[1] is None else "",
         "wsgi.errors": sys.stderr,
     }
     for raw_name, raw_value in scope["headers"]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 
+from jobsight_server.front.addresses import close, listen
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.prefork import run_workers
 from jobsight_server.front.record import recorder
-from jobsight_server.front.server import Front, listen, run
+from jobsight_server.front.server import BACKLOG, Front, run
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
@@ -29,12 +31,16 @@ _ANSWERING, _ASKING_WRITER = 2, 16  # threads
 
 
 def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
-    """The main port, until SIGTERM: ``query_workers`` processes on one listening socket."""
-    listener = listen(settings.listen)
-    run_workers(settings.query_workers, partial(_query_worker, settings, listener), beat)
+    """The main port, until SIGTERM: ``query_workers`` processes on the same listening sockets."""
+    with ExitStack() as ended:
+        listeners = []
+        for address in settings.listen:
+            listeners.append(listen(address, BACKLOG, settings.socket_owner, settings.socket_mode))
+            ended.callback(close, listeners[-1])
+        run_workers(settings.query_workers, partial(_query_worker, settings, listeners), beat)
 
 
-def _query_worker(settings: Settings, listener: socket.socket, beat: Callable[[], None]) -> None:
+def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Callable[[], None]) -> None:
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
     answering, relaying, batches = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER), Lane("batches", 1)
@@ -65,4 +71,4 @@ def _query_worker(settings: Settings, listener: socket.socket, beat: Callable[[]
     # Objects loaded by now stay: without them, a full collection in the middle of an answer takes no time.
     gc.collect()
     gc.freeze()
-    run(front, listener)
+    run(front, listeners)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -13,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from jobsight_server.addresses import split_address
 from jobsight_server.errors import UserError
+from jobsight_server.front.addresses import accepts
 from jobsight_server.front.heartbeat import Heartbeat
 from jobsight_server.serve.roles import REFUSED, ROLES
 from jobsight_server.settings import Settings
@@ -42,7 +41,7 @@ class Supervisor:
     """Runs the roles as child processes until ``stop`` is set; ``writer:CLUSTER,...`` is a writer of these clusters.
 
     ``renew`` is called every few seconds and ends everything by raising: another server may have taken the database.
-    ``ready`` is called once, when both addresses accept connections.
+    ``ready`` is called once, when all addresses accept connections.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Supervisor:
             while not stop.wait(0.2):
                 for role in self._roles:
                     self._watch(role)
-                if not is_ready and all(map(_accepts, addresses)):
+                if not is_ready and all(map(accepts, addresses)):
                     is_ready = True
                     self._ready()
                 if time.monotonic() > renewed + _RENEW_S:
@@ -134,16 +133,5 @@ class Supervisor:
 
 def addresses_of(roles: Sequence[str], settings: Settings) -> list[str]:
     """Where these roles listen."""
-    listens = {"query": settings.listen, "writer": settings.ingest_listen}
-    return [listens[name] for name in (role.partition(":")[0] for role in roles) if name in listens]
-
-
-def _accepts(address: str) -> bool:
-    host, port = split_address(address)
-    # A server on all addresses is reached through this machine's own.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    try:
-        socket.create_connection((host, port), timeout=0.5).close()
-    except OSError:
-        return False
-    return True
+    listens = {"query": settings.listen, "writer": (settings.ingest_listen,)}
+    return [address for role in roles for address in listens.get(role.partition(":")[0], ())]

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 from flask import Flask
 
+from jobsight_server.front.addresses import listen
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.record import recorder
-from jobsight_server.front.server import Front, listen, run
+from jobsight_server.front.server import BACKLOG, Front, run
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.serve.small_batches import SmallBatches
@@ -26,13 +27,13 @@ def serve_writer(
     settings: Settings, fences: Sequence[Fence], beat: Callable[[], None], clusters: frozenset[str] | None = None
 ) -> None:
     """Runs until SIGTERM; everything acknowledged is stored. ``clusters``: those collected here; None is all."""
-    listener = listen(settings.ingest_listen)
+    listener = listen(settings.ingest_listen, BACKLOG)
     engine = open_engine(settings.database)
     app = create_writer(settings, engine, fences=fences, collected=clusters)
     front = writer_front(app, settings, Lane("ingest", settings.ingest_threads), recorder(engine, "writer"), beat)
     gc.freeze()
     try:
-        run(front, listener)
+        run(front, [listener])
     finally:
         app.extensions["committer"].close()
 

@@ -10,12 +10,14 @@ _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 
 class Access(Struct, frozen=True, forbid_unknown_fields=True):
-    """``login_header`` is where a trusted proxy names the user whom it has authenticated; empty: nowhere.
+    """``login_header`` is where a trusted proxy names the user that it has authenticated; empty: nowhere.
 
+    ``no_local_users``: only administrators log in on this host, so that its own addresses may be those of the proxy.
     ``admins`` see everything and act, ``staff`` sees everything, everyone else their own jobs and advice.
     """
 
     login_header: str = ""
+    no_local_users: bool = False
     admins: tuple[str, ...] = ()
     staff: tuple[str, ...] = ()
 

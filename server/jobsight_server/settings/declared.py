@@ -138,7 +138,18 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     database: Annotated[
         str, setting("database to keep everything in: an SQLite file or an SQLAlchemy URL", metavar="FILE|URL")
     ] = "sqlite:///jobsight.db"
-    listen: Annotated[str, setting("address of the API and the pages", metavar="HOST:PORT")] = "127.0.0.1:8470"
+    listen: Annotated[
+        tuple[str, ...],
+        setting(
+            "addresses of the API and the pages: HOST:PORT, or unix:PATH for a proxy on this host",
+            metavar="ADDRESSES",
+            min_length=1,
+        ),
+    ] = ("127.0.0.1:8470",)
+    socket_owner: Annotated[
+        str, setting("owner of the Unix socket in `listen`, as USER, USER:GROUP or :GROUP; empty: the server's")
+    ] = ""
+    socket_mode: Annotated[str, setting("mode of the Unix socket in `listen`", pattern="^[0-7]{3}$")] = "660"
     ingest_listen: Annotated[
         str, setting("address of the writer; agents may also use `listen`", metavar="HOST:PORT")
     ] = "127.0.0.1:8471"

@@ -10,7 +10,7 @@ from flask import Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.addresses import split_address
+from jobsight_server.front.addresses import split_address
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.record import Record
 from jobsight_server.storage.outage import AWAY, outage

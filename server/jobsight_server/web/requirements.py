@@ -10,6 +10,7 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.amounts import MEMORY_PATTERN, memory_bytes
+from jobsight_server.front.addresses import tcp_address
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
 from jobsight_server.requirements import Requirement, RequirementConfig, SubmittedJob, ask
@@ -117,5 +118,5 @@ def add_pages(pages: Blueprint) -> None:
             REQUIREMENTS,
             cluster=given("cluster"),
             clusters=clusters,
-            listen=here.settings.listen,
+            listen=tcp_address(here.settings.listen) or "localhost",
         )

@@ -13,8 +13,8 @@ from typing import Literal
 from flask import Response, request
 from msgspec import UNSET, UnsetType
 
-from jobsight_server.addresses import split_address
 from jobsight_server.auth.tokens import AuthError
+from jobsight_server.front.addresses import split_address
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.record import Record
 from jobsight_server.storage.event_counts import add_event_counts

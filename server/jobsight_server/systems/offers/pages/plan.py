@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
+from jobsight_server.front.addresses import tcp_address
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
@@ -42,4 +43,6 @@ def add_pages(pages: Blueprint) -> None:
         here = context()
         with here.read_engine.connect() as connection:
             clusters = cluster_names(connection)
-        return page("plan.html", found, PLAN, clusters=clusters, listen=here.settings.listen)
+        return page(
+            "plan.html", found, PLAN, clusters=clusters, listen=tcp_address(here.settings.listen) or "localhost"
+        )
