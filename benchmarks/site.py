@@ -236,7 +236,7 @@ class Server:
     def log_in(self, secret: str) -> None:
         """Asks as a browser from now on, with the session's cookie."""
         self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        self._browser.open(f"http://{self.address}/login?once={secret}", timeout=60).close()
+        self._browser.open(f"http://{self.address}/login", f"once={secret}".encode(), timeout=60).close()
 
     def ask(self, path: str, tag: str | None = None) -> Answer:
         """The answer as a browser gets it; 304 where it still has the one with this tag."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_predictor.question import Question
@@ -64,10 +64,11 @@ class Address(NamedTuple):
     url: str
     engine: Engine
 
-    def login_link(self, user: str | None = None) -> str:
-        """A one-time login, as ``user`` or as an administrator."""
+    def log_in(self, page: Page, user: str | None = None) -> None:
+        """Opens a one-time link, as ``user`` or as an administrator, and presses its button."""
         with self.engine.begin() as connection:
-            return f"{self.url}/login?once={create_login(connection, time.time(), user)}"
+            page.goto(f"{self.url}/login?once={create_login(connection, time.time(), user)}")
+        page.get_by_role("button", name="Log in").click()
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def context(browser: Browser, address: Address) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address.url)
     context.set_default_timeout(60_000)
     page = context.new_page()
-    page.goto(address.login_link())
+    address.log_in(page)
     expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
     page.close()
     yield context

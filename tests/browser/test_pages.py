@@ -284,7 +284,7 @@ def test_matches_stay_up_to_date(watched: Watched, address: Any) -> None:
 def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) -> None:
     context = browser.new_context(base_url=address.url)
     page = context.new_page()
-    page.goto(address.login_link())
+    address.log_in(page)
     queue_match(address, 101)
     page.goto("/matches/101")
     expect(page.locator("#live")).to_have_text("live")
@@ -362,7 +362,7 @@ def test_the_greatest_waste_stands_first_with_what_to_ask_for(watched: Watched) 
 def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, address: Any) -> None:
     there = browser.new_context(base_url=address.url, timezone_id="Asia/Kolkata")
     page = there.new_page()
-    page.goto(address.login_link())
+    address.log_in(page)
     page.goto("/jobs")
     first = page.locator("#jobs time").first
     utc = first.inner_text()
@@ -480,7 +480,7 @@ def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
 def test_what_if_is_asked_without_scripts(browser: Browser, address: Any) -> None:
     there = browser.new_context(base_url=address.url, java_script_enabled=False)
     page = there.new_page()
-    page.goto(address.login_link())
+    address.log_in(page)
     page.goto("/users/alpha/steady?range=30d")
     expect(page.get_by_label("Processors")).to_have_value("8")
     expect(page.get_by_label("Memory, whole job")).to_have_value("32G")

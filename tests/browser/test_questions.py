@@ -245,7 +245,7 @@ def test_what_did_array_4711_use(ask: Ask) -> None:
 def test_what_my_next_job_should_ask_for_and_why(browser: Browser, address: Address) -> None:
     context = browser.new_context(base_url=address.url)
     page = context.new_page()
-    page.goto(address.login_link("memo"))
+    address.log_in(page, "memo")
     walk = Walk(page, address, "What should my next job ask for, and why?")
     walk.open("My jobs")
     walk.click(page.locator("#jobs tbody th a").first)

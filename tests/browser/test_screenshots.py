@@ -33,6 +33,7 @@ def test_screenshots(browser: Browser) -> None:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=url)
     page = context.new_page()
     page.goto(login)
+    page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
     paths = choose(page)
     for scheme, width, height, names in (

@@ -68,7 +68,7 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
             'learn_apportioned = "perhaps"',
             "learn_apportioned = 'perhaps': expected `bool`, got `str`; choose from true, false",
         ),
-        ("listen = 8470", "listen = 8470: expected `str`, got `int`"),
+        ("database = 8470", "database = 8470: expected `str`, got `int`"),
         ("retention_days = nan", "retention_days = nan: expected `float` >= 0.01"),
         ("listen = ", "jobsight.toml: Invalid"),
         ("coverage = 1", "coverage = 1: expected `float` < 1.0"),

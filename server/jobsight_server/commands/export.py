@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from jobsight_server.amounts import utc_day
 from jobsight_server.command_line.arguments import add_settings, open_existing
 from jobsight_server.command_line.parquet import ParquetFile, check_pyarrow, whole_file
 from jobsight_server.errors import UserError
+from jobsight_server.queries.csv_text import write_csv
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs
 from jobsight_server.queries.exported_readings import (
     DAY_S,
@@ -153,22 +152,13 @@ def _parquet(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
 
 
 def _csv(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
-    count = 0
+    def cells(row: Mapping[str, Any]) -> list[Any]:
+        named = ((row[name], kind == "flag") for name, kind in JOB_COLUMNS.items())
+        return [bool(value) if is_flag and value is not None else value for value, is_flag in named]
+
+    times = [name for name, kind in JOB_COLUMNS.items() if kind == "time"]
     with place.open("w", newline="", encoding="utf-8", errors="backslashreplace") as text:
-        out = csv.writer(text)
-        out.writerow(JOB_COLUMNS)
-        for row in rows:
-            out.writerow([_in_csv(row[name], kind) for name, kind in JOB_COLUMNS.items()])
-            count += 1
-    return count
-
-
-def _in_csv(value: Any, kind: str) -> Any:
-    if value is None:
-        return ""
-    if kind == "time":
-        return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
-    return str(bool(value)).lower() if kind == "flag" else value
+        return write_csv(text, tuple(JOB_COLUMNS), map(cells, rows), times)
 
 
 def _bar() -> Progress:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, open_
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
+from jobsight_server.queries.csv_text import write_csv
 from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
@@ -221,18 +221,18 @@ def _asked(metric: str, advice: SavingsRow | None) -> str:
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:
     """A line for each row of each metric; what to ask for in bytes and seconds, as it is."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["metric", "unit", "by", "cluster", "name", *_FIGURES, *_ADVICE])
+    rows = []
     for metric, of in found.items():
         unit = _TITLES[metric].rpartition(" ")[2]
         for row, figures, advice in _rows(metric, of):
             values = [_value(figures, name) for name in _FIGURES] + [getattr(advice, name, None) for name in _ADVICE]
-            writer.writerow([metric, unit, of.by, row.cluster, row.name, *values])
+            rows.append([metric, unit, of.by, row.cluster, row.name, *values])
+    write_csv(sys.stdout, ["metric", "unit", "by", "cluster", "name", *_FIGURES, *_ADVICE], rows)
 
 
 def _value(figures: Waste, name: str) -> Any:
     value = getattr(figures, name)
-    return f"{value:.6g}" if name.endswith("_hours") else value
+    return float(f"{value:.6g}") if name.endswith("_hours") else value
 
 
 def _day(text: str) -> int:

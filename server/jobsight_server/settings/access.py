@@ -17,9 +17,9 @@ class Access(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     login_header: str = ""
-    no_local_users: bool = False
     admins: tuple[str, ...] = ()
     staff: tuple[str, ...] = ()
+    no_local_users: bool = False
 
     def __post_init__(self) -> None:
         """Raises ValueError, which msgspec reports with the place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from dataclasses import replace as replace_route
@@ -16,6 +17,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import scheduler_of
 from jobsight_server.queries.arrays import JobArray
+from jobsight_server.queries.csv_text import write_csv
 from jobsight_server.queries.job_detail import Job, job_detail
 from jobsight_server.queries.job_filters import JobFilters
 from jobsight_server.queries.job_named import is_task
@@ -23,7 +25,6 @@ from jobsight_server.queries.jobs import SORTS, JobList, Run, job_clusters, job_
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.job_bars import RESOURCE_OF, bars
-from jobsight_server.web.jobs_csv import csv_of
 from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
@@ -43,6 +44,7 @@ from jobsight_server.web.kit.pages import clusters_offered, job_url, page
 from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, by_query, choice_of
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
 
+_TIMES = frozenset({"start", "end", "created", "queued", "eligible", "recorded_at"})
 _OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
 
@@ -71,7 +73,9 @@ def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
 
 def jobs_csv() -> Response:
     headers = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
-    return Response(csv_of(jobs().jobs), headers=headers, content_type="text/csv; charset=utf-8")
+    names, text = Run.__struct_fields__, io.StringIO(newline="")
+    write_csv(text, names, ([getattr(run, name) for name in names] for run in jobs().jobs), _TIMES)
+    return Response(text.getvalue(), headers=headers, content_type="text/csv; charset=utf-8")
 
 
 def _filters() -> JobFilters:

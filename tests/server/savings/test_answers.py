@@ -42,7 +42,7 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
     client = create_app(load_settings(flags={"database": database_url}), engine, engine).test_client()
     with engine.begin() as connection:
         secret = create_login(connection, time.time())
-    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    assert client.post("/login", data={"once": secret}).status_code == 303
     return client
 
 
@@ -187,6 +187,22 @@ def test_the_command_says_the_same(
     assert "jobsight savings: No job was counted on these days" in empty.err
     assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
     assert "no user 'zoe'" in capsys.readouterr().err
+
+
+def test_no_name_in_the_csv_is_a_formula(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {"=a", "@SUM(A)", "-b", "+c"}
+    at = {"start": NOON + 11 * DAY_S, "end": NOON + 11 * DAY_S + 60}
+    used = {"requested_memory_bytes": GIB, "used_memory_bytes": 2 * GIB, **at}
+    write(engine, [ended(3000 + i, user=name, name=name, **used) for i, name in enumerate(sorted(names))])
+    learn(engine)
+    for by in ("user", "application"):
+        assert main(["savings", "--database", database_url, "--csv", "--by", by]) == 0
+        lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert any(line["name"].startswith("'=") for line in lines)
+        assert not any(
+            line[column].startswith(tuple("=+@-")) for line in lines for column in ("name", "user", "application")
+        )
+    assert all(float(line["used_hours"]) > 0 for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
     client = app.test_client()
     with sqlite_engine.begin() as connection:
         secret = create_login(connection, time.time())
-    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    assert client.post("/login", data={"once": secret}).status_code == 303
     return client
 
 

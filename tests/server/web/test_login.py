@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -18,6 +19,13 @@ def link(served: Any) -> str:
         return f"/login?once={create_login(connection, served.clock())}"
 
 
+def press(client: Any, url: str, **headers: str) -> Any:
+    """Presses the button of the page to which the link leads."""
+    hidden = re.search(r'<input type="hidden" name="once" value="([^"]*)">', client.get(url).text)
+    assert hidden
+    return client.post("/login", data={"once": hidden[1]}, headers=headers)
+
+
 def test_pages_send_strangers_to_the_login(served: Any) -> None:
     for path in ("/", "/users", "/jobs", "/nodes", "/rejected", "/users/alpha/ada"):
         answer = served.client().get(path)
@@ -25,25 +33,40 @@ def test_pages_send_strangers_to_the_login(served: Any) -> None:
     assert served.client().get("/login").status_code == 200
 
 
-def test_a_link_logs_in_once(served: Any) -> None:
+def test_a_link_logs_in_once_and_by_its_button_alone(served: Any) -> None:
+    """Programs that preview links open them, even with the session of somebody who is logged in."""
     url, client = link(served), served.client()
-    assert client.head(url).status_code == 200, "a link checker does not use it up"
-    answer = client.get(url)
+    for method in ("HEAD", "GET", "OPTIONS", "GET"):
+        preview = client.open(url, method=method)
+        assert preview.status_code == 200
+        assert "Set-Cookie" not in preview.headers
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
+        assert press(client, url, **headers).status_code == 403, "another site cannot press it"
+    assert client.get("/").status_code == 303
+    answer = press(client, url, Origin="http://localhost")
     assert (answer.status_code, answer.location) == (303, "/")
     assert client.get("/").status_code == 200
-    assert served.client().get(url).status_code == 401
+    assert served.client().post(url).status_code == 401, "the address alone is no login"
+    replayed = press(served.client(), url)
+    assert (replayed.status_code, "Set-Cookie" in replayed.headers) == (401, False)
+
+
+def test_the_secret_of_a_link_is_text(served: Any) -> None:
+    page = served.client().get('/login?once="><script>alert(1)</script>')
+    assert "<script>alert" not in page.text
+    assert served.client().post("/login", data={"once": ""}).status_code == 401
 
 
 def test_a_link_ends_after_an_hour(served: Any) -> None:
     url = link(served)
     served.clock.now += 3600
-    answer = served.client().get(url)
+    answer = press(served.client(), url)
     assert answer.status_code == 401
     assert "older than an hour" in answer.text
 
 
 def test_the_cookie_is_for_this_site_and_no_script(served: Any) -> None:
-    cookie = served.client().get(link(served)).headers["Set-Cookie"]
+    cookie = press(served.client(), link(served)).headers["Set-Cookie"]
     for attribute in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"):
         assert attribute in cookie
     assert "Secure" not in cookie
@@ -52,7 +75,7 @@ def test_the_cookie_is_for_this_site_and_no_script(served: Any) -> None:
 def test_behind_tls_the_cookie_is_secure(served: Any, serve: Any) -> None:
     site = served.app.extensions["jobsight"]
     app = create_app(serve(cookie_secure=True), site.read_engine, served.engine, served.clock)
-    assert "Secure" in app.test_client().get(link(served)).headers["Set-Cookie"]
+    assert "Secure" in press(app.test_client(), link(served)).headers["Set-Cookie"]
 
 
 def test_only_an_admins_token_logs_in(served: Any) -> None:
@@ -74,14 +97,14 @@ def test_a_session_expires_and_ends_with_its_token(served: Any) -> None:
         connection.execute(text("UPDATE tokens SET revoked = 1 WHERE role = 'admin'"))
     assert client.get("/").status_code == 303
     other = served.client()
-    other.get(link(served))
+    press(other, link(served))
     served.clock.now += 12 * 3600
     assert other.get("/").status_code == 303
 
 
 def test_logout_ends_the_session_and_takes_a_post(served: Any) -> None:
     client = served.client()
-    client.get(link(served))
+    press(client, link(served))
     cookie = client.get_cookie("jobsight_session")
     assert client.get("/logout").status_code == 405
     answer = client.post("/logout")
@@ -101,7 +124,7 @@ def test_logout_ends_the_session_and_takes_a_post(served: Any) -> None:
 )
 def test_another_site_can_neither_log_in_nor_out(served: Any, headers: dict[str, str]) -> None:
     client = served.client()
-    client.get(link(served))
+    press(client, link(served))
     assert client.post("/logout", headers=headers).status_code == 403
     assert client.get("/").status_code == 200
     token = {"token": served.tokens["admin"]}
@@ -119,7 +142,7 @@ def test_guessing_is_slowed_down(served: Any) -> None:
     statuses = [wrong(served.client()).status_code for _ in range(12)]
     assert statuses == [401] * 10 + [429] * 2
     assert wrong(served.client()).headers["Retry-After"] == "61"
-    assert served.client().get("/login?once=x").status_code == 429
+    assert press(served.client(), "/login?once=x").status_code == 429
     assert wrong(served.client(), "10.0.0.9").status_code == 401
     served.clock.now += 60
     assert wrong(served.client()).status_code == 401
@@ -128,7 +151,7 @@ def test_guessing_is_slowed_down(served: Any) -> None:
 def test_a_right_secret_logs_in_however_many_were_wrong(served: Any) -> None:
     assert [wrong(served.client()).status_code for _ in range(30)][-1] == 429
     assert served.client().post("/login", data={"token": served.tokens["admin"]}).status_code == 303
-    assert served.client().get(link(served)).status_code == 303
+    assert press(served.client(), link(served)).status_code == 303
     assert wrong(served.client()).status_code == 429, "and opens it to no other"
 
 
@@ -155,7 +178,7 @@ def test_a_forwarded_address_from_anybody_else_is_ignored(behind_proxies: Any) -
 
 def test_pages_forbid_foreign_and_inline_scripts(served: Any) -> None:
     client = served.client()
-    client.get(link(served))
+    press(client, link(served))
     for path in ("/", "/users", "/nowhere", "/login"):
         policy = client.get(path).headers["Content-Security-Policy"]
         assert "default-src 'self'" in policy

@@ -83,7 +83,7 @@ def linked(served: Any, user: str) -> FlaskClient:
     client: FlaskClient = served.app.test_client()
     with served.engine.begin() as connection:
         secret = create_login(connection, served.clock(), user)
-    assert client.get(f"/login?once={secret}").status_code == 303
+    assert client.post("/login", data={"once": secret}).status_code == 303
     return client
 
 

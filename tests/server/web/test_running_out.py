@@ -60,7 +60,7 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
         secret = create_login(connection, NOW)
     app = create_app(load_settings(flags={"database": database_url}), engine, engine, lambda: NOW)
     client = app.test_client()
-    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    assert client.post("/login", data={"once": secret}).status_code == 303
     return client
 
 

@@ -68,7 +68,7 @@ def client(engine: Engine, database_url: str, rows: Any) -> FlaskClient:
         secret = create_login(connection, time.time())
     count_marked(engine)
     client = create_app(load_settings(flags={"database": database_url}), engine, engine).test_client()
-    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    assert client.post("/login", data={"once": secret}).status_code == 303
     return client
 
 

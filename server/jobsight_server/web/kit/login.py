@@ -17,20 +17,19 @@ login = Blueprint("login", __name__)
 
 @login.get("/login")
 def login_form() -> AnyResponse:
-    """The form; with ``?once=SECRET`` the one-time login itself."""
+    """The form; with ``?once=SECRET`` a button, as programs that preview links must not use the login up."""
     secret = request.args.get("once")
-    if secret is not None and request.method == "GET":  # a HEAD, as link checkers send, must not use it up
-        return _log_in(once=secret)
-    if viewer() is not None:
+    if secret is None and viewer() is not None:
         return redirect(HOME, 303)
-    return make_response(render_template("login.html", error=None))
+    return make_response(render_template("login.html", error=None, once=secret))
 
 
 @login.post("/login")
 def log_in() -> AnyResponse:
-    """Logs in by a token of a person: admin, staff or user."""
+    """Logs in by a one-time link's secret, or by a token of a person: admin, staff or user."""
     require_same_origin()
-    return _log_in(token=request.form.get("token", "").strip())
+    once = request.form.get("once")
+    return _log_in(once=once) if once is not None else _log_in(token=request.form.get("token", "").strip())
 
 
 @login.post("/logout")
