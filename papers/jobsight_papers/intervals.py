@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.weightstats import DescrStatsW
 
 from jobsight_scheduler import confidence
 from jobsight_scheduler.confidence import Floats
@@ -45,6 +43,8 @@ def p_value(values: Floats) -> float | None:
         return None
     if not np.ptp(values):
         return 0.0 if values[0] else 1.0
+    from statsmodels.stats.weightstats import DescrStatsW  # takes a second to load
+
     return float(DescrStatsW(values).ttest_mean(0.0)[1])
 
 
@@ -53,5 +53,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     known = [p for p in p_values if p is not None]
     if not known:
         return list(p_values)
+    from statsmodels.stats.multitest import multipletests  # takes a second to load
+
     corrected = iter(multipletests(known, method="holm")[1].tolist())
     return [None if p is None else next(corrected) for p in p_values]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from statsmodels.stats.weightstats import DescrStatsW
 
 Floats = NDArray[np.float64]
 
@@ -18,5 +17,7 @@ def interval(values: Floats, confidence: float = 0.95) -> list[float | None]:
         return [mean, None, None]
     if not np.ptp(values):
         return [mean, mean, mean]
+    from statsmodels.stats.weightstats import DescrStatsW  # takes a second to load
+
     low, high = DescrStatsW(values).tconfint_mean(1.0 - confidence)
     return [mean, float(low), float(high)]

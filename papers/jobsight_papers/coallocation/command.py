@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(SCENARIOS),
         default=tuple(SCENARIOS),
         metavar="SCENARIO",
-        help=f"{', '.join(map(repr, SCENARIOS))} (default: all)",
+        help=f"{', '.join(map(repr, SCENARIOS))} (default: all)".replace("%", "%%"),
     )
     parser.add_argument(
         "--policies",
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(POLICIES),
         default=tuple(POLICIES),
         metavar="POLICY",
-        help=f"policies compared with none: {', '.join(map(repr, POLICIES))} (default: all)",
+        help=f"policies compared with none: {', '.join(map(repr, POLICIES))} (default: all)".replace("%", "%%"),
     )
     parser.add_argument(
         "--seeds", type=int, default=SEEDS, metavar="COUNT", help=f"draws of what jobs communicate (default: {SEEDS})"

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.confidence import interval
@@ -57,6 +56,8 @@ class Variation:
 
 def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> Variation:
     """``bandwidth_bps`` and ``busy``, shape (jobs,), are NaN where unknown."""
+    from scipy.stats import spearmanr  # takes half a second to load
+
     known = np.flatnonzero(np.isfinite(bandwidth_bps) & (bandwidth_bps > 0.0))
     logs = np.log(bandwidth_bps[known])
     kinds = [(questions[job].user, questions[job].application) for job in known.tolist()]
