@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from jobsight_server.storage import late_batches
 from jobsight_server.storage.engine import driver_sql
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 
+log = logging.getLogger(__name__)
+
 _SAMPLES = (
     "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, "
     "ib_in_bytes, ib_out_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -39,6 +42,14 @@ _ACKNOWLEDGED = (
     "ORDER BY sequence DESC LIMIT 1"
 )
 _NEWEST = "SELECT sequence, last_sequence FROM batches WHERE node_id = ? AND boot_id = ? ORDER BY sequence DESC LIMIT 1"
+# A batch of another boot between batches of this one, by time of receipt and by the times of the readings. Boots of one
+# host follow each other.
+_BETWEEN = (
+    "SELECT other.boot_id FROM batches other JOIN batches own ON own.node_id = other.node_id AND own.boot_id = ? "
+    "AND own.received_at <= other.received_at AND own.first_time < other.last_time AND own.first_time > ? "
+    "WHERE other.node_id = ? AND other.boot_id <> ? AND other.first_time > ? AND other.first_time < ? LIMIT 1"
+)
+_HOUR_S = 3600.0
 # A node's shifts are read and written with each late batch; beyond this many, one is applied first.
 _MOST_SHIFTS = 100
 
@@ -56,11 +67,12 @@ class Statements:
     newest: str
     late: str
     jobs: str
+    between: str
 
     @classmethod
     def of(cls, engine: Engine) -> Statements:
         """As the engine's driver takes them."""
-        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, _NEWEST, late_batches.INSERT, _JOB)
+        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, _NEWEST, late_batches.INSERT, _JOB, _BETWEEN)
         return cls(*(driver_sql(engine, statement) for statement in own))
 
 
@@ -118,6 +130,8 @@ class GroupWriter:
 
     def _store_batch(self, submission: Submission, node: CachedNode, is_new: bool) -> None:
         batch, speed = submission.batch, self._assumed_speed_bps
+        if batch.boot_id != node.values["boot_id"]:
+            self._look_for_two_hosts(submission, node)
         late = not is_new and batch.time[0] <= node.values["last_time"]
         shifts = self._cache.shifts(self._connection).get(node.id, [])
         if late:
@@ -156,6 +170,21 @@ class GroupWriter:
             if off is not None:
                 self._shift(node, shifts, *off)
         self._remember(submission, node, corrected, newest=batch.time[-1] >= node.values["last_time"])
+
+    def _look_for_two_hosts(self, submission: Submission, node: CachedNode) -> None:
+        """Reports where boots alternate, as with a copied ``agent.toml``."""
+        self.write_rows()
+        batch, since = submission.batch, submission.batch.time[0] - _HOUR_S
+        asked = (batch.boot_id, since, node.id, batch.boot_id, since, batch.time[-1])
+        other = self._connection.exec_driver_sql(self._sql.between, asked).scalar()
+        if other is None:
+            return
+        before, node.values["two_hosts_at"] = node.values["two_hosts_at"], submission.received_at
+        if before is None or before // _HOUR_S != submission.received_at // _HOUR_S:  # once an hour
+            log.warning(
+                "two hosts send as node %s of cluster %s, boots %s and %s: set `node` in the agent.toml of each",
+                *(batch.node, batch.cluster, other, batch.boot_id),
+            )
 
     def _shift(self, node: CachedNode, shifts: Sequence[Shift], since: float, amounts: Amounts) -> None:
         """Everything of the node from ``since`` on is off by ``amounts``."""

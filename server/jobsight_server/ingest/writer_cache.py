@@ -76,6 +76,7 @@ class WriterCache:
             "last_time": batch.time[0],
             "received_at": received_at,
             "clock_skew_s": None,
+            "two_hosts_at": None,
             **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
         }
         node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()

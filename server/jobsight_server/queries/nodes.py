@@ -17,6 +17,7 @@ from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import PAGE_SIZE, Page, Record, Share, pages_of
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
+HOUR_S = 3600.0
 DAY_S = 86400.0
 RUN_TIME_S = 6 * 3600.0
 """Of the job whose chances a node's reliability is, unless another is asked for."""
@@ -37,7 +38,7 @@ class Node(Record):
     ``reliability``: the chance that a job of the run time asked for succeeds there; null without history. Of a node
     without an agent, which the accounting log names, all that is known are its jobs and its reliability. ``log_name``:
     as the log writes it, where it has the host's full name. ``interfaces`` and ``agent`` are as last sent by the agent
-    (docs/operate/wire-format.md).
+    (docs/operate/wire-format.md). ``two_hosts_at``: when boots of two hosts that send under this name last alternated.
     """
 
     cluster: str
@@ -59,6 +60,7 @@ class Node(Record):
     boot_id: str | None
     samples: int
     boots: int
+    two_hosts_at: float | None
     wraps: int
     resets: int
     missing: int
@@ -66,10 +68,19 @@ class Node(Record):
     agent: dict[str, Any]
 
 
+class TwoHosts(Record):
+    """A name under which two hosts send: batches of their boots alternated, last at ``seen_at``."""
+
+    cluster: str
+    name: str
+    seen_at: float
+
+
 class NodeList(Page):
     """Nodes that ever sent a batch, or that the accounting log names, sorted and filtered: one page of them, or all.
 
     ``statuses``: how many there are of each, whatever status is asked for. ``worst``: the node that lost most jobs.
+    ``two_hosts``: names under which two hosts sent within an hour, ten at most.
     """
 
     now: float
@@ -81,6 +92,7 @@ class NodeList(Page):
     status: Status | None
     run_time_s: float
     worst: MachineLoss | None
+    two_hosts: list[TwoHosts]
 
 
 class RunOnNode(Record):
@@ -155,8 +167,8 @@ def node_list(
     found = _full(connection, wanted, rates or node_rates(connection, now, [node.id for node in wanted if node.id]))
     pages = 1 if page is None else pages_of(total)
     asked = next((name for name in STATUSES if name == status), None)
-    worst = of_machines.worst(connection, cluster, now)
-    return NodeList(page or 1, pages, total, now, found, statuses, sort, descending, search, asked, run_time_s, worst)
+    shown = (page or 1, pages, total, now, found, statuses, sort, descending, search, asked, run_time_s)
+    return NodeList(*shown, of_machines.worst(connection, cluster, now), _two_hosts(connection, cluster, now))
 
 
 def node_detail(
@@ -199,6 +211,15 @@ def node_detail(
         runs=_runs(connection, cluster, {node.name[1], node.log_name}),
         runs_listed_at_most=RUNS_LISTED,
     )
+
+
+def _two_hosts(connection: Connection, cluster: str | None, now: float) -> list[TwoHosts]:
+    query = select(nodes.c.cluster, nodes.c.name, nodes.c.two_hosts_at.label("seen_at"))
+    query = query.where(nodes.c.two_hosts_at > now - HOUR_S)
+    if cluster is not None:
+        query = query.where(nodes.c.cluster == cluster)
+    newest = query.order_by(nodes.c.two_hosts_at.desc(), nodes.c.name).limit(10)
+    return [TwoHosts.of_row(row) for row in connection.execute(newest)]
 
 
 def _runs(connection: Connection, cluster: str, names: set[str]) -> list[RunOnNode]:

@@ -154,3 +154,13 @@ def test_a_replayed_node_is_silent_since_its_last_reading_and_one_that_empties_i
     assert served.client("admin").get("/api/v1/overview").get_json()["nodes"]["silent"] == 1
     metrics = served.client("admin").get("/metrics").get_data(as_text=True)
     assert f'jobsight_oldest_node_age_seconds{{cluster="alpha"}} {5 * HOUR_S}' in metrics
+
+
+def test_two_hosts_of_one_name_are_shown(served: Served) -> None:
+    assert ask(served)["two_hosts"] == []
+    with served.engine.begin() as connection:
+        nodes = schema.nodes
+        connection.execute(update(nodes).where(nodes.c.name == "n1").values(two_hosts_at=NOW - 60.0))
+    assert ask(served)["two_hosts"] == [{"cluster": "alpha", "name": "n1", "seen_at": NOW - 60.0}]
+    assert "Two hosts send as" in page(served, "/nodes")
+    assert "Two hosts sent as this node" in page(served, "/nodes/alpha/n1")

@@ -40,6 +40,7 @@ nodes = Table(
     Column("resets", BigInteger, nullable=False),
     Column("boots", BigInteger, nullable=False),
     Column("missing", BigInteger, nullable=False),
+    Column("two_hosts_at", Double),  # when batches of two boots last alternated: two hosts send under this name
     Column("machine", Text),  # JSON of the newest batch (docs/operate/wire-format.md); NULL of an older agent
     UniqueConstraint("cluster", "name"),
 )
