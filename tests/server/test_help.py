@@ -12,7 +12,6 @@ from jobsight_server import cli
 COMMANDS = [
     *([name] for name in cli.COMMANDS),
     *(["token", action] for action in ("create", "list", "revoke", "login")),
-    *(["export", what] for what in ("samples", "jobs")),
 ]
 AGENT = [[], ["run"], ["replay"], ["job-start"], ["job-end"]]
 ALL = [(cli.main, arguments) for arguments in COMMANDS] + [(agent_cli.main, arguments) for arguments in AGENT]

@@ -1,152 +1,87 @@
-"""``jobsight export``: stored readings and finished jobs for DuckDB, Spark, Dask and pandas."""
+"""``jobsight export jobs``: finished jobs for DuckDB, Spark, Dask and pandas."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
-from itertools import groupby, islice
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from sqlalchemy import Engine
 
 from jobsight_server.amounts import utc_day
 from jobsight_server.command_line.arguments import add_settings, open_existing
-from jobsight_server.command_line.parquet import ParquetFile, check_pyarrow, whole_file
 from jobsight_server.errors import UserError
 from jobsight_server.queries.csv_text import write_csv
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs
-from jobsight_server.queries.exported_readings import (
-    DAY_S,
-    READING_COLUMNS,
-    StoredNode,
-    day_text,
-    readings_of_day,
-    stored_nodes,
-)
 from jobsight_server.storage.clusters import listed, stored_clusters
 
-FILE_NAME = "readings.parquet"
-_ROWS = 5000
-
-Part = tuple[Path, list[StoredNode], int]
-"""A file, the nodes of its cluster, and its day."""
+_ROWS = 100_000
+"""Rows that are held in memory, and written as one row group of a Parquet file."""
+_DAY_S = 86400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    readings = what.add_parser("samples", help="readings of nodes as Parquet files, one for each cluster and day")
-    readings.add_argument("--parquet", required=True, type=Path, metavar="DIR", help="write below this directory")
-    readings.add_argument("--node", default="*", metavar="PATTERN", help="only nodes of such names, as 'n1*'")
-    existing = readings.add_mutually_exclusive_group()
-    existing.add_argument("--keep", action="store_true", help="leave out days whose file exists")
-    finished = what.add_parser("jobs", help="finished jobs: what they requested and used, and what was forecast")
-    finished.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet or FILE.csv")
-    for action, of, group in ((readings, "readings", existing), (finished, "jobs that ended", finished)):
-        action.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
-        action.add_argument("--since", type=_day, metavar="DAY", help=f"first day of {of}, such as 2026-11-01 (UTC)")
-        action.add_argument("--until", type=_day, metavar="DAY", help="last day, included")
-        group.add_argument("--replace", action="store_true", help="write existing files again")
-        add_settings(action, "database")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "\n".join(action.format_usage().strip() for action in (readings, finished))
+    parser.add_argument("what", choices=("jobs",), help="what they requested and used, and what was forecast")
+    parser.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet or FILE.csv")
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
+    parser.add_argument(
+        "--since", type=_day, metavar="DAY", help="first day of jobs that ended, such as 2026-11-01 (UTC)"
+    )
+    parser.add_argument("--until", type=_day, metavar="DAY", help="last day, included")
+    parser.add_argument("--replace", action="store_true", help="write an existing file again")
+    add_settings(parser, "database")
 
 
 def run(args: argparse.Namespace) -> int:
+    file: Path = args.file
     if args.since is not None and args.until is not None and args.since > args.until:
         raise UserError("--since must not be after --until")
+    if file.suffix not in (".parquet", ".csv"):
+        raise UserError(f"{file}: name it FILE.parquet or FILE.csv")
+    if file.suffix == ".parquet":
+        _pyarrow()  # before anything is written
+    if file.exists() and not args.replace:
+        raise UserError(f"{file} exists; give --replace to write it again")
+    since = None if args.since is None else args.since * _DAY_S
+    until = None if args.until is None else (args.until + 1) * _DAY_S
     engine = open_existing(args, "read")
     try:
         with engine.connect() as connection:
             if args.cluster is not None and args.cluster not in (known := stored_clusters(connection)):
                 raise UserError(f"unknown cluster {args.cluster!r}; known: {listed(known)}")
-        return _samples(engine, args) if args.what == "samples" else _jobs(engine, args)
+        rows = finished_jobs(engine, args.cluster, since, until)
+        with whole_file(file, replace=args.replace) as place, closing(rows):
+            count = (_parquet if file.suffix == ".parquet" else _csv)(place, rows)
     finally:
         engine.dispose()
-
-
-def _samples(engine: Engine, args: argparse.Namespace) -> int:
-    check_pyarrow()
-    with engine.connect() as connection:
-        found = stored_nodes(connection, args.cluster, args.node)
-    if not found:
-        raise UserError(
-            f"no node with readings matches {args.node!r}" if args.node != "*" else "no readings are stored"
-        )
-    parts = list(_parts(found, args))
-    there = [part for part in parts if part[0].exists()]
-    if there and not (args.replace or args.keep):
-        raise UserError(
-            f"{there[0][0]} exists, and {len(there) - 1} more: give --keep to leave such days out, --replace to write "
-            "them again, or another directory"
-        )
-    todo = [part for part in parts if part not in there] if args.keep else parts
-    rows = files = 0
-    with _bar() as progress:
-        task = progress.add_task("days", total=len(todo))
-        for part in todo:
-            written = _write_day(engine, part, args.replace)
-            rows, files = rows + written, files + (written > 0)
-            progress.advance(task)
-    kept = f"; {len(there)} were there and are left as they were" if args.keep and there else ""
-    print(f"{rows:,} readings of {len(found):,} nodes in {files:,} files below {args.parquet}{kept}")
-    return 0
-
-
-def _parts(found: Iterable[StoredNode], args: argparse.Namespace) -> Iterator[Part]:
-    for cluster, group in groupby(found, lambda node: node.cluster):
-        of = list(group)
-        first, last = min(node.first_day for node in of), max(node.last_day for node in of)
-        first = first if args.since is None else max(first, args.since)
-        last = last if args.until is None else min(last, args.until)
-        for day in range(first, last + 1):
-            # As Hive and Spark write names of partitions.
-            place = args.parquet / f"cluster={quote(cluster, safe='')}" / f"day={day_text(day)}"
-            yield place / FILE_NAME, [node for node in of if node.first_day <= day <= node.last_day], day
-
-
-def _write_day(engine: Engine, part: Part, replace: bool) -> int:
-    file, of, day = part
-    with closing(readings_of_day(engine, of, day)) as tables:
-        first = next(tables, None)
-        if first is None:
-            return 0
-        rows = len(first["time"])
-        with whole_file(file, replace=replace) as place, ParquetFile(place, READING_COLUMNS) as written:
-            written.add_columns(first)
-            for table in tables:
-                written.add_columns(table)
-                rows += len(table["time"])
-    return rows
-
-
-def _jobs(engine: Engine, args: argparse.Namespace) -> int:
-    file: Path = args.file
-    if file.suffix not in (".parquet", ".csv"):
-        raise UserError(f"{file}: name it FILE.parquet or FILE.csv")
-    if file.suffix == ".parquet":
-        check_pyarrow()
-    if file.exists() and not args.replace:
-        raise UserError(f"{file} exists; give --replace to write it again")
-    since = None if args.since is None else args.since * DAY_S
-    until = None if args.until is None else (args.until + 1) * DAY_S
-    rows = finished_jobs(engine, args.cluster, since, until)
-    with whole_file(file, replace=args.replace) as place, closing(rows):
-        count = (_parquet if file.suffix == ".parquet" else _csv)(place, rows)
     print(f"{count:,} jobs in {file}")
     return 0
 
 
 def _parquet(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
-    """Writes the rows; returns how many they are."""
+    """Writes the rows, compressed with zstd; returns how many they are."""
+    pa, parquet = _pyarrow()
+    types = {
+        "time": pa.timestamp("us", tz="UTC"),
+        "text": pa.string(),
+        "whole": pa.int64(),
+        "number": pa.float64(),
+        "flag": pa.bool_(),
+    }
+    schema = pa.schema([(name, types[kind]) for name, kind in JOB_COLUMNS.items()])
     count = 0
-    with ParquetFile(place, JOB_COLUMNS) as file:
+    with parquet.ParquetWriter(place, schema, compression="zstd") as file:
         while some := list(islice(rows, _ROWS)):
-            file.add_rows(some)
+            columns = []
+            for name, kind in JOB_COLUMNS.items():
+                values = [row[name] for row in some]
+                if kind == "time":
+                    values = [None if value is None else round(value * 1e6) for value in values]
+                columns.append(pa.array(values, type=types[kind]))
+            file.write_table(pa.Table.from_arrays(columns, schema=schema))
             count += len(some)
     return count
 
@@ -161,9 +96,61 @@ def _csv(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
         return write_csv(text, tuple(JOB_COLUMNS), map(cells, rows), times)
 
 
-def _bar() -> Progress:
-    columns = (TextColumn("export"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+@contextmanager
+def whole_file(file: Path, *, replace: bool) -> Iterator[Path]:
+    """A temporary path beside ``file``, which becomes ``file`` once the block has ended without an error.
+
+    Raises:
+        UserError: ``file`` exists and is not to be replaced, or the directory cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Readers of directories skip names that begin with a dot.
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}") from error
+    try:
+        os.fchmod(handle, 0o666 & ~_umask())
+        os.close(handle)
+        yield Path(name)
+        _onto_disk(Path(name))
+        if replace:
+            Path(name).replace(file)
+        else:
+            os.link(name, file)
+        _onto_disk(file.parent)
+    except FileExistsError as error:
+        raise UserError(f"{file} exists; give --replace to write it again") from error
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror or error}") from error
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"Parquet needs pyarrow ({error.name} is not installed): pip install 'jobsight[parquet]'"
+        ) from error
+    return pyarrow, pyarrow.parquet
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _onto_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _day(text: str) -> int:
