@@ -8,7 +8,8 @@ from msgspec import Meta
 from sqlalchemy import Connection, Subquery, func, select
 
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
+from jobsight_server.queries.in_order import window
+from jobsight_server.record import Page, Record, pages_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts
 
@@ -45,7 +46,7 @@ def user_group_list(
     """One page of groups that ran a job, by name; ``search`` keeps those whose name contains it, in any case."""
     grouped = _grouped(by, cluster, search)
     total = connection.scalar(select(func.count()).select_from(grouped)) or 0
-    query = select(grouped).order_by(grouped.c.name, grouped.c.cluster).limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)
+    query = select(grouped).order_by(grouped.c.name, grouped.c.cluster).slice(window(page).start, window(page).stop)
     groups = [UserGroup.of_row(row) for row in connection.execute(query)]
     return UserGroupList(page, pages_of(total), total, groups, by, search)
 

@@ -10,11 +10,12 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
 
 from jobsight_server.queries.freshness import STATUSES, Status, seen_at
 from jobsight_server.queries.freshness import status as status_of
+from jobsight_server.queries.in_order import in_order, window
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.machines import MachineLoss, Machines, NodeName, Reliability
 from jobsight_server.queries.node_loads import LoadRates, node_rates
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
-from jobsight_server.record import PAGE_SIZE, Page, Record, Share, pages_of
+from jobsight_server.record import Page, Record, Share, pages_of
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
 HOUR_S = 3600.0
@@ -156,14 +157,15 @@ def node_list(
     statuses = {name: sum(node.status == name for node in known) for name in STATUSES}
     wanted = [node for node in known if status in (None, node.status)]
     rates = node_rates(connection, now) if sort in _RATES else {}
-    wanted.sort(key=lambda node: (node.name[1], node.name[0]))
-    values = {node.name: _value(node, rates, sort) for node in wanted}
-    of_value = [node for node in wanted if values[node.name] is not None]
-    of_value.sort(key=lambda node: values[node.name], reverse=descending)
-    wanted = of_value + [node for node in wanted if values[node.name] is None]
+    wanted = in_order(
+        wanted,
+        lambda node: _value(node, rates, sort),
+        lambda node: (node.name[1], node.name[0]),
+        descending=descending,
+    )
     total = len(wanted)
     if page is not None:
-        wanted = wanted[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        wanted = wanted[window(page)]
     found = _full(connection, wanted, rates or node_rates(connection, now, [node.id for node in wanted if node.id]))
     pages = 1 if page is None else pages_of(total)
     asked = next((name for name in STATUSES if name == status), None)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, select
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.alarms import ActiveAlarm, active_alarms
 from jobsight_server.queries.freshness import seen_at, status
+from jobsight_server.queries.in_order import in_order
 from jobsight_server.queries.node_loads import NodeLoad, NodeLoads, node_loads
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
@@ -157,7 +158,7 @@ def now_page(
         users=len({(job.cluster, job.user) for job in running}),
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[:limit],
-        jobs=sorted(running, key=_order(sort))[:limit],
+        jobs=_by(running, sort)[:limit],
         silent=silent[:SILENT_LISTED],
         server=_server(connection, now, [row.agent for row in node_rows], events),
         rate=ingest_rate(connection, now),
@@ -238,21 +239,20 @@ def _job(
     )
 
 
-def _order(sort: str) -> Callable[[RunningJob], tuple[Any, ...]]:
-    """The largest first, of time left the least; those without a value last."""
+def _by(running: Sequence[RunningJob], sort: str) -> list[RunningJob]:
+    """The jobs with the largest first, of time left the least."""
+    values: dict[str, Callable[[RunningJob], float | None]] = {
+        "bandwidth": lambda job: job.bandwidth_bps,
+        "memory": lambda job: job.memory_bytes,
+        "left": lambda job: job.left_s,
+        "started": lambda job: job.start,
+        "risk": lambda job: len(job.risks),
+    }
 
-    def key(job: RunningJob) -> tuple[Any, ...]:
-        value: float | None = {
-            "bandwidth": None if job.bandwidth_bps is None else -job.bandwidth_bps,
-            "memory": None if job.memory_bytes is None else -job.memory_bytes,
-            "left": job.left_s,
-            "started": -job.start,
-            "risk": -float(len(job.risks)),
-        }[sort]
-        left = float("inf") if job.left_s is None else job.left_s
-        return (value is None, value or 0.0, left, job.cluster, job.job_id)
+    def tie(job: RunningJob) -> tuple[float, str, str]:
+        return (float("inf") if job.left_s is None else job.left_s, job.cluster, job.job_id)
 
-    return key
+    return in_order(running, values[sort], tie, descending=sort != "left")
 
 
 def _server(connection: Connection, now: float, agents: Sequence[str], events: Mapping[tuple[str, str], int]) -> Server:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.queries.in_order import in_order
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.record import Metric, Record, Share
 from jobsight_server.savings.kept import as_date, week_of
@@ -146,8 +147,12 @@ def trust(connection: Connection, request: TrustRequest, promised: float, now: f
         if not request.search or request.search.lower() in group.name.lower()
     ]
     breaks = _breaks(connection, request, groups)
-    shown = sorted(groups, key=lambda group: _order(group, breaks.get((group.group_id, group.metric)), request))
-    shown = shown[: request.limit]
+    shown = in_order(
+        groups,
+        lambda group: _value(group, breaks.get((group.group_id, group.metric)), request),
+        lambda group: (group.name, group.cluster, group.metric),
+        descending=request.descending,
+    )[: request.limit]
     weeks = scores_of_each(
         connection, request.by, "week", [(group.group_id, group.metric) for group in shown], first, last
     )
@@ -199,26 +204,22 @@ def _breaks(
     return found
 
 
-def _order(group: GroupScores, broken: Break | None, request: TrustRequest) -> tuple[float | str, ...]:
-    """Sorts as asked, those without a value last; by ``break`` the largest fall first, then the lowest accuracy."""
-    scores, sign = group.scores, -1.0 if request.descending else 1.0
-    last: tuple[float | str, ...] = (group.name, group.cluster, group.metric)
-    if request.sort in ("name", "metric"):
-        # Text cannot be negated: the list is turned round by its letters.
-        text = group.name if request.sort == "name" else group.metric
-        turned = "".join(chr(0x10FFFF - ord(letter)) for letter in text) + "\U0010ffff"
-        return (turned if request.descending else text, *last)
+def _value(group: GroupScores, broken: Break | None, request: TrustRequest) -> Any:
+    """What the group is sorted by; by ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
+    scores = group.scores
+    accuracy = scores.accuracy / scores.jobs
     if request.sort == "break":
+        sign = 1.0 if request.descending else -1.0
         fell = broken.before - broken.since if broken else 0.0
-        few = scores.jobs < FEWEST_JOBS
-        return (sign * fell, float(few), scores.accuracy / scores.jobs, *last)
-    value = {
-        "jobs": float(scores.jobs),
-        "accuracy": scores.accuracy / scores.jobs,
+        return fell, -sign * float(scores.jobs < FEWEST_JOBS), -sign * accuracy
+    return {
+        "name": group.name,
+        "metric": group.metric,
+        "jobs": scores.jobs,
+        "accuracy": accuracy,
         "within20": scores.within20 / scores.jobs,
         "held": scores.held / scores.bounds if scores.bounds else None,
     }[request.sort]
-    return (float(value is None), sign * (value or 0.0), *last)
 
 
 def _row(group: GroupScores, broken: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:

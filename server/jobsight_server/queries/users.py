@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from sqlalchemy import Connection, Row, Subquery, func, select
+from sqlalchemy import Connection, Subquery, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
@@ -16,8 +16,9 @@ from jobsight_server.advice.ask_lines import Scheduler
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
+from jobsight_server.queries.in_order import in_order, window
 from jobsight_server.queries.next_job import NextJob, next_job
-from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
+from jobsight_server.record import Page, Record, pages_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
 
@@ -95,15 +96,19 @@ def user_list(
     grouped = _grouped(cluster, search)
     total = connection.scalar(select(func.count()).select_from(grouped)) or 0
     metric, colon, figure = sort.partition(":")
-    window = slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
     if colon:
+        figures = reader.series_figures(connection, cluster, metric)
         everyone = connection.execute(select(grouped)).all()
-        rows = _by_figure(everyone, reader.series_figures(connection, cluster, metric), figure, descending)[window]
+        rows = in_order(
+            everyone,
+            lambda row: figures.get((row.cluster, row.user), {}).get(figure),
+            lambda row: (row.user, row.cluster),
+            descending=descending,
+        )[window(page)]
     else:
         column = grouped.c[sort]
         order = (column.desc() if descending else column.asc(), grouped.c.user, grouped.c.cluster)
-        query = select(grouped).order_by(*order).limit(PAGE_SIZE).offset(window.start)
-        rows = list(connection.execute(query))
+        rows = list(connection.execute(select(grouped).order_by(*order).slice(window(page).start, window(page).stop)))
     known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
     users = [
         User.of_row(row, metrics={name: known.get(SeriesKey(row.cluster, row.user, name)) for name in METRICS})
@@ -198,13 +203,3 @@ def _grouped(cluster: str | None, search: str | None) -> Subquery:
     if search:
         query = query.where(of.user.icontains(search, autoescape=True))
     return query.subquery()
-
-
-def _by_figure(
-    rows: Iterable[Row[*tuple[Any, ...]]], known: Mapping[tuple[str, str], Any], figure: str, descending: bool
-) -> list[Row[Any]]:
-    def place(row: Row[Any]) -> tuple[bool, float, str, str]:
-        value = (known.get((row.cluster, row.user)) or {}).get(figure)
-        return value is None, 0.0 if value is None else -value if descending else value, row.user, row.cluster
-
-    return sorted(rows, key=place)

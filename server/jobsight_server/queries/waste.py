@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection
 
+from jobsight_server.queries.in_order import in_order
 from jobsight_server.queries.savings import (
     BY,
     LISTED,
@@ -150,7 +151,12 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
     before_days = _within(Days(begin, begin + length - 1), stored)
     now = {name: _sums(connection, request, metric, days, stored) for name, metric in RESOURCES.items()}
     then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in RESOURCES.items()}
-    names = sorted(dict.fromkeys(name for sums in now.values() for name in sums), key=_order(request, now, then))
+    names = in_order(
+        dict.fromkeys(name for sums in now.values() for name in sums),
+        lambda name: _value(request, now, then, name),
+        lambda name: (name[1], name[0]),
+        descending=request.descending,
+    )
     shown = [
         WasteRow(
             cluster=name[0],
@@ -260,25 +266,16 @@ def _advice(
     return saving_row(connection, asking, request.by, user, metric, days, (row.cluster, row.name, *found))
 
 
-def _order(
-    request: WasteRequest, now: Mapping[str, _Sums], then: Mapping[str, _Sums]
-) -> Callable[[_Name], tuple[Any, ...]]:
-    """The key by which names are sorted; of thousands of them, only those shown become rows."""
-    sign = -1.0 if request.descending else 1.0
+def _value(request: WasteRequest, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
+    """What a row is sorted by; of thousands of names, only those shown become rows."""
     if request.sort == "name":
-        # Text cannot be negated: its letters are.
-        return lambda name: ((*(sign * ord(letter) for letter in name[1]), -sign), name[0])
+        return name[1]
     if request.sort == "jobs":
-        return lambda name: (sign * _jobs(now["processors"].get(name, _NONE)), name[1], name[0])
+        return _jobs(now["processors"].get(name, _NONE))
     resource, _, figure = request.sort.partition("_")
+    of = _waste(resource, now[resource].get(name), then[resource].get(name))
     field = {"": "unused_hours", "share": "unused_share", "improved": "improved_hours"}[figure]
-
-    def key(name: _Name) -> tuple[Any, ...]:
-        of = _waste(resource, now[resource].get(name), then[resource].get(name))
-        value = getattr(of, field) if of.jobs else None
-        return (value is None, sign * (value or 0.0), name[1], name[0])
-
-    return key
+    return getattr(of, field) if of.jobs else None
 
 
 def _date(day: int) -> str:

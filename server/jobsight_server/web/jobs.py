@@ -29,10 +29,7 @@ from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     LATEST_TIME_S,
-    ORDERS,
-    PAGES_AT_MOST,
     choice_argument,
-    cluster_argument,
     given,
     integer_argument,
     name_argument,
@@ -40,8 +37,9 @@ from jobsight_server.web.kit.inputs import (
     one_cluster,
     required_name,
 )
+from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, job_url, page
-from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, by_query, choice_of
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
 
 _TIMES = frozenset({"start", "end", "created", "queued", "eligible", "recorded_at"})
@@ -50,12 +48,11 @@ _OF_ALL = "readings of a node are of all jobs on it: staff sees them"
 
 def jobs() -> JobList:
     _refuse_unknown(JOBS)
-    cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
-    here, job_id, number = context(), name_argument("job_id"), integer_argument("page", 1, PAGES_AT_MOST)
-    sort, descending = choice_argument("sort", SORTS) or "recorded", choice_argument("order", ORDERS) != "asc"
+    here, asked = context(), LISTING.asked()
+    user, state, job_id = name_argument("user"), choice_argument("state", STATES), name_argument("job_id")
     with here.read_engine.connect() as connection:
-        narrowed = (cluster, user, state, number, job_id, _filters())
-        return job_list(connection, here.answers, here.clock(), *narrowed, sort=sort, descending=descending)
+        narrowed = (asked.cluster, user, state, asked.page, job_id, _filters())
+        return job_list(connection, here.answers, here.clock(), *narrowed, asked.sort, asked.descending)
 
 
 def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
@@ -168,14 +165,10 @@ def job_forecast() -> OpenJob:
 
 EXIT_STATUS: dict[str, object] = {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999}
 
-JOBS = Route(
-    "GET",
-    "/api/v1/jobs",
-    jobs,
-    ("scheduler",),
-    "Runs of jobs, last recorded first or as asked, of a span those that ended in it; 50 a page",
-    (
-        Parameter("cluster", "only this cluster's", NAME),
+LISTING = Listing(
+    SORTS,
+    is_searched=False,
+    filters=(
         Parameter("user", "only this user's", NAME),
         Parameter("state", "only runs in this state", choice_of(STATES)),
         Parameter(
@@ -192,7 +185,6 @@ JOBS = Route(
             EXIT_STATUS,
         ),
         Parameter("node", "only on this node, as the log writes it", NAME),
-        *SPAN,
         Parameter("longer_than_s", "only runs that ended after more than so many seconds", TIME),
         Parameter(
             "used_below",
@@ -200,10 +192,16 @@ JOBS = Route(
             {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
         ),
         Parameter("profiled", "no: runs that wait until what they used is known", choice_of(("yes", "no"))),
-        Parameter("sort", "by when it was recorded (the default) or by its end", choice_of(SORTS)),
-        Parameter("order", "the last first (`desc`, the default) or the first", choice_of(ORDERS)),
-        Parameter("page", "from 1", PAGE),
     ),
+    span=SPAN,
+)
+JOBS = Route(
+    "GET",
+    "/api/v1/jobs",
+    jobs,
+    ("scheduler",),
+    "Runs of jobs, last recorded first or as asked, of a span those that ended in it; 50 a page",
+    LISTING.parameters,
     errors=(400, 404),
     own="user",
 )
@@ -243,17 +241,12 @@ FORECAST_BY_QUERY = by_query(FORECAST, "/api/v1/job/forecast")
 ROUTES = (JOBS, JOBS_CSV, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
 
 
-FILTERS = tuple(parameter.name for parameter in JOBS.parameters if parameter.name != "page")
-
-
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/jobs", endpoint="jobs")
     def show() -> AnyResponse:
         found = jobs()
-        wanted = {name: given(name) for name in FILTERS}
-        clusters, rows = clusters_offered(), grouped(found)
-        offered = {"states": STATES, "sorts": SORTS, "ranges": tuple(RANGES), "clusters": clusters}
-        return page("jobs.html", found, JOBS, wanted=wanted, offered=offered, grouped=rows)
+        offered = {"states": STATES, "sorts": SORTS, "ranges": tuple(RANGES), "clusters": clusters_offered()}
+        return page("jobs.html", found, JOBS, listing=LISTING, offered=offered, grouped=grouped(found))
 
     @pages.get("/jobs.csv", endpoint="jobs_csv")
     def table() -> Response:

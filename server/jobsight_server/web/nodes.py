@@ -12,20 +12,17 @@ from jobsight_server.queries.nodes import SORTS, NodeDetail, NodeList, node_clus
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
-    ORDERS,
-    PAGES_AT_MOST,
     choice_argument,
-    cluster_argument,
     given,
     integer_argument,
-    name_argument,
     not_found,
     one_cluster,
     required_name,
     time_argument,
 )
+from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import NAME, PAGE, TIME, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, by_query, choice_of
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000
 
@@ -38,11 +35,10 @@ SPANS = {6: "6 h", 24: "24 h", 168: "7 d", 672: "28 d"}
 
 
 def nodes(*, paged: bool = False) -> NodeList:
-    cluster, search, status = cluster_argument(), name_argument("search"), choice_argument("status", STATUSES)
-    number = integer_argument("page", 1, PAGES_AT_MOST) if paged or given("page") else None
-    sort, descending = choice_argument("sort", SORTS) or "name", choice_argument("order", ORDERS) == "desc"
+    asked, status = LISTING.asked(), choice_argument("status", STATUSES)
+    number = asked.page if paged or given("page") else None
     with context().read_engine.connect() as connection:
-        narrowed = (cluster, search, status, number, sort, descending)
+        narrowed = (asked.cluster, asked.search, status, number, asked.sort, asked.descending)
         run_time_s = RUN_TIMES[choice_argument("for", tuple(RUN_TIMES)) or _RUN_TIME]
         return node_list(connection, context().clock(), *narrowed, part(Machines), run_time_s)
 
@@ -62,21 +58,22 @@ def node() -> NodeDetail:
     return found
 
 
+LISTING = Listing(
+    SORTS,
+    lowest_first=("name", "cluster", "version"),
+    filters=(
+        Parameter("status", "only nodes that are up, late, silent, or without an agent (unknown)", choice_of(STATUSES)),
+        Parameter("for", f"run time of a job, for `reliability` (default {_RUN_TIME})", choice_of(tuple(RUN_TIMES))),
+    ),
+)
 NODES = Route(
     "GET",
     "/api/v1/nodes",
     nodes,
     ("scheduler",),
-    "Every node that ever sent samples or had a job: what it does now, freshness, reliability, its agent's cost",
-    (
-        Parameter("cluster", "only this cluster's", NAME),
-        Parameter("search", "only nodes whose name contains this, ignoring case", NAME),
-        Parameter("status", "only nodes that are up, late, silent, or without an agent (unknown)", choice_of(STATUSES)),
-        Parameter("page", "from 1, 50 a page (default all nodes)", PAGE),
-        Parameter("sort", "what to sort by", choice_of(SORTS)),
-        Parameter("order", "ascending or descending", choice_of(ORDERS)),
-        Parameter("for", f"run time of a job, for `reliability` (default {_RUN_TIME})", choice_of(tuple(RUN_TIMES))),
-    ),
+    "Every node that ever sent samples or had a job: what it does now, freshness, reliability, its agent's cost; "
+    "all of them without `page`",
+    LISTING.parameters,
     errors=(400, 404),
 )
 NODE = Route(
@@ -105,9 +102,8 @@ ROUTES = (NODES, NODE, NODE_BY_QUERY)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/nodes", endpoint="nodes")
     def show() -> Response:
-        found, wanted = nodes(paged=True), {name: given(name) for name in ("cluster", "search", "for")}
-        clusters, first = clusters_offered(), {"page": "1"}
-        return page("nodes.html", found, NODES, defaults=first, clusters=clusters, wanted=wanted, run_times=RUN_TIMES)
+        found, first, clusters = nodes(paged=True), {"page": "1"}, clusters_offered()
+        return page("nodes.html", found, NODES, defaults=first, listing=LISTING, clusters=clusters, run_times=RUN_TIMES)
 
     @pages.get("/node", endpoint="node_by_query")
     @pages.get("/nodes/<cluster>/<path:name>", endpoint="node", merge_slashes=False)

@@ -9,17 +9,16 @@ from jobsight_server.queries.node_loads import FIGURES, NodeLoads
 from jobsight_server.queries.node_loads import node_loads as read_loads
 from jobsight_server.queries.now import LISTED, SORTS, Now, now_page
 from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.inputs import choice_argument, given, integer_argument
+from jobsight_server.web.kit.inputs import choice_argument, given
+from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import Parameter, Route, choice_of
-
-_LISTED_AT_MOST = 1000
+from jobsight_server.web.kit.routes import Route
 
 
 def now(loads: NodeLoads | None = None) -> Now:
-    sort, limit = choice_argument("sort", SORTS) or SORTS[0], integer_argument("limit", LISTED, _LISTED_AT_MOST)
+    asked = LISTING.asked()
     with context().read_engine.connect() as connection:
-        return now_page(connection, context().clock(), sort, limit, loads)
+        return now_page(connection, context().clock(), asked.sort, asked.limit, loads)
 
 
 def node_loads() -> NodeLoads:
@@ -27,20 +26,16 @@ def node_loads() -> NodeLoads:
         return read_loads(connection, context().clock())
 
 
+LISTING = Listing(SORTS, is_ordered=False, rows=LISTED, of_clusters=False, is_searched=False)
+"""The running jobs."""
+
 NOW = Route(
     "GET",
     "/api/v1/now",
     now,
     (),
     "Running jobs by bandwidth, memory or time left; silent nodes; whether the server keeps up",
-    (
-        Parameter("sort", f"which running jobs come first (default {SORTS[0]})", choice_of(SORTS)),
-        Parameter(
-            "limit",
-            f"running jobs (default {LISTED})",
-            {"type": "integer", "minimum": 1, "maximum": _LISTED_AT_MOST},
-        ),
-    ),
+    LISTING.parameters,
     errors=(400,),
 )
 NODE_LOADS = Route(
@@ -54,6 +49,7 @@ def add_pages(pages: Blueprint) -> None:
     def show() -> Response:
         figure = choice_argument("map", FIGURES) or FIGURES[0]
         table = choice_argument("table", ("yes",))
-        wanted = {"sort": given("sort"), "map": given("map"), "table": table}
+        wanted = {**LISTING.wanted(), "map": given("map"), "table": table}
         loads = node_loads()
-        return page("now.html", now(loads), NOW, loads=loads.nodes, figure=figure, figures=FIGURES, wanted=wanted)
+        found = now(loads)
+        return page("now.html", found, NOW, loads=loads.nodes, figure=figure, figures=FIGURES, wanted=wanted)

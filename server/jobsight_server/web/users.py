@@ -32,20 +32,17 @@ from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.job_bars import RESOURCE_OF
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
-    ORDERS,
-    PAGES_AT_MOST,
     choice_argument,
-    cluster_argument,
     given,
     integer_argument,
-    name_argument,
     not_found,
     one_cluster,
     required_name,
 )
+from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, json_url, page, user_url
 from jobsight_server.web.kit.questions import PARAMETERS, request_in_query
-from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.routes import NAME, Parameter, Route, by_query, choice_of
 from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
 
 _HISTORY_AT_MOST = 5000
@@ -57,11 +54,10 @@ DESCRIPTION = tuple(parameter for parameter in PARAMETERS if parameter.name != "
 
 
 def users() -> UserList:
-    cluster, search = cluster_argument(), name_argument("search")
-    number, sort = integer_argument("page", 1, PAGES_AT_MOST), choice_argument("sort", SORTS) or "user"
-    descending = choice_argument("order", ORDERS) == "desc"
+    asked = USERS_LISTING.asked()
     with context().read_engine.connect() as connection:
-        return user_list(connection, context().answers, cluster, search, number, sort, descending)
+        narrowed = (asked.cluster, asked.search, asked.page, asked.sort, asked.descending)
+        return user_list(connection, context().answers, *narrowed)
 
 
 def user() -> UserProfile:
@@ -82,7 +78,7 @@ def _user(described: Question | None) -> UserProfile:
 
 def user_applications() -> ApplicationList:
     name, here = required_name("name"), context()
-    number = integer_argument("page", 1, PAGES_AT_MOST)
+    number = APPLICATIONS_LISTING.asked().page
     with here.read_engine.connect() as connection:
         cluster = _known_cluster(connection, name)
         span = _span(connection, cluster, name)
@@ -121,19 +117,14 @@ def _described() -> Question | None:
     return request_in_query(None, required_name("name"), None).question
 
 
+USERS_LISTING = Listing(SORTS, lowest_first=("user", "cluster"))
 USERS = Route(
     "GET",
     "/api/v1/users",
     users,
     ("scheduler",),
     "Users who ran a job, each with the current prediction per metric; 50 a page",
-    (
-        Parameter("cluster", "only this cluster's users", NAME),
-        Parameter("search", "only users whose name contains this, ignoring case", NAME),
-        Parameter("page", "from 1", PAGE),
-        Parameter("sort", "what to sort by", choice_of(SORTS)),
-        Parameter("order", "ascending or descending", choice_of(ORDERS)),
-    ),
+    USERS_LISTING.parameters,
     errors=(400, 404),
 )
 _ONE_OF_SEVERAL = Parameter("cluster", "needed if several clusters know the user", NAME)
@@ -148,6 +139,9 @@ USER = Route(
     errors=(400, 404),
     own="name",
 )
+APPLICATIONS_LISTING = Listing(
+    of_clusters=False, is_searched=False, filters=(_ONE_OF_SEVERAL,), span=range_parameters(_RANGE, OF_DAYS)
+)
 APPLICATIONS = Route(
     "GET",
     "/api/v1/users/{name}/applications",
@@ -155,7 +149,7 @@ APPLICATIONS = Route(
     ("scheduler",),
     f"The applications of one user, {LISTED} a page, that with most to save first: what their jobs requested and used, "
     "and what the next one should ask for",
-    (_ONE_OF_SEVERAL, *range_parameters(_RANGE, OF_DAYS), Parameter("page", "from 1", PAGE)),
+    APPLICATIONS_LISTING.parameters,
     errors=(400, 404),
     own="name",
 )
@@ -191,7 +185,7 @@ def add_pages(pages: Blueprint) -> None:
         metrics = [
             name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.users)
         ]
-        return page("users.html", found, USERS, cluster=given("cluster"), clusters=clusters_offered(), metrics=metrics)
+        return page("users.html", found, USERS, listing=USERS_LISTING, clusters=clusters_offered(), metrics=metrics)
 
     @pages.get("/users/<name>", endpoint="user_without_cluster")
     def find(name: str) -> Response:

@@ -14,21 +14,18 @@ from jobsight_server.queries.waste import waste as read_waste
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
-    ORDERS,
     choice_argument,
     cluster_argument,
     day_argument,
-    given,
-    integer_argument,
     name_argument,
     one_cluster,
 )
+from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
 from jobsight_server.web.kit.time_range import DAY_OR_TIME, OF_DAYS, TimeRange, range_argument, range_parameters
 
 DEFAULT_RANGE = "30d"
-_LISTED_AT_MOST = 1000
 
 
 def asked_range(newest: int | None) -> TimeRange:
@@ -39,36 +36,38 @@ def asked_range(newest: int | None) -> TimeRange:
 
 def waste() -> WasteList:
     here = context()
-    cluster, user, by = cluster_argument(), name_argument("user"), choice_argument("by", BY) or BY[0]
-    sort, limit = choice_argument("sort", SORTS) or SORTS[0], integer_argument("limit", LISTED, _LISTED_AT_MOST)
-    order = choice_argument("order", ORDERS) or ("asc" if sort == "name" else "desc")
-    before = day_argument("before")
+    asked, user, by = LISTING.asked(), name_argument("user"), choice_argument("by", BY) or BY[0]
+    before, cluster = day_argument("before"), asked.cluster
     with here.read_engine.connect() as connection:
         if user is not None:
             cluster = one_cluster(user_clusters(connection, user), "user")
             if cluster is None:
                 raise NotFound(f"no user {user[:60]!r} in any cluster")
         span = asked_range(newest_day(connection))
-        asked = WasteRequest(span.first_day, span.last_day, before, by, cluster, user, sort, order == "desc", limit)
-        return read_waste(connection, Asking(connection, here.answers), asked)
+        order = (asked.sort, asked.descending, asked.limit)
+        request = WasteRequest(span.first_day, span.last_day, before, by, cluster, user, *order)
+        return read_waste(connection, Asking(connection, here.answers), request)
 
 
+LISTING = Listing(
+    SORTS,
+    lowest_first=("name",),
+    rows=LISTED,
+    is_searched=False,
+    filters=(
+        Parameter("by", f"one row for each of these (default {BY[0]})", choice_of(BY)),
+        Parameter("user", "only this user's jobs", NAME),
+        Parameter("before", "first day of the span to compare with (default: as many days just before)", DAY_OR_TIME),
+    ),
+    span=range_parameters(DEFAULT_RANGE, OF_DAYS),
+)
 WASTE = Route(
     "GET",
     "/api/v1/waste",
     waste,
     ("scheduler",),
     "Memory, processors and time that jobs requested and did not use, beside an earlier span: who wastes, who improved",
-    (
-        Parameter("by", f"one row for each of these (default {BY[0]})", choice_of(BY)),
-        Parameter("cluster", "only this cluster's jobs", NAME),
-        Parameter("user", "only this user's jobs", NAME),
-        Parameter("sort", f"what to sort by (default {SORTS[0]}, what was left unused)", choice_of(SORTS)),
-        Parameter("order", "ascending or descending (default: largest first)", choice_of(ORDERS)),
-        Parameter("limit", f"rows (default {LISTED})", {"type": "integer", "minimum": 1, "maximum": _LISTED_AT_MOST}),
-        Parameter("before", "first day of the span to compare with (default: as many days just before)", DAY_OR_TIME),
-        *range_parameters(DEFAULT_RANGE, OF_DAYS),
-    ),
+    LISTING.parameters,
     errors=(400, 404),
     own="user",
 )
@@ -88,14 +87,11 @@ def add_pages(pages: Blueprint) -> None:
             span = asked_range(newest_day(connection))
             halves = comparable(connection) if found.before_first_day is None else {}
             changed = adjusted(connection, context().clock(), cluster_argument())
-        wanted = {name: given(name) for name in ("by", "cluster", "user", "sort", "order", "before")}
-        dates = {name: given(name) for name in ("range", "since", "until")}
         return page(
             "waste.html",
             found,
             WASTE,
-            wanted=wanted,
-            dates=dates,
+            listing=LISTING,
             halves=halves,
             span=span,
             ranges=OF_DAYS,

@@ -159,9 +159,6 @@ def test_without_an_end_it_is_about_the_newest_weeks(client: FlaskClient) -> Non
     [
         ({"range": "1h"}, 400, "use one of: 1d, 7d, 30d, 90d, 1y"),
         ({"by": "queue"}, 400, "use one of: user, application, cluster"),
-        ({"sort": "size"}, 400, "use one of: break, jobs"),
-        ({"cluster": "gamma"}, 404, "unknown cluster"),
-        ({"weeks": "3"}, 400, "is unknown; /api/v1/trust takes: by, cluster"),
     ],
 )
 def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, words: str) -> None:

@@ -15,6 +15,7 @@ from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.record import Record
 from jobsight_server.web.kit.access import known_viewer
 from jobsight_server.web.kit.context import COOKIE, context
+from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.routes import Route
 
 
@@ -24,12 +25,15 @@ def page(
     route: Route,
     status: int = 200,
     defaults: Mapping[str, str] = MappingProxyType({}),
+    listing: Listing | None = None,
     **shown: Any,
 ) -> Response:
     """The page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
 
-    ``defaults`` are the page's own values of the route's parameters.
+    ``defaults`` are the page's own values of the route's parameters. Links of a ``listing`` keep what it ``wanted``.
     """
+    if listing is not None:
+        shown = {"listing": listing, "wanted": listing.wanted(), **shown}
     text = render_template(template, data=data, json_url=json_url(route, defaults), **shown)
     return make_response(text, status)
 

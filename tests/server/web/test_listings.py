@@ -1,0 +1,114 @@
+"""What every list of pages and API keeps to, whatever it lists."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from flask.testing import FlaskClient
+from tests.server.web.conftest import HOSTILE, Served
+
+from jobsight_server.web import groups, jobs, nodes, now, trust, users, waste
+from jobsight_server.web.kit.listing import Listing
+
+LISTS: dict[str, tuple[Listing, str, str]] = {
+    "jobs": (jobs.LISTING, "/jobs", "jobs"),
+    "users": (users.USERS_LISTING, "/users", "users"),
+    "groups": (groups.LISTING, "/groups", "groups"),
+    "nodes": (nodes.LISTING, "/nodes", "nodes"),
+    "waste": (waste.LISTING, "/waste", "rows"),
+    "trust": (trust.LISTING, "/trust", "rows"),
+    "now": (now.LISTING, "/", "jobs"),
+    "users/ada/applications": (users.APPLICATIONS_LISTING, "/users/beta/ada", "applications"),
+}
+"""By the path in the API: what it can be asked, its page, and the field of its rows."""
+
+SPAN = {"since": "2023-10-01", "until": "2023-11-30"}
+each_list = pytest.mark.parametrize("path", LISTS)
+
+
+def ask(client: FlaskClient, path: str, status: int = 200, **query: str) -> Any:
+    beta = {"cluster": "beta"} if path.startswith("users/") else {}
+    span = SPAN if any(each.name == "since" for each in LISTS[path][0].span) else {}
+    answer = client.get(f"/api/v1/{path}", query_string={**beta, **span, **query})
+    assert answer.status_code == status, (query, answer.text)
+    return answer.get_json()
+
+
+@pytest.fixture
+def person(served: Served) -> FlaskClient:
+    client = served.app.test_client()
+    client.post("/login", data={"token": served.tokens["admin"]})
+    return client
+
+
+def rows(client: FlaskClient, path: str, **query: str) -> list[str]:
+    return [repr(row) for row in ask(client, path, **query)[LISTS[path][2]]]
+
+
+@each_list
+def test_every_order_has_the_same_rows_and_the_declared_one_is_the_default(served: Served, path: str) -> None:
+    listing, client = LISTS[path][0], served.client("admin")
+    first = rows(client, path)
+    for sort in listing.sorts:
+        default = rows(client, path, sort=sort)
+        assert sorted(default) == sorted(first), sort
+        if listing.is_ordered:
+            both = {order: rows(client, path, sort=sort, order=order) for order in ("asc", "desc")}
+            assert default == both["asc" if sort in listing.lowest_first else "desc"], sort
+            assert sorted(both["asc"]) == sorted(both["desc"])
+    assert not listing.sorts or first == rows(client, path, sort=listing.sorts[0])
+
+
+@each_list
+def test_what_a_list_does_not_have_is_refused_with_the_value(served: Served, path: str) -> None:
+    listing, client = LISTS[path][0], served.client("admin")
+    part, at_most = ("page", 10**6) if listing.rows is None else ("limit", 1000)
+    refused = [(part, value) for value in ("0", "-1", "1.5", "", "٣", str(at_most + 1), "1" + "0" * 30)]
+    refused += [("sort", "size'--"), ("order", "up"), ("who", "1"), ("search", "\0"), ("cluster", "\0")]
+    for name, value in refused:
+        error = ask(client, path, 400, **{name: value})["error"]
+        assert name in error
+    if listing.of_clusters:
+        assert "nowhere2" in ask(client, path, 404, cluster="nowhere2")["error"]
+    answer = client.get(f"/api/v1/{path}?{part}=1&{part}=2")
+    assert answer.status_code == 400, "given twice"
+
+
+@each_list
+def test_a_page_beyond_the_end_is_empty_and_a_limit_cuts(served: Served, person: FlaskClient, path: str) -> None:
+    listing, page, field = LISTS[path]
+    if listing.rows is not None:
+        assert len(ask(served.client("admin"), path, limit="1")[field]) <= 1
+        return
+    assert ask(served.client("admin"), path, page="99")[field] == []
+    answer = person.get(page, query_string={"page": "99"})
+    assert answer.status_code == 200
+    assert "Last page" in answer.text
+
+
+@pytest.mark.parametrize("path", [path for path, (listing, _, _) in LISTS.items() if listing.is_searched])
+def test_a_search_takes_every_character_as_itself(served: Served, person: FlaskClient, path: str) -> None:
+    page, field = LISTS[path][1:]
+    for text in ("%", "_", "\\", "'"):
+        found = ask(served.client("admin"), path, search=text)[field]
+        assert all(text in (row.get("user") or row.get("name")) for row in found), text
+    assert HOSTILE not in person.get(page, query_string={"search": HOSTILE}).text
+
+
+@pytest.mark.parametrize("path", [path for path, (listing, _, _) in LISTS.items() if listing.is_ordered])
+def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> None:
+    listing, page = LISTS[path][:2]
+    kept = {"cluster": "alpha", "search": "a"} if listing.is_searched else {"cluster": "alpha"}
+    text = person.get(page, query_string={**kept, **(SPAN if listing.span else {})}).text
+    heads = [urlsplit(html.unescape(link)) for link in re.findall(r'<th scope="col"[^>]*><a href="([^"]+)"', text)]
+    assert len(heads) >= (2 if path in ("users", "nodes", "waste", "trust") else 0)
+    for link in heads:
+        query = {name: values[0] for name, values in parse_qs(link.query).items()}
+        assert link.path == page
+        assert kept.items() <= query.items()
+        assert query["sort"] in listing.sorts
+        assert person.get(page, query_string=query).status_code == 200
