@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine
@@ -79,6 +80,30 @@ def engine(database_url: str) -> Iterator[Engine]:
     engine = open_engine(database_url)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def fill_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Engine, Callable[[Engine], Any]], Any]:
+    """Fill a migrated database by a function, and return its result; SQLite is filled once and then copied.
+
+    The function puts the same into every database, and the engine has no open connection yet.
+    """
+    directory = tmp_path_factory.mktemp("filled")
+    filled: dict[str, tuple[Path, Any]] = {}
+
+    def fill(engine: Engine, put: Callable[[Engine], Any]) -> Any:
+        if engine.dialect.name != "sqlite":
+            return put(engine)
+        file, name = str(engine.url.database), f"{put.__module__}.{put.__qualname__}"
+        if name not in filled:
+            result = put(engine)
+            engine.dispose()  # empties the write-ahead log
+            filled[name] = Path(shutil.copy(file, directory / name)), result
+        else:
+            shutil.copy(filled[name][0], file)
+        return filled[name][1]
+
+    return fill
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from pathlib import Path
 from jobsight_server.front import heartbeat
 from jobsight_server.front.prefork import run_workers
 
-heartbeat.PATIENCE = 6
+heartbeat.PATIENCE, heartbeat._LOOK_S = 12, 0.25
 logging.basicConfig(level=logging.INFO)
 faulthandler.register(signal.SIGUSR1)
 kind, begun = sys.argv[1], Path(sys.argv[2])
@@ -38,7 +38,7 @@ def work(beat):
     if first and kind == "busy":
         threading.Thread(target=lambda: [sum(range(1000)) for _ in iter(int, 1)], daemon=True).start()
     while True:
-        time.sleep(0.5)
+        time.sleep(0.1)
         beat()
 
 run_workers(1, work)
@@ -84,7 +84,7 @@ def test_a_worker_that_does_not_answer_is_replaced(parents: dict[str, Parent], k
     parent = parents[kind]
     wait_until(parent.has_replaced, 60, parent.log.read_text)
     log = parent.log.read_text()
-    assert f"query worker, process {parent.first}, runs but does not answer: 6 looks in vain" in log
+    assert f"query worker, process {parent.first}, runs but does not answer: 12 looks in vain" in log
     assert f"query worker {parent.first} ended with status 9" in log
     if kind == "stuck":
         assert "in stuck_here" in log, "the log does not say where"
@@ -93,6 +93,6 @@ def test_a_worker_that_does_not_answer_is_replaced(parents: dict[str, Parent], k
 @pytest.mark.slow
 def test_a_worker_that_has_much_to_do_is_not_replaced(parents: dict[str, Parent]) -> None:
     parent = parents["busy"]
-    parent.wait_until_after(12.0)
+    parent.wait_until_after(6.0)
     assert not parent.has_replaced()
     assert "does not answer" not in parent.log.read_text()

@@ -70,17 +70,14 @@ def serve(database_url: str) -> Callable[..., Settings]:
 
 
 @pytest.fixture
-def served(engine: Engine, database_url: str, serve: Callable[..., Settings]) -> Iterator[Served]:
+def served(
+    engine: Engine, database_url: str, serve: Callable[..., Settings], fill_once: Callable[..., Any]
+) -> Iterator[Served]:
+    tokens = fill_once(engine, learned_site)
     reading = open_engine(database_url, "read")
     clock = Clock()
-    tokens = {}
-    with engine.begin() as connection:
-        for role in ("agent", "scheduler", "submitter", "admin"):
-            tokens[role] = create_token(connection, role, f"the {role}", NOW)[1]
-        fill(connection)
-    rebuild(engine)
     app = create_app(serve(), reading, engine, clock)
-    yield Served(app, engine, clock, tokens)
+    yield Served(app, engine, clock, dict(tokens))
     app.extensions["jobsight"].answers.close()
     reading.dispose()
 
@@ -125,6 +122,16 @@ def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
         secret = create_login(connection, time.time())
     assert client.post("/login", data={"once": secret}).status_code == 303
     return client
+
+
+def learned_site(engine: Engine) -> dict[str, str]:
+    """The site of ``fill``, learned; a token of each role."""
+    with engine.begin() as connection:
+        roles = ("agent", "scheduler", "submitter", "admin")
+        tokens = {role: create_token(connection, role, f"the {role}", NOW)[1] for role in roles}
+        fill(connection)
+    rebuild(engine)
+    return tokens
 
 
 def fill(connection: Connection) -> None:

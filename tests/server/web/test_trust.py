@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,8 +38,7 @@ def error_of(user: str, day: int) -> float:
     return OFF[user]
 
 
-@pytest.fixture(scope="module")
-def rows() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def planted() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     rng, found = random.Random(5), []
     for day in range(DAYS):
         for user in OFF:
@@ -57,16 +57,22 @@ def rows() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return found
 
 
-@pytest.fixture
-def client(engine: Engine, database_url: str, rows: Any) -> FlaskClient:
+def fill(engine: Engine) -> None:
+    rows = planted()
     with engine.begin() as connection:
         connection.execute(insert(schema.jobs), [job for job, _ in rows])
         connection.execute(insert(schema.profiles), [profile for _, profile in rows])
         mark_all(connection)
         count_all(connection)
         add_event_counts(connection, {("batches_rejected", "not JSON"): 7})
-        secret = create_login(connection, time.time())
     count_marked(engine)
+
+
+@pytest.fixture
+def client(engine: Engine, database_url: str, fill_once: Callable[..., None]) -> FlaskClient:
+    fill_once(engine, fill)
+    with engine.begin() as connection:
+        secret = create_login(connection, time.time())
     client = create_app(load_settings(flags={"database": database_url}), engine, engine).test_client()
     assert client.post("/login", data={"once": secret}).status_code == 303
     return client

@@ -6,6 +6,7 @@ import html
 import random
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,8 +37,7 @@ USERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def rows() -> tuple[list[Any], list[Any]]:
+def planted() -> tuple[list[Any], list[Any]]:
     rng, jobs, profiles = random.Random(2), [], []
     for day in range(DAYS):
         for user, (gib, busy, limit_h) in USERS.items():
@@ -61,15 +61,21 @@ def rows() -> tuple[list[Any], list[Any]]:
     return jobs, profiles
 
 
-@pytest.fixture
-def client(engine: Engine, database_url: str, rows: Any) -> FlaskClient:
+def fill(engine: Engine) -> None:
+    jobs, profiles = planted()
     with engine.begin() as connection:
-        connection.execute(insert(schema.jobs), rows[0])
-        connection.execute(insert(schema.profiles), rows[1])
+        connection.execute(insert(schema.jobs), jobs)
+        connection.execute(insert(schema.profiles), profiles)
         mark_all(connection)
         count_all(connection)
-        secret = create_login(connection, time.time())
     count_marked(engine)
+
+
+@pytest.fixture
+def client(engine: Engine, database_url: str, fill_once: Callable[..., None]) -> FlaskClient:
+    fill_once(engine, fill)
+    with engine.begin() as connection:
+        secret = create_login(connection, time.time())
     client = create_app(load_settings(flags={"database": database_url}), engine, engine).test_client()
     assert client.post("/login", data={"once": secret}).status_code == 303
     return client
