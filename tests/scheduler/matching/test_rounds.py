@@ -197,7 +197,7 @@ def measured(rng: random.Random, amount: float) -> float:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
     """In a queue of denied, held, hopeless and large jobs at load 1.2: who came first is matched, the others know why.
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from jobsight_server.front.addresses import listen
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import Limits
-from jobsight_server.front.server import Front, listen
+from jobsight_server.front.server import Front
 from jobsight_server.front.wsgi import WsgiBridge
 from site_run import wait_until
 
@@ -34,7 +35,7 @@ class Running:
 
     def __enter__(self) -> Running:
         self._lane = Lane("test", 2)
-        listener = listen("127.0.0.1:0")
+        listener = listen("127.0.0.1:0", 128)
         self.port: int = listener.getsockname()[1]
         bridge = WsgiBridge(
             self._app,

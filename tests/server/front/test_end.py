@@ -12,14 +12,15 @@ import pytest
 TERMINATED_EARLY = """
 import os, signal
 from jobsight_server.front.limits import CONNECTIONS, Limits
-from jobsight_server.front.server import Front, listen, run
+from jobsight_server.front.addresses import listen
+from jobsight_server.front.server import Front, run
 
 class Early(Front):
     def run(self, sockets):
         os.kill(os.getpid(), signal.SIGTERM)
         super().run(sockets)
 
-run(Early(None, Limits(held_bytes=2**20, connections=CONNECTIONS), 1), listen("127.0.0.1:0"))
+run(Early(None, Limits(held_bytes=2**20, connections=CONNECTIONS), 1), [listen("127.0.0.1:0", 128)])
 """
 
 DEAF = """

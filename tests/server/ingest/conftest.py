@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobsight_server.auth.tokens import create_token
+from jobsight_server.front.addresses import listen
 from jobsight_server.front.lanes import Lane
-from jobsight_server.front.server import listen
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMark
@@ -127,7 +127,7 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
     fixed: dict[str, Any] = {"database": "unused", "clusters": ("alpha",), "max_body_bytes": 100_000}
     settings = Settings(**fixed | {"max_unpacked_bytes": 1_000_000} | flags)
     app = create_writer(settings, engine, clock=clock)
-    lane, listener = Lane("ingest", 8), listen("127.0.0.1:0")
+    lane, listener = Lane("ingest", 8), listen("127.0.0.1:0", 128)
     front = writer_front(app, settings, lane)
     thread = threading.Thread(target=front.run, args=([listener],))
     thread.start()
