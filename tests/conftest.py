@@ -73,6 +73,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests and modules stay to the end: the garbage collector need not go through them each time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.hookimpl(optionalhook=True)
