@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from math import exp, log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -22,23 +21,11 @@ from jobsight_predictor.runtime.accuracy import (
     accuracy_of_ratios,
     bin_of,
 )
-from jobsight_predictor.runtime.finish_time import (
-    executable,
-    finish_of_running,
-    finish_of_waiting,
-    run_lags,
-    start_time,
-)
 from jobsight_predictor.runtime.success import (
     HALF_LIFE_H,
     MachineFailure,
     Recalibration,
     SuccessProbability,
-    ends_of_running,
-    ends_of_waiting,
-    executable_by_scenarios,
-    in_empty_gap,
-    scenario_order,
 )
 
 SMOOTH = RuntimeAccuracy(beta.cdf(GRID, 0.6, 0.9), 1000.0, "beta")
@@ -134,68 +121,10 @@ def test_groups_fall_back_and_recent_jobs_weigh_more() -> None:
     assert history.distribution(Question("anna", "lammps", requested_time_s=3600.0)).within(0.5) < 0.3
 
 
-def chain(step_h: float) -> tuple[float, float]:
-    """P_executable of the third job of a chain: exact form, and its start before 2 h."""
-    running = finish_of_running(-1.0, 4.0, 3.0, 0.0, SMOOTH, step_h)
-    second = finish_of_waiting(start_time(0.35, 3.0, [running], step_h), run_lags(5.0, SMOOTH, step_h), 8.0, step_h)
-    third = start_time(0.73, 8.0, [second], step_h)
-    return executable(third, 11.0, 6.0, SMOOTH), float(third.mass[third.times_h < 2.0].sum())
-
-
-def test_a_chain_agrees_with_random_draws() -> None:
-    rng = np.random.default_rng(5)
-    draws = 400_000
-    run = 4.0 * np.interp(rng.uniform(float(SMOOTH.within(0.25)), 1.0, draws), SMOOTH.cdf, GRID)
-    ends = np.minimum(-1.0 + run, 3.0)
-    ends = np.minimum(np.maximum(0.35, ends) + 5.0 * np.interp(rng.random(draws), SMOOTH.cdf, GRID), 8.0)
-    starts = np.maximum(0.73, ends)
-    success = starts + 6.0 * np.interp(rng.random(draws), SMOOTH.cdf, GRID) <= 11.0
-    error = 4.0 * np.sqrt(0.25 / draws)
-    assert chain(0.01)[0] == pytest.approx(success.mean(), abs=error)
-    assert chain(0.1)[0] == pytest.approx(success.mean(), abs=0.004)
-    assert chain(0.01)[1] == pytest.approx((starts < 2.0).mean(), abs=0.01)
-
-    first = ends_of_running(scenario_order(1), -1.0, 4.0, 3.0, 0.0, SMOOTH)
-    second = ends_of_waiting(np.maximum(0.35, first), 5.0 * SMOOTH.quantiles(scenario_order(2)), 8.0)
-    fast = executable_by_scenarios(np.maximum(0.73, second), 11.0, 6.0, SMOOTH)
-    assert fast == pytest.approx(success.mean(), abs=0.02)
-
-
-@settings(max_examples=50)
-@given(st.lists(st.tuples(st.floats(0.2, 8.0), st.floats(0.0, 0.9)), min_size=1, max_size=4), st.floats(0.0, 9.0))
-def test_starts_are_the_product_of_predecessors(running: list[tuple[float, float]], release: float) -> None:
-    """Against F(t) by direct multiplication; predecessors that all end by 8 h."""
-    planned = 10.0
-    finishes = [finish_of_running(-part * hours, hours, hours, 0.0, SMOOTH) for hours, part in running]
-    start = start_time(release, planned, finishes)
-    assert start.mass.sum() == pytest.approx(1.0)
-    assert (start.mass >= 0.0).all()
-    assert release - 1e-9 <= start.times_h[0]
-    assert start.times_h[-1] <= planned
-    for t in np.arange(0.5, 9.5, 0.5):
-        expected = 0.0
-        if t >= release:
-            expected = 1.0
-            for hours, part in running:
-                left = (t + part * hours) / hours
-                expected *= 1.0 if t >= hours else float(SMOOTH.after(part).within(left))
-        assert start.mass[start.times_h <= t + 1e-9].sum() == pytest.approx(
-            expected, abs=1e-6 + 0.15 * (t < release + 0.1)
-        )
-
-
-def test_an_empty_machine_and_full_time_is_certain() -> None:
-    sure = in_empty_gap(MachineFailure(0.0, 1.0), 128, 18.0, 18.0, SMOOTH)
-    assert sure == SuccessProbability(1.0, 1.0, 1.0)
-    assert (sure.pos, sure.pof) == (1.0, 0.0)
-    some = in_empty_gap(MachineFailure(), 128, 18.0, 9.0, SMOOTH)
-    assert some.executable == pytest.approx(beta.cdf(0.5, 0.6, 0.9))
-    assert some.pos == pytest.approx(
-        some.executable * (1.0 - 12.0 * log(0.95) / 744.0) ** -128 * exp(log(0.95) * 128 * 18 / 744)
-    )
-    assert some.opportunity(10.0) - some.risk(5.0) == pytest.approx(10.0 * some.pos - 5.0 * (1.0 - some.pos))
-    with pytest.raises(ValueError, match="give positive numbers"):
-        in_empty_gap(MachineFailure(), 0, 18.0, 9.0, SMOOTH)
+def test_success_is_the_product_of_its_factors() -> None:
+    found = SuccessProbability(0.9, 0.5, 0.8)
+    assert (found.pos, found.pof) == (pytest.approx(0.36), pytest.approx(0.64))
+    assert found.opportunity(10.0) - found.risk(5.0) == pytest.approx(3.6 - 3.2)
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 5.0])

@@ -21,6 +21,7 @@ from jobsight_papers.overbooking.jobs import (
     nodes_of,
     overbooking_jobs,
 )
+from jobsight_papers.overbooking.node_failures import FAILURE_MODELS
 from jobsight_papers.overbooking.report import show
 from jobsight_papers.overbooking.results import (
     CONTROLS,
@@ -31,9 +32,8 @@ from jobsight_papers.overbooking.results import (
     seeds_row,
 )
 from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
+from jobsight_papers.overbooking.strategies import RISK_FORMS, STRATEGIES
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_scheduler.overbooking.accept import RISK_FORMS, STRATEGIES
-from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS
 from jobsight_scheduler.overbooking.plan import CHOICES
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.errors import UserError

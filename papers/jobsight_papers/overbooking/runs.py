@@ -22,12 +22,11 @@ from jobsight_papers.overbooking.jobs import (
     offered_jobs,
     overbooking_jobs,
 )
+from jobsight_papers.overbooking.node_failures import FAILURE_MODELS
+from jobsight_papers.overbooking.simulation import DEADLINE_FACTOR, AcceptedJob, OverbookingSimulation
+from jobsight_papers.overbooking.strategies import STRATEGIES, RiskForm
 from jobsight_predictor.runtime.success import PUBLISHED_FAILURES_PER_H, PUBLISHED_REPAIRS_PER_H, MachineFailure
-from jobsight_scheduler.overbooking.accept import STRATEGIES, RiskForm
-from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS
 from jobsight_scheduler.overbooking.plan import Choice
-from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
-from jobsight_scheduler.overbooking.workload_job import DEADLINE_FACTOR, AcceptedJob
 
 REHEARSAL_SEED = 2**31
 """Draws of the rehearsal, which no run has."""
@@ -76,12 +75,12 @@ def simulated(case: OverbookingCase, source: OverbookingSource) -> OverbookingSi
     offers = offered_jobs(jobs, arrival, case.seed, case.release_mean_h, case.deadline_factor)
     strategy = STRATEGIES[case.strategy].at(case.pmax)
     can_rehearse = strategy.rehearses and source.skipped == 0
-    rule = replace(strategy.rule, form=case.form, choice=case.place or strategy.rule.choice)
+    rule = replace(strategy.rule, choice=case.place or strategy.rule.choice)
     machine = MachineFailure(case.failures_per_h, case.repairs_per_h)
     horizon = max(job.deadline_h for job in offers)
     simulation = OverbookingSimulation(
         nodes,
-        replace(strategy, rule=rule),
+        replace(strategy, rule=rule, form=case.form),
         learned_history(source, strategy.history),
         machine,
         FAILURE_MODELS[case.failures](nodes, machine, horizon, case.seed),

@@ -202,17 +202,3 @@ def machine_factors(
     if accuracy is None:
         return available, machine.survives(nodes, requested_h)
     return available, machine.survives_run(nodes, requested_h, accuracy)
-
-
-def in_empty_gap(
-    machine: MachineFailure, nodes: int, requested_h: float, gap_h: float, accuracy: RuntimeAccuracy
-) -> SuccessProbability:
-    """A job that starts at the beginning of a gap of ``gap_h`` hours with no job before it.
-
-    Raises:
-        ValueError: the requested time or the number of nodes is not positive.
-    """
-    if not (requested_h > 0.0 and nodes > 0):
-        raise ValueError(f"{nodes} nodes for {requested_h} hours: give positive numbers")
-    available, survives = machine_factors(machine, nodes, requested_h)
-    return SuccessProbability(available, float(accuracy.within(gap_h / requested_h)), survives)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from jobsight_predictor.runtime.accuracy import AccuracyHistory, GroupAccuracy, SimpleAccuracy, TimeSliceAccuracy
 from jobsight_predictor.runtime.success import (
     Correct,
     MachineFailure,
@@ -15,12 +14,9 @@ from jobsight_predictor.runtime.success import (
     machine_factors,
 )
 from jobsight_scheduler.overbooking.plan import BookingPlace, BookingPlan, Choice, JobOffer
-from jobsight_scheduler.overbooking.risk import ExactRisk, FastRisk, PlanRisk
+from jobsight_scheduler.overbooking.risk import FastRisk, PlanRisk
 
 Rule = Literal["conservative", "first-fit", "highest-pos"]
-
-RiskForm = Literal["exact", "fast"]
-RISK_FORMS: dict[RiskForm, type[PlanRisk[Any, Any]]] = {"exact": ExactRisk, "fast": FastRisk}
 
 WIDE, TOO_WIDE = "machine risk", "wider than the machine"
 NO_ROOM, RISKY, GUARDED = "no room before the deadline", "risk", "risk to booked jobs"
@@ -45,7 +41,6 @@ class AcceptanceRule:
     guards: bool = False
     expects_run: bool = False
     limits_machine: bool = True
-    form: RiskForm = "exact"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.pmax <= 1.0:
@@ -88,7 +83,7 @@ def decide(
     """Whether and where to book ``offer``. Changes nothing.
 
     ``correct`` is of the probability that a job does not end in its gap. ``risk`` of this plan, as of now, may be
-    given; None: it is made in the form of the rule.
+    given; None: ``FastRisk``.
     """
     if offer.nodes > plan.processors:
         return _rejected(TOO_WIDE)
@@ -99,7 +94,7 @@ def decide(
         if rule.filters_machine and 1.0 - available * survives >= rule.pmax:
             return _rejected(WIDE)
         return _conservative(plan, offer, available, survives)
-    risk = RISK_FORMS[rule.form](plan, now_h) if risk is None else risk
+    risk = FastRisk(plan, now_h) if risk is None else risk
     search = _Search(plan, offer, risk, rule, available, survives, correct)
     if not search.is_acceptable(available * survives, 1.0):
         return _rejected(WIDE)
@@ -213,54 +208,8 @@ class _Search:
         return pof < self._rule.pmax
 
 
-HistoryName = Literal["simple", "time-slice", "groups"]
-HISTORIES: dict[HistoryName, type[AccuracyHistory]] = {
-    "simple": SimpleAccuracy,
-    "time-slice": TimeSliceAccuracy,
-    "groups": GroupAccuracy,
+RULES: dict[str, AcceptanceRule] = {
+    "conservative": AcceptanceRule("conservative"),
+    "jobsight": AcceptanceRule("highest-pos", choice="full-first", guards=True, expects_run=True, limits_machine=False),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class OverbookingStrategy:
-    """``resells``: time that a job does not use is free for others. ``recalibrates``: predictions are corrected by what
-
-    became of accepted jobs. ``learns``: run times of ended jobs are learned as they end; otherwise only those of the
-    jobs before the simulation. ``rehearses``: recalibration begins with what a simulation of as many earlier
-    jobs taught.
-    """
-
-    rule: AcceptanceRule = field(default_factory=AcceptanceRule)
-    history: HistoryName = "time-slice"
-    resells: bool = False
-    recalibrates: bool = False
-    learns: bool = False
-    rehearses: bool = False
-
-    def at(self, pmax: float) -> OverbookingStrategy:
-        """The same with another P_max."""
-        return replace(self, rule=replace(self.rule, pmax=pmax))
-
-    @property
-    def has_pmax(self) -> bool:
-        """Whether P_max makes a difference."""
-        return self.rule.rule != "conservative" or self.rule.filters_machine
-
-
-STRATEGIES: dict[str, OverbookingStrategy] = {
-    "conservative": OverbookingStrategy(AcceptanceRule("conservative")),
-    "release": OverbookingStrategy(AcceptanceRule("conservative"), resells=True),
-    "filter-only": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True)),
-    "release-filter": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True), resells=True),
-    "simple": OverbookingStrategy(history="simple"),
-    "time-slice": OverbookingStrategy(),
-    "jobsight": OverbookingStrategy(
-        AcceptanceRule("highest-pos", choice="full-first", guards=True, expects_run=True, limits_machine=False),
-        "groups",
-        resells=True,
-        recalibrates=True,
-        learns=True,
-        rehearses=True,
-    ),
-}
-"""The choices of ``--strategy``."""
+"""Those that sites choose from."""

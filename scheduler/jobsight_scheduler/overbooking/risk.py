@@ -1,4 +1,4 @@
-"""When the jobs in a plan start and end, as known now; the exact form, and the fast one by scenarios."""
+"""When the jobs in a plan start and end, as known now, by scenarios."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.runtime.finish_time import (
-    STEP_H,
-    FinishTime,
-    StartTime,
-    executable,
-    finish_of_running,
-    finish_of_waiting,
-    run_lags,
-    start_time,
-)
 from jobsight_predictor.runtime.success import ends_of_running, ends_of_waiting, executable_by_scenarios, scenario_order
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
+
+STEP_H = 0.1
+"""Step of the published grid of times; ends within it count as the same."""
 
 NEGLIGIBLE = 0.002
 """Change of the probability to have ended, at any instant, below which jobs further on are not looked at."""
@@ -121,41 +114,6 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
 
     @abstractmethod
     def _executable(self, starts: Starts, offer: JobOffer, end_h: float) -> float: ...
-
-
-class ExactRisk(PlanRisk[StartTime, FinishTime]):
-    """By convolution on a grid of ``step_h``."""
-
-    def __init__(self, plan: BookingPlan, now_h: float, step_h: float = STEP_H) -> None:
-        super().__init__(plan, now_h)
-        self._step_h = step_h
-
-    def _starts_after(self, earliest_h: float, planned_h: float, ends: list[FinishTime]) -> StartTime:
-        return start_time(earliest_h, planned_h, ends, self._step_h)
-
-    def _ends_running(self, booking: Booking, started_h: float) -> FinishTime:
-        offer = booking.offer
-        return finish_of_running(started_h, offer.requested_h, booking.end_h, self.now_h, offer.accuracy, self._step_h)
-
-    def _ends_waiting(self, offer: JobOffer, starts: StartTime, end_h: float) -> FinishTime:
-        lags = self._plan.run_times.get((offer.job, self._step_h))
-        if lags is None:
-            lags = run_lags(offer.requested_h, offer.accuracy, self._step_h)
-            if offer.job in self._plan.bookings:
-                self._plan.run_times[offer.job, self._step_h] = lags
-        return finish_of_waiting(starts, lags, end_h, self._step_h)
-
-    def _differ(self, one: FinishTime, other: FinishTime) -> bool:
-        first = max(one.first, other.first)
-        a, b = one.cdf[first - one.first :], other.cdf[first - other.first :]
-        count = min(len(a), len(b))
-        outside = max(
-            float(x.cdf[min(first - x.first, len(x.cdf)) - 1]) if x.first < first else 0.0 for x in (one, other)
-        )
-        return outside > NEGLIGIBLE or (count > 0 and float(np.abs(a[:count] - b[:count]).max()) > NEGLIGIBLE)
-
-    def _executable(self, starts: StartTime, offer: JobOffer, end_h: float) -> float:
-        return executable(starts, end_h, offer.requested_h, offer.accuracy)
 
 
 class FastRisk(PlanRisk[Floats | float, Floats]):

@@ -13,7 +13,7 @@ from jobsight_scheduler.overbooking.accept import AcceptanceRule, decide
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import STALE_H, FastRisk, KeptRisk
 
-RULE = AcceptanceRule(rule="first-fit", pmax=0.4, guards=True, form="fast")
+RULE = AcceptanceRule(rule="first-fit", pmax=0.4, guards=True)
 ACCURACIES = [accuracy_of_ratios(np.random.default_rng(seed).beta(0.6, 1.2, 300)) for seed in range(5)]
 
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_papers.overbooking.exact_risk import ExactRisk
 from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer, processors_of
-from jobsight_scheduler.overbooking.risk import ExactRisk, FastRisk
+from jobsight_scheduler.overbooking.risk import FastRisk
 
 HALF = accuracy_of_ratios(np.array([0.5, 1.0]), "half of the jobs run for half of their time")
 SAFE = MachineFailure(0.0, 1.0)

@@ -9,7 +9,7 @@ from typing import Literal
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.runtime.success import MachineFailure
-from jobsight_scheduler.overbooking.accept import STRATEGIES, AcceptanceRule
+from jobsight_scheduler.overbooking.accept import RULES, AcceptanceRule
 from jobsight_server.settings import Settings
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings, PlanStrategy, cluster_and_nodes
@@ -39,7 +39,7 @@ class PlanConfig:
     @property
     def rule(self) -> AcceptanceRule:
         """The rule of the strategy, as the experiments tested it."""
-        return replace(STRATEGIES[self.strategy].rule, pmax=self.max_failure)
+        return replace(RULES[self.strategy], pmax=self.max_failure)
 
 
 def plan_config(settings: Settings) -> PlanConfig:

@@ -13,11 +13,9 @@ from math import ceil, floor
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
-
-from .accuracy import RuntimeAccuracy
-
-STEP_H = 0.1
-"""Step of the grid as published; docs/papers/overbooking.md has the error against 0.01 h."""
+from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, JobOffer
+from jobsight_scheduler.overbooking.risk import NEGLIGIBLE, STEP_H, PlanRisk
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +147,38 @@ def executable(start: StartTime, window_end_h: float, requested_h: float, accura
     """
     fractions = (window_end_h - start.times_h) / requested_h
     return min(1.0, float(start.mass @ accuracy.within(fractions)))
+
+
+class ExactRisk(PlanRisk[StartTime, FinishTime]):
+    """By convolution on a grid of ``step_h``."""
+
+    def __init__(self, plan: BookingPlan, now_h: float, step_h: float = STEP_H) -> None:
+        super().__init__(plan, now_h)
+        self._step_h = step_h
+
+    def _starts_after(self, earliest_h: float, planned_h: float, ends: list[FinishTime]) -> StartTime:
+        return start_time(earliest_h, planned_h, ends, self._step_h)
+
+    def _ends_running(self, booking: Booking, started_h: float) -> FinishTime:
+        offer = booking.offer
+        return finish_of_running(started_h, offer.requested_h, booking.end_h, self.now_h, offer.accuracy, self._step_h)
+
+    def _ends_waiting(self, offer: JobOffer, starts: StartTime, end_h: float) -> FinishTime:
+        lags = self._plan.run_times.get((offer.job, self._step_h))
+        if lags is None:
+            lags = run_lags(offer.requested_h, offer.accuracy, self._step_h)
+            if offer.job in self._plan.bookings:
+                self._plan.run_times[offer.job, self._step_h] = lags
+        return finish_of_waiting(starts, lags, end_h, self._step_h)
+
+    def _differ(self, one: FinishTime, other: FinishTime) -> bool:
+        first = max(one.first, other.first)
+        a, b = one.cdf[first - one.first :], other.cdf[first - other.first :]
+        count = min(len(a), len(b))
+        outside = max(
+            float(x.cdf[min(first - x.first, len(x.cdf)) - 1]) if x.first < first else 0.0 for x in (one, other)
+        )
+        return outside > NEGLIGIBLE or (count > 0 and float(np.abs(a[:count] - b[:count]).max()) > NEGLIGIBLE)
+
+    def _executable(self, starts: StartTime, offer: JobOffer, end_h: float) -> float:
+        return executable(starts, end_h, offer.requested_h, offer.accuracy)

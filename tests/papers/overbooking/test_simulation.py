@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_papers.overbooking.jobs import OverbookingSource
+from jobsight_papers.overbooking.node_failures import FAILURE_MODELS, Downtimes
 from jobsight_papers.overbooking.results import interval
 from jobsight_papers.overbooking.runs import OverbookingCase, run_figures, run_overbooking
+from jobsight_papers.overbooking.simulation import OfferedJob, OverbookingSimulation
+from jobsight_papers.overbooking.strategies import STRATEGIES, OverbookingStrategy
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import SimpleAccuracy, TimeSliceAccuracy
 from jobsight_predictor.runtime.success import MachineFailure
-from jobsight_scheduler.overbooking.accept import STRATEGIES, AcceptanceRule, OverbookingStrategy
-from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS, Downtimes
-from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
-from jobsight_scheduler.overbooking.workload_job import OfferedJob
+from jobsight_scheduler.overbooking.accept import AcceptanceRule
 
 NEVER = MachineFailure(0.0, 1.0)
 
@@ -58,7 +58,7 @@ def test_no_job_starts_later_than_planned_or_shares_a_processor(
     jobs = workload(seed, 60, nodes)
     machine = MachineFailure(0.001, 0.1)
     strategy = STRATEGIES[name].at(pmax)
-    strategy = replace(strategy, rule=replace(strategy.rule, form=form))
+    strategy = replace(strategy, form=form)
     history = TimeSliceAccuracy()
     for job in workload(seed + 1, 60, nodes):
         history.learn(job.question, job.run_h / job.requested_h)

@@ -5,22 +5,71 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from jobsight_papers.overbooking.node_failures import Downtimes
+from jobsight_papers.overbooking.strategies import RISK_FORMS, OverbookingStrategy
+from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
-from jobsight_scheduler.overbooking.accept import OverbookingStrategy
-from jobsight_scheduler.overbooking.plan import Booking, Ints, JobOffer
+from jobsight_scheduler.overbooking.accept import OfferDecision, decide, decide_corrected
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, Ints, JobOffer
 
-from .accept import OfferDecision, decide, decide_corrected
-from .node_failures import Downtimes
-from .plan import BookingPlan
-from .workload_job import AcceptedJob, OfferedJob
+DEADLINE_FACTOR = 5.0
+"""Deadline after the release, as a multiple of the requested time (Birkenheuer, Brinkmann and Karl 2010)."""
 
 _END, _RELEASE = 0, 1  # at one instant, ends come first
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedJob:
+    """A job offered at ``submitted_h``. Planners see everything but ``run_h``, its run time if nothing stops it."""
+
+    job: int
+    question: Question
+    nodes: int
+    requested_h: float
+    submitted_h: float
+    release_h: float
+    deadline_h: float
+    run_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedJob:
+    """A job that was accepted and has ended. ``pof`` is the probability of failure predicted at its acceptance.
+
+    ``is_overbooked``: its gap was shorter than its requested time. ``was_killed``: it ran into its limit; otherwise
+    ``node_failed``: one of its nodes was down. ``moves`` is how often it was migrated.
+    """
+
+    job: int
+    nodes: int
+    charge: float
+    penalty: float
+    requested_h: float
+    planned_h: float
+    started_h: float
+    ended_h: float
+    pof: float
+    is_overbooked: bool
+    was_killed: bool
+    node_failed: bool
+    moves: int
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Neither killed nor on a node that failed."""
+        return not (self.was_killed or self.node_failed)
+
+    @property
+    def profit(self) -> float:
+        """The charge, or minus the penalty."""
+        return self.charge if self.has_succeeded else -self.penalty
 
 
 class OverbookingSimulation:
@@ -85,7 +134,8 @@ class OverbookingSimulation:
             job.job, job.nodes, job.requested_h, job.release_h, job.deadline_h, accuracy, charge,
             charge * self._penalty_ratio,
         )  # fmt: skip
-        test = partial(decide, self.plan, offer, now, self._strategy.rule, self._machine)
+        risk = RISK_FORMS[self._strategy.form](self.plan, now)
+        test = partial(decide, self.plan, offer, now, self._strategy.rule, self._machine, risk=risk)
         if self._recalibration is None:
             decision = test(None)
         else:

@@ -1,0 +1,66 @@
+"""The strategies that the experiment compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from jobsight_papers.overbooking.exact_risk import ExactRisk
+from jobsight_predictor.runtime.accuracy import AccuracyHistory, GroupAccuracy, SimpleAccuracy, TimeSliceAccuracy
+from jobsight_scheduler.overbooking.accept import RULES, AcceptanceRule
+from jobsight_scheduler.overbooking.risk import FastRisk, PlanRisk
+
+RiskForm = Literal["exact", "fast"]
+RISK_FORMS: dict[RiskForm, type[PlanRisk[Any, Any]]] = {"exact": ExactRisk, "fast": FastRisk}
+
+HistoryName = Literal["simple", "time-slice", "groups"]
+HISTORIES: dict[HistoryName, type[AccuracyHistory]] = {
+    "simple": SimpleAccuracy,
+    "time-slice": TimeSliceAccuracy,
+    "groups": GroupAccuracy,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OverbookingStrategy:
+    """``resells``: time that a job does not use is free for others. ``recalibrates``: predictions are corrected by what
+    became of accepted jobs. ``learns``: run times of ended jobs are learned as they end; otherwise only those of the
+    jobs before the simulation. ``rehearses``: recalibration begins with what a simulation of as many earlier
+    jobs taught. ``form`` is that of the risk.
+    """
+
+    rule: AcceptanceRule = field(default_factory=AcceptanceRule)
+    history: HistoryName = "time-slice"
+    resells: bool = False
+    recalibrates: bool = False
+    learns: bool = False
+    rehearses: bool = False
+    form: RiskForm = "exact"
+
+    def at(self, pmax: float) -> OverbookingStrategy:
+        """The same with another P_max."""
+        return replace(self, rule=replace(self.rule, pmax=pmax))
+
+    @property
+    def has_pmax(self) -> bool:
+        """Whether P_max makes a difference."""
+        return self.rule.rule != "conservative" or self.rule.filters_machine
+
+
+STRATEGIES: dict[str, OverbookingStrategy] = {
+    "conservative": OverbookingStrategy(RULES["conservative"]),
+    "release": OverbookingStrategy(AcceptanceRule("conservative"), resells=True),
+    "filter-only": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True)),
+    "release-filter": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True), resells=True),
+    "simple": OverbookingStrategy(history="simple"),
+    "time-slice": OverbookingStrategy(),
+    "jobsight": OverbookingStrategy(
+        RULES["jobsight"],
+        "groups",
+        resells=True,
+        recalibrates=True,
+        learns=True,
+        rehearses=True,
+    ),
+}
+"""The choices of ``--strategy``."""
