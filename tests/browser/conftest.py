@@ -26,8 +26,7 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.facts import application
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, rebuild
-from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
+from jobsight_server.forecasts import rebuild
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
@@ -182,8 +181,6 @@ def fill(connection: Connection, now: float) -> None:
     reject = {"cluster": "alpha", "path": "20261120", "line": 7, "reason": "no key=value", "text": name}
     connection.execute(insert(schema.accounting_rejects), [reject])
     count_all(connection)
-    for user, used_gib in ((SCRIPT, 6), (SCRIPT, 5), (SCRIPT, 7), ("steady", 30)):
-        add_requirement(connection, user, used_gib, now)
     add_offers(connection, now)
     add_matches(connection, now)
     counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
@@ -247,14 +244,6 @@ def add_matches(connection: Connection, now: float) -> None:
         connection.execute(insert(matching_tables.matches).values(row))
     hold = {"match_id": 1, "dependency": SCRIPT, "resource_id": 1, "resource": SCRIPT.replace("/", "")}
     connection.execute(insert(matching_tables.holds).values(amounts='{"slots": 2}', **hold))
-
-
-def add_requirement(connection: Connection, user: str, used_gib: int, now: float) -> None:
-    """A job that requests 32 GiB asks what to ask for, and finishes."""
-    job = SubmittedJob("alpha", Question(user, user), 32 * 2**30)
-    reader = AnswerReader(connection.engine, ForecastConfig())
-    number = ask(connection, RequirementConfig(), reader, job, now).id
-    take_feedback(connection, RequirementConfig(), Feedback(number, False, used_gib * 2**30), now)
 
 
 def add_offers(connection: Connection, now: float) -> None:

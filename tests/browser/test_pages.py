@@ -28,8 +28,6 @@ from jobsight_server.systems.ranking.config import RankConfig
 from jobsight_server.systems.ranking.round import update_machines
 from jobsight_server.web.kit.units import FORMATS
 
-from .conftest import add_requirement
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SCRIPT = "<script>alert(1)</script>"
@@ -47,7 +45,6 @@ PAGES = {
     "running job": f"/jobs/alpha/{quote('<b>9', safe='')}",
     "nodes": "/nodes",
     "node": "/nodes/alpha/n01",
-    "requirements": "/requirements",
     "plan": "/plan?cluster=alpha",
     "empty plan": "/plan?cluster=beta",
     "resources": "/resources",
@@ -312,24 +309,6 @@ def test_now(watched: Watched) -> None:
     page.go_back()
     page.get_by_role("link", name="1 of 16 nodes is silent").click()
     expect(page.locator("#nodes tbody th")).to_have_text("n03")
-
-
-@pytest.mark.exhaustive
-def test_requirements_follow_what_is_reported(watched: Watched, address: Any) -> None:
-    page = watched.page
-    show(page, "requirements")
-    row = page.locator("#requirements tbody tr").first
-    expect(row.locator("th")).to_contain_text(SCRIPT)
-    expect(row.locator("td[data-bind=given_bytes]")).to_contain_text("GiB")
-    freed = row.locator("td[data-bind=freed_bytes]").inner_text()
-    page.evaluate("document.body.dataset.still = 'here'")
-    with address.engine.begin() as connection:
-        add_requirement(connection, SCRIPT, 20, time.time())
-    expect(row.locator("td[data-bind=finished]")).to_have_text("4")
-    expect(row.locator("td[data-bind=used_bytes]")).to_have_text("20.0 GiB")
-    expect(row.locator("td[data-bind=freed_bytes]")).not_to_have_text(freed)
-    expect(page.locator("main")).to_contain_text("The finished ones left ")
-    assert page.evaluate("document.body.dataset.still") == "here"
 
 
 @pytest.mark.exhaustive

@@ -18,7 +18,6 @@ from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.sessions import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.systems.listed import SYSTEMS
@@ -82,7 +81,6 @@ NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     groups,
     jobs,
     nodes,
-    requirements,
     alarms,
     *OF_SYSTEMS,
 )
@@ -90,6 +88,7 @@ NOUNS: tuple[Noun, ...] = (
     outcomes,
     predictions,
     advice,
+    requirements,
     adjustments,
     efficiency,
     open_jobs,
@@ -126,8 +125,8 @@ def create_app(
         munge=MungeUsers(settings.munge_socket),
     )
     app.extensions["jobsight"] = here
-    for made in (requirement_config(settings), *(pages.make_part(here) for pages in OF_SYSTEMS)):
-        add_part(app, made)
+    for pages in OF_SYSTEMS:
+        add_part(app, pages.make_part(here))
     app.extensions["jobsight_routes"] = ROUTES
     register(app, ROUTES)
     app.jinja_loader = ChoiceLoader([PackageLoader(package) for package in _TEMPLATES])

@@ -27,8 +27,6 @@ from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
-from jobsight_server.requirements import requirement_config
-from jobsight_server.requirements.relearn import expire, relearn_if_changed
 from jobsight_server.seldom import Seldom
 from jobsight_server.serve.collected import Uncollected
 from jobsight_server.settings import AccountingSource, Settings
@@ -45,7 +43,6 @@ from jobsight_server.systems.ranking.config import rank_config
 log = logging.getLogger(__name__)
 
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
-_LOOK_AT_REQUIREMENTS_S = 5.0
 _LOOK_AT_WRITERS_S = 30.0
 _ASK_AGAIN_S = _OUTLOOKS_S = 60.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
@@ -81,7 +78,6 @@ def run_until(
     work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock, takes_long=True)
     work.every(_OUTLOOKS_S, "outlooks", partial(refresh_outlooks, stop=stop), engine, forecast_config(settings))
     work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
-    work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     work.every(EVERY_S, "state", _record_state, stop, engine, clock)
     if settings.alarms or settings.watchdog.url:
@@ -123,13 +119,6 @@ def _profile(
 def _ask_again(stop: threading.Event, changes: ChangeWatch, clock: Callable[[], float]) -> None:
     if not stop.is_set():
         changes.look(clock(), stop)
-
-
-def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
-    config = requirement_config(settings)
-    if not stop.is_set():
-        expire(engine, clock() - config.expiry_s)
-        relearn_if_changed(engine, config, stop)
 
 
 def _record_state(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:

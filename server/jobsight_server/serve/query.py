@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from importlib import import_module
 
 from jobsight_server.front.addresses import close, listen
 from jobsight_server.front.lanes import Lane
@@ -66,8 +65,6 @@ def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Call
         recorder(write_engine, "query"),
         beat,
     )
-    if settings.requirements_estimator == "regression":
-        import_module("statsmodels.regression.quantile_regression")  # takes seconds, which no feedback should wait for
     # Objects loaded by now stay: without them, a full collection in the middle of an answer takes no time.
     gc.collect()
     gc.freeze()

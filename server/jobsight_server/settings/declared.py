@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jobsight_predictor.question import Limit, Objective
-from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.access import Access
 from jobsight_server.settings.adjust import AdjustLimits
@@ -22,15 +21,6 @@ from jobsight_server.settings.measurements import MeasurementSource
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
-RequirementsEstimator = Literal[
-    "none",
-    "successive-approximation",
-    "robust-search",
-    "last-instance",
-    "reinforcement",
-    "regression",
-    "jobsight",
-]
 Fabric = Literal["fastest", "sum", "ethernet", "infiniband", "opa", "other"]
 
 
@@ -106,11 +96,6 @@ def check_cluster_name(value: str) -> None:
     """Raises ValueError for a name that no cluster can have."""
     if not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
         raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
-
-
-def _check_capacity(value: str) -> None:
-    if not memory_bytes(value) >= 1.0:
-        raise ValueError(f"{value!r} is less than a byte")
 
 
 def setting(
@@ -203,22 +188,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "applies to jobs that end from then on"
         ),
     ] = "fastest"
-    requirements_estimator: Annotated[
-        RequirementsEstimator,
-        setting(
-            f"how memory requirements are estimated from feedback: {', '.join(get_args(RequirementsEstimator))}; "
-            "changing it learns from the reported jobs again",
-            metavar="NAME",
-        ),
-    ] = "jobsight"
-    memory_capacities: Annotated[
-        tuple[str, ...],
-        setting(
-            "memory sizes of the nodes, such as 24G 32G; estimates are rounded up to these",
-            metavar="MEMORY",
-            check=_check_capacity,
-        ),
-    ] = ()
     cookie_secure: Annotated[bool, setting("send the login cookie over HTTPS only (set it behind TLS)")] = False
     trusted_proxies: Annotated[
         tuple[str, ...],
@@ -245,9 +214,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     assumed_speed_bps: float = 1e10  # of a link whose speed the agent does not report, to detect counter wraps
     quarantine_bytes: int = 256 * 2**20  # beyond it the oldest batches are dropped
     upkeep_interval_s: float = 3600.0
-    requirements_group: tuple[str, ...] = ("user", "application")  # what jobs share, besides the memory they request
-    requirements_kept: int = 100_000  # open or reported; the oldest are deleted first
-    requirements_expiry_days: float = 30.0  # how long a requirement waits for feedback on its job
     session_hours: float = 12.0  # of a login to the pages
 
     @property

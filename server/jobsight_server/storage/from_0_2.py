@@ -1,12 +1,13 @@
 """Upgrades a database of release 0.2 to the declared tables.
 
 Tables, columns and indexes that are no longer declared are dropped, and new ones created, without a line here. A line
-is needed where rows move: in ``_RECREATED`` for tables whose rows the server makes again, else in ``_fill``.
+is needed where rows move: in ``_RECREATED`` for tables whose rows the server makes again, in
+``_MOVED`` for those whose rows go to a new table, else in ``_fill``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateColumn, CreateIndex, DropIndex
@@ -18,8 +19,10 @@ from jobsight_server.storage.job_counts import count_all
 VERSION = "0032"
 """The schema version of release 0.2."""
 
-# The model is trained again from the jobs, and savings are counted again, both while the server runs.
-_RECREATED = frozenset({"model_state", "pending_forecasts", "savings", "savings_groups"})
+# The model is trained again from the jobs, and savings are counted again, both while the server runs. What estimators
+# of requirements learned is of no use to the one that there is now.
+_RECREATED = frozenset({"model_state", "pending_forecasts", "requirement_state", "savings", "savings_groups"})
+_MOVED = frozenset({"requirements"})  # SQLite drops no column with a foreign key
 _KEPT = frozenset({"alembic_version"})
 _AT_ONCE = 10_000  # names of jobs
 
@@ -28,11 +31,14 @@ def upgrade_from_0_2(connection: sa.Connection, schema: sa.MetaData) -> None:
     """Makes the tables of ``schema`` from those of release 0.2, within the caller's transaction."""
     present = sa.MetaData()
     present.reflect(connection)
-    old = {name: present.tables[name] for name in schema.tables.keys() & present.tables.keys() - _RECREATED}
+    old = {name: present.tables[name] for name in schema.tables.keys() & present.tables.keys() - _RECREATED - _MOVED}
     for name, table in old.items():
         _change(connection, table, schema.tables[name])
+    moved = {name: connection.execute(sa.select(present.tables[name])).mappings().all() for name in _MOVED}
     present.drop_all(connection, [table for name, table in present.tables.items() if name not in old.keys() | _KEPT])
     schema.create_all(connection)
+    for name, rows in moved.items():
+        _insert(connection, schema.tables[name], rows)
     _fill(connection)
 
 
@@ -58,6 +64,16 @@ def _change(connection: sa.Connection, old: sa.Table, new: sa.Table) -> None:
 def _shape(index: sa.Index) -> Hashable:
     is_partial = any(index.dialect_options[dialect]["where"] is not None for dialect in ("sqlite", "postgresql"))
     return index.name, tuple(column.name for column in index.columns), bool(index.unique), is_partial
+
+
+def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[sa.RowMapping]) -> None:
+    """Inserts what ``table`` still has of these rows, with their numbers."""
+    names = [column.name for column in table.columns]
+    if rows:
+        connection.execute(table.insert(), [{name: row[name] for name in names} for row in rows])
+    if rows and connection.dialect.name == "postgresql":
+        newest = sa.select(sa.func.max(table.c.id)).scalar_subquery()
+        connection.execute(sa.select(sa.func.setval(sa.func.pg_get_serial_sequence(table.name, "id"), newest)))
 
 
 def _fill(connection: sa.Connection) -> None:

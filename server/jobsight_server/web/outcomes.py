@@ -10,16 +10,15 @@ from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, Conflict, Gone, HTTPException, NotFound
 
 from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED
+from jobsight_server.advice.requirements import Feedback, take_feedback
 from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Prediction, report
 from jobsight_server.forecasts.outcomes import Observation
 from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
 from jobsight_server.record import Metric, Record
-from jobsight_server.requirements import Feedback, RequirementConfig, take_feedback
-from jobsight_server.requirements.stored import read_requirement
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import amount_of, name_text, parsed_body
 from jobsight_server.web.kit.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of
 from jobsight_server.web.kit.routes import NAME, Route, record_reply
@@ -106,17 +105,15 @@ def take_outcome() -> Response:
 
 def _of_requirement(connection: Connection, sent: JobOutcome, request: ForecastRequest, value: float | None) -> Any:
     """(status, the request for the whole job of the requirement, what it needed; None where only enough is known)."""
-    here = context()
     number = sent.requirement or 0.0
     if sent.metric != "memory":
         raise BadRequest(f"metric = {sent.metric!r}: a requirement is about memory")
     if number < 1 or not number.is_integer():
         raise BadRequest(f"requirement = {number!r} is not the id of an answer; give a whole number from 1")
-    row = read_requirement(connection, int(number))
+    feedback = Feedback(int(number), sent.lower_bound, None if value is None else int(value))
+    taken, row = take_feedback(connection, feedback)
     if row is not None and row.cluster != request.cluster:
         raise Conflict(f"requirement = {int(number)} is of cluster {row.cluster!r}; name that")
-    feedback = Feedback(int(number), sent.lower_bound, None if value is None else int(value))
-    taken = take_feedback(connection, part(RequirementConfig), feedback, here.clock())
     if row is None or taken in _REFUSED:
         return taken, request, value
     if sent.lower_bound:  # it was stopped at what it was given, whatever was measured before

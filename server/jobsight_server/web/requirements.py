@@ -1,32 +1,20 @@
-"""Memory requirements: how much a job should ask for, the outcome, and the groups used for learning."""
+"""Memory requirements: how much a submitted job should ask for."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from flask import Blueprint, Response
+from flask import Response
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest
-from werkzeug.wrappers import Response as AnyResponse
 
+from jobsight_server.advice.requirements import Requirement, SubmittedJob, ask
 from jobsight_server.amounts import MEMORY_PATTERN, memory_bytes
-from jobsight_server.front.addresses import tcp_address
-from jobsight_server.queries.nodes import cluster_names
-from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
-from jobsight_server.requirements import Requirement, RequirementConfig, SubmittedJob, ask
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.web.kit.context import context, part
-from jobsight_server.web.kit.inputs import (
-    PAGES_AT_MOST,
-    amount_of,
-    cluster_argument,
-    given,
-    integer_argument,
-    parsed_body,
-)
-from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import amount_of, parsed_body
 from jobsight_server.web.kit.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
-from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, record_reply
+from jobsight_server.web.kit.routes import Route, record_reply
 
 Bytes = (
     Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]
@@ -55,14 +43,7 @@ def ask_requirement() -> Response:
     retry_of = None if question.retry_of is None else _number(question.retry_of, "retry_of")
     with here.write_engine.begin() as connection:
         submitted = SubmittedJob(cluster, job, requested, retry_of)
-        return record_reply(ask(connection, part(RequirementConfig), here.answers, submitted, here.clock()))
-
-
-def requirement_groups() -> RequirementGroups:
-    cluster, number = cluster_argument(), integer_argument("page", 1, PAGES_AT_MOST)
-    here = context()
-    with here.read_engine.connect() as connection:
-        return requirement_group_list(connection, part(RequirementConfig), here.answers, cluster, number)
+        return record_reply(ask(connection, here.answers, submitted))
 
 
 def _number(value: float, place: str) -> int:
@@ -78,20 +59,7 @@ def _whole_bytes(value: float | str, place: str) -> int:
     return int(amount)
 
 
-REQUIREMENTS = Route(
-    "GET",
-    "/api/v1/requirements",
-    requirement_groups,
-    ("scheduler",),
-    "Groups of jobs: requested, used and current memory, and the memory freed; 50 a page",
-    (
-        Parameter("cluster", "only this cluster's groups", NAME),
-        Parameter("page", "from 1", PAGE),
-    ),
-    errors=(400, 404),
-)
 ROUTES = (
-    REQUIREMENTS,
     Route(
         "POST",
         "/api/v1/requirements",
@@ -103,20 +71,3 @@ ROUTES = (
         errors=(400, 404, 409, 410, 413, 415, 503),
     ),
 )
-
-
-def add_pages(pages: Blueprint) -> None:
-    @pages.get("/requirements", endpoint="requirements")
-    def show() -> AnyResponse:
-        found = requirement_groups()
-        here = context()
-        with here.read_engine.connect() as connection:
-            clusters = cluster_names(connection)
-        return page(
-            "requirements.html",
-            found,
-            REQUIREMENTS,
-            cluster=given("cluster"),
-            clusters=clusters,
-            listen=tcp_address(here.settings.listen) or "localhost",
-        )

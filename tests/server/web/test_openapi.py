@@ -124,13 +124,11 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     advised = {"cluster": "alpha", "user": "ada", "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}
     yield "post", f"{api}/advice", advised, 200
     yield "post", f"{api}/advice", {"cluster": "alpha", "user": "ada", "pbs": {"select": "2:ncpus=2"}}, 200
-    yield "get", f"{api}/requirements", None, 200
     yield "post", f"{api}/requirements", submitted, 200
     yield "post", f"{api}/requirements", {**submitted, "retry_of": 2**31}, 404
     had_enough = {"cluster": "alpha", "user": HOSTILE, "requirement": 1}
     yield "post", f"{api}/outcomes", had_enough, 200
     yield "post", f"{api}/outcomes", {**had_enough, "lower_bound": True}, 409
-    yield "get", f"{api}/requirements?cluster=alpha&page=1", None, 200
     yield from matching_requests(api)
     yield "get", f"{api}/resources/rank?for=6h&include=all&history_hours=10&compilers=gcc&compilers=icx", None, 200
     yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&method=grv&memory=4G&limit=3", None, 200

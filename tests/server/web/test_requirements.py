@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import insert, select
 
-from jobsight_predictor.estimators import ESTIMATORS
-from jobsight_server.requirements.relearn import expire
-from jobsight_server.settings.declared import RequirementsEstimator
+from jobsight_server.advice.requirements import KEPT
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 
@@ -54,13 +54,39 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
     assert second["memory_bytes"] == pytest.approx(taken.json["prediction"]["bound"], abs=2**20)
 
 
-def test_estimates_are_rounded_up_to_the_nodes(restarted: Any) -> None:
-    post = restarted(memory_capacities="24G 32G", requirements_estimator="last-instance")
-    for used, given in ((None, 32), (20, 24), (5, 24), (25, 32)):
-        if used is not None:
-            number = post(ASK, **JOB).json["id"]
-            assert post(REPORT, **OF, requirement=number, value=f"{used}G").status_code == 200
-        assert post(ASK, **JOB).json["memory_bytes"] == given * GIB
+def test_without_measured_use_a_group_tries_less_once_a_job_of_it_has_ended(post: Any) -> None:
+    """Half, three quarters, all: whatever fails is not tried again in the group, and other groups learn from it."""
+
+    def given(**changed: Any) -> tuple[int, str]:
+        answer = post(ASK, **JOB | {"cluster": "nowhere"} | changed).json
+        ended = {"cluster": "nowhere", "user": answer_user(changed), "requirement": answer["id"]}
+        need = 20 if changed.get("application") == "mesh" else 6
+        report = post(REPORT, **ended, lower_bound=need * GIB > answer["memory_bytes"])
+        assert (report.status_code, answer["confidence"]) == (200, None)
+        return answer["memory_bytes"] // GIB, answer["reason"]
+
+    first = "No job like it has been measured, so it gets its request."
+    assert given() == (32, first)
+    assert given() == (16, "No job like it has been measured; by their outcomes, 50% may be enough.")
+    assert [given()[0] for _ in range(3)] == [16, 16, 16]
+    assert [given(application="mesh")[0] for _ in range(4)] == [32, 16, 24, 24]
+    assert given()[0] == 16
+    assert given(user="bob") == (32, first)
+    assert given(memory_bytes=1) == (0, first)
+
+
+def answer_user(changed: Any) -> str:
+    return str(changed.get("user", JOB["user"]))
+
+
+def test_what_was_learned_before_use_was_measured_no_longer_counts(post: Any) -> None:
+    job, of = JOB | {"cluster": "nowhere"}, OF | {"cluster": "nowhere"}
+    for _ in range(2):
+        post(REPORT, **of, requirement=post(ASK, **job).json["id"])
+    assert post(ASK, **job).json["memory_bytes"] == 16 * GIB
+    post(REPORT, **of, requirement=post(ASK, **job).json["id"], value=6 * GIB)
+    after = post(ASK, **job).json
+    assert (6 * GIB < after["memory_bytes"] < 32 * GIB, after["reason"][:16]) == (True, "Of 1 job like it")
 
 
 @pytest.mark.storage
@@ -94,8 +120,6 @@ def test_feedback_counts_once(served: Any, post: Any) -> None:
         assert (taken.status_code, taken.json["status"]) == (200, status)
     for other in ({"lower_bound": True}, {}, {"value": 5}):
         assert post(REPORT, **OF, requirement=number, **other).status_code == 409
-    [group] = served.client("scheduler").get(ASK).json["groups"]
-    assert (group["asked"], group["finished"], group["failed"]) == (1, 1, 0)
     assert counts(served) == {
         ("requirement_outcomes", "finished"): 1,
         ("requirement_feedback_rejected", "contradictory"): 3,
@@ -170,7 +194,7 @@ def test_any_amount_of_memory_is_answered_with_no_more(post: Any, amount: float 
         assert taken.status_code == 200 or "check the unit" in taken.json["error"]
 
 
-def test_names_of_any_kind_make_groups_of_their_own(served: Any, post: Any) -> None:
+def test_names_of_any_kind_make_groups_of_their_own(post: Any) -> None:
     names = [
         "<script>alert(1)</script>",
         "'; DROP TABLE requirements; --",
@@ -179,76 +203,42 @@ def test_names_of_any_kind_make_groups_of_their_own(served: Any, post: Any) -> N
         "ü\n用户 🎉",
         ".",
     ]
+    job = JOB | {"cluster": "nowhere"}
     for name in names:
-        number = post(ASK, **JOB | {"user": name}).json["id"]
-        assert post(REPORT, **OF | {"user": name}, requirement=number).status_code == 200
-    groups = served.client("scheduler").get(ASK).json["groups"]
-    assert sorted(group["user"] for group in groups) == sorted(names)
+        number = post(ASK, **job | {"user": name}).json["id"]
+        assert post(REPORT, cluster="nowhere", user=name, requirement=number).status_code == 200
+    assert [post(ASK, **job | {"user": name}).json["memory_bytes"] // GIB for name in names] == [16] * len(names)
+    assert post(ASK, **job | {"user": "x" * 9_998}).json["memory_bytes"] == 32 * GIB
 
 
 @pytest.mark.storage
-def test_feedback_that_comes_too_late_is_refused_and_counted(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_expiry_days=1.0)
-    numbers = [post(ASK, **JOB).json["id"] for _ in range(3)]
-    served.clock.now += 86401
-    assert post(REPORT, **OF, requirement=numbers[0]).status_code == 410
-    assert expire(served.engine, served.clock.now - 86400) == 3
-    assert post(REPORT, **OF, requirement=numbers[1]).status_code == 410
+def test_the_oldest_requirements_are_deleted_and_those_open_are_counted(served: Any, post: Any) -> None:
+    open_one, reported = (post(ASK, **JOB).json["id"] for _ in range(2))
+    post(REPORT, **OF, requirement=reported)
+    with served.engine.begin() as connection:  # as if so many had been asked since
+        row = select(schema.requirements).where(schema.requirements.c.id == open_one)
+        newest = dict(connection.execute(row).mappings().one()) | {"id": KEPT + 999}
+        connection.execute(insert(schema.requirements).values(newest))
+        if served.engine.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SELECT setval('requirements_id_seq', {KEPT + 999})")
+    assert post(ASK, **JOB).json["id"] == KEPT + 1000
+    with served.engine.connect() as connection:
+        ids = connection.scalars(select(schema.requirements.c.id).order_by(schema.requirements.c.id)).all()
+    assert ids == [KEPT + 999, KEPT + 1000]
+    assert post(REPORT, **OF, requirement=open_one).status_code == 410
+    assert post(ASK, **JOB, retry_of=reported).status_code == 410
     assert counts(served) == {
-        ("requirement_outcomes", "expired"): 3,
-        ("requirement_feedback_rejected", "expired"): 2,
+        ("requirement_outcomes", "finished"): 1,
+        ("requirement_outcomes", "expired"): 1,
+        ("requirement_feedback_rejected", "expired"): 1,
     }
-    page = served.client("admin").get("/api/v1/rejected").json["rejected"]
-    assert {"name": "requirement_feedback_rejected", "label": "expired", "value": 2} in page
-    again = post(ASK, **JOB | {"memory_bytes": "40gb"}, retry_of=numbers[2])
-    assert again.json["memory_bytes"] == 40 * GIB
-
-
-def test_the_table_stays_bounded(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_kept=10)
-    first = post(ASK, **JOB).json["id"]
-    with served.engine.begin() as connection:  # as if a thousand had been asked since
-        connection.execute(update(schema.requirements).values(id=995))
-        if served.engine.dialect.name == "postgresql":
-            connection.exec_driver_sql("SELECT setval('requirements_id_seq', 995)")
-    last = [post(ASK, **JOB).json["id"] for _ in range(8)][-1]
-    with served.engine.connect() as connection:
-        ids = connection.execute(select(func.min(schema.requirements.c.id), func.max(schema.requirements.c.id))).one()
-    assert tuple(ids) == (995, 1003)
-    assert counts(served) == {}
-    assert last == 1003
-    assert first == 1
-    assert post(REPORT, **OF, requirement=990).status_code == 410
-    with served.engine.begin() as connection:
-        connection.execute(update(schema.requirements).where(schema.requirements.c.id == 1003).values(id=1999))
-        if served.engine.dialect.name == "postgresql":
-            connection.exec_driver_sql("SELECT setval('requirements_id_seq', 1999)")
-    assert post(ASK, **JOB).json["id"] == 2000
-    with served.engine.connect() as connection:
-        assert connection.scalars(select(schema.requirements.c.id).order_by(schema.requirements.c.id)).all() == [
-            1999,
-            2000,
-        ]
-    assert counts(served)["requirement_outcomes", "expired"] == 8
-
-
-@pytest.mark.storage
-def test_a_group_goes_with_its_last_question_if_nothing_was_reported(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_kept=1)
-    post(ASK, **JOB | {"user": "asked once"})
-    post(REPORT, **OF, requirement=post(ASK, **JOB | {"user": "reported"}).json["id"])
-    with served.engine.begin() as connection:
-        connection.execute(update(schema.requirements).where(schema.requirements.c.id == 2).values(id=999))
-        if served.engine.dialect.name == "postgresql":
-            connection.exec_driver_sql("SELECT setval('requirements_id_seq', 999)")
-    assert post(ASK, **JOB).json["id"] == 1000
-    groups = served.client("scheduler").get(ASK).json["groups"]
-    assert sorted(group["user"] for group in groups) == ["reported", "zoe"]
+    listed = served.client("admin").get("/api/v1/rejected").json["rejected"]
+    assert {"name": "requirement_feedback_rejected", "label": "expired", "value": 1} in listed
 
 
 def test_processes_that_answer_at_once_agree(served: Any, restarted: Any) -> None:
     """Of those who report the same job one is counted."""
-    posts = [restarted(memory_capacities="24G 32G") for _ in range(4)]
+    posts = [restarted() for _ in range(4)]
 
     def at_once(path: str, bodies: list[Any]) -> list[Any]:
         with ThreadPoolExecutor(len(posts)) as pool:
@@ -262,31 +252,69 @@ def test_processes_that_answer_at_once_agree(served: Any, restarted: Any) -> Non
     assert counts(served) == {("requirement_outcomes", "finished"): 1}
 
 
-def test_the_groups_say_what_was_set_free(served: Any, post: Any) -> None:
-    given: list[Any] = []
-    for used in (6, 6, 7):
-        given.append(post(ASK, **JOB).json)
-        post(REPORT, **OF, requirement=given[-1]["id"], value=used * GIB)
-    post(ASK, **JOB | {"user": "bob", "cluster": "beta"})
-    found = served.client("scheduler").get(ASK).json
-    group = found["groups"][0]
-    assert (found["total"], found["asked"], found["finished"], found["failed"]) == (2, 4, 3, 0)
-    assert (group["user"], group["application"], group["processors"]) == ("zoe", "cfd", None)
-    assert (group["requested_bytes"], group["used_bytes"]) == (32 * GIB, 7 * GIB)
-    assert group["given_bytes"] == post(ASK, **JOB).json["memory_bytes"] > 7 * GIB
-    assert group["freed_bytes"] == found["freed_bytes"] == sum(32 * GIB - each["memory_bytes"] for each in given)
-    of_beta = served.client("scheduler").get(f"{ASK}?cluster=beta").json
-    assert [group["user"] for group in of_beta["groups"]] == ["bob"]
-    assert served.client("scheduler").get(f"{ASK}?page=2").json["groups"] == []
+class Scheduler:
+    """Submits jobs, runs them with what they get, reports each end twice, and submits what failed again."""
+
+    def __init__(self, post: Callable[..., Any]) -> None:
+        self._post = post
+        self._under_way: list[tuple[dict[str, Any], int, bool, dict[str, Any], list[int]]] = []
+        self.finished = 0
+
+    def submit(self, job: dict[str, Any], need: int, reports_use: bool, failed: list[int]) -> None:
+        got = self._post(ASK, **job).json
+        assert 0 < got["memory_bytes"] <= got["requested_bytes"] == job["memory_bytes"]
+        assert all(got["memory_bytes"] > before for before in failed), "given again what failed"
+        self._under_way.append((job, need, reports_use, got, failed))
+
+    def end(self, place: int) -> None:
+        """A job ends; one that had too little is submitted again."""
+        job, need, reports_use, got, failed = self._under_way.pop(place % len(self._under_way))
+        given = got["memory_bytes"]
+        is_short = need > given
+        feedback = {"cluster": job["cluster"], "user": job["user"], "requirement": got["id"], "lower_bound": is_short}
+        if reports_use:
+            feedback["value"] = min(need, given)
+        assert [self._post(REPORT, **feedback).json["status"] for _ in range(2)] == ["stored", "duplicate"]
+        if is_short:
+            assert len(failed) < 9, "the ladder ends at the request"
+            if given == job["memory_bytes"]:
+                job = job | {"memory_bytes": 2 * given}
+            self.submit(job | {"retry_of": got["id"]}, need, reports_use, [*failed, given])
+        else:
+            self.finished += 1
+
+    def drain(self) -> None:
+        """All jobs end, oldest first."""
+        while self._under_way:
+            self.end(0)
 
 
-def test_fields_of_a_group_are_a_setting(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_group=("queue", "processors"))
-    post(ASK, **JOB | {"queue": "long"})
-    post(ASK, **JOB | {"queue": "long", "user": "bob"})
-    [group] = served.client("scheduler").get(ASK).json["groups"]
-    assert (group["asked"], group["processors"]) == (2, None)  # this application groups by user and application
+JOBS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),  # user
+        st.sampled_from([None, "x"]),  # application
+        st.sampled_from([5, 24, 32, 100]),  # request, MiB
+        st.floats(0.01, 1.5),  # need, of the request
+        st.integers(0, 3),  # which of the jobs under way ends before the next is submitted
+    ),
+    min_size=1,
+    max_size=14,
+)
 
 
-def test_the_settings_offer_every_estimator() -> None:
-    assert set(RequirementsEstimator.__args__) == set(ESTIMATORS)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("reports_use", [True, False])
+@settings(max_examples=10)
+@given(jobs=JOBS, number=st.integers(0, 10**9))
+def test_every_job_completes_with_no_more_than_its_request_and_never_what_failed(
+    post: Any, reports_use: bool, jobs: list[tuple[str, str | None, int, float, int]], number: int
+) -> None:
+    scheduler = Scheduler(post)
+    for user, application, requested, share, ends in jobs:
+        job = {"cluster": "nowhere", "user": f"{user}{number}{reports_use}", "application": application}
+        need = max(1, int(share * requested * 2**20))
+        scheduler.submit(job | {"memory_bytes": requested * 2**20}, need, reports_use, [])
+        if ends:
+            scheduler.end(ends)
+    scheduler.drain()
+    assert scheduler.finished == len(jobs)

@@ -46,7 +46,7 @@ from jobsight_server.storage.schema.operation import (
     role_epochs,
     server_states,
 )
-from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
+from jobsight_server.storage.schema.requirements import requirement_state, requirements
 from jobsight_server.storage.schema.savings import forecast_scores, savings, savings_groups, savings_to_do
 from jobsight_server.storage.schema.waiting import adjustments, forecast_changes, trial_jobs
 
@@ -79,7 +79,6 @@ __all__ = [
     "pending_forecasts",
     "profiles",
     "quarantine",
-    "requirement_groups",
     "requirement_state",
     "requirements",
     "role_epochs",

@@ -1,0 +1,262 @@
+"""How much memory a submitted job should ask for, for submit filters: the recommendation, or what outcomes suggest.
+
+Where no use of memory is measured, only success and failure are known. Then a group of similar jobs of which one has
+finished gets half of its request, three quarters if that failed, and all of it after that, as long as wider groups do
+not say otherwise (``Hierarchical``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from jobsight_predictor.estimators.base import JobOutcome
+from jobsight_predictor.estimators.hierarchical import Hierarchical
+from jobsight_predictor.question import Question
+from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
+from jobsight_server.amounts import MIB
+from jobsight_server.errors import RefusedError
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.reader import short_key
+from jobsight_server.forecasts.request import question_of_text, question_text
+from jobsight_server.record import Record, Share
+from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, write_many
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.schema import requirements
+
+KEPT = 100_000
+"""Requirements, open or reported; the oldest are deleted first."""
+
+SHARES = (0.5, 0.75, 1.0)
+"""Of the request; those that are tried where no use is measured."""
+
+_DELETE_EVERY = 1000  # answers; looking for old ones each time would cost more than it saves
+
+OUTCOMES = "requirement_outcomes"
+"""Counted by outcome: finished, failed, expired."""
+
+REJECTED = "requirement_feedback_rejected"
+"""Counted by reason: unknown, expired, contradictory."""
+
+Taken = Literal["stored", "duplicate", "unknown", "expired", "contradictory"]
+
+
+class RetryError(RefusedError):
+    """A job cannot be submitted again like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedJob:
+    """A job submitted to ``cluster``; ``retry_of`` is the number of its last attempt, which failed."""
+
+    cluster: str
+    job: Question
+    requested_bytes: int
+    retry_of: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """How the job of requirement ``number`` ended; ``failed`` means that it ran out of memory."""
+
+    number: int
+    failed: bool
+    used_bytes: int | None = None
+
+    @property
+    def outcome(self) -> str:
+        return "failed" if self.failed else "finished"
+
+
+class Requirement(Record):
+    """What to ask for, of the whole job and never above its request, and why.
+
+    The report of its outcome names ``id``. ``confidence``: how likely it is that ``memory_bytes`` is enough; null where
+    the request itself is asked for, and where no use is measured.
+    """
+
+    id: int
+    cluster: str
+    memory_bytes: int
+    requested_bytes: int
+    confidence: Share | None
+    reason: str
+
+
+def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -> Requirement:
+    """The requirement, remembered within the caller's transaction.
+
+    Raises:
+        RetryError: the last attempt is unknown or did not fail, or it failed with everything requested now.
+    """
+    cluster, requested = submitted.cluster, submitted.requested_bytes
+    failed_bytes = None if submitted.retry_of is None else _failed_bytes(connection, submitted)
+    question = replace(submitted.job, requested_memory_bytes=requested / (submitted.job.processors or 1))
+    found = recommend(connection, reader, cluster, question, plain_request(question))
+    confidence = None
+    if _is_measured(found):
+        given = _recommended(found, requested, failed_bytes)
+        exceed = found.answers["memory"].exceed_probability
+        if failed_bytes is None and given < requested and exceed is not None:
+            confidence = 1.0 - exceed
+        reason = _reason(found, given < requested)
+    else:
+        given = requested if failed_bytes is not None else _tried(connection, submitted)
+        reason = "No job like it has been measured, so it gets its request."
+        if given < requested:
+            reason = f"No job like it has been measured; by their outcomes, {given / requested:.0%} may be enough."
+    if failed_bytes is not None:
+        reason = f"Attempt {submitted.retry_of} failed with {_mib(failed_bytes)}. {reason}"
+    row = {"cluster": cluster, "question": question_text(submitted.job), "requested_bytes": requested}
+    query = insert(requirements).values(memory_bytes=given, **row).returning(requirements.c.id)
+    number = connection.execute(query).scalar_one()
+    if number % _DELETE_EVERY == 0:
+        _delete_beyond(connection, number - KEPT)
+    return Requirement(number, cluster, given, requested, confidence, reason)
+
+
+def take_feedback(connection: Connection, feedback: Feedback) -> tuple[Taken, Row[Any] | None]:
+    """Learns it within the caller's transaction, once; returns the requirement, too. Rejected feedback is counted."""
+    lock_until_commit(connection, "jobsight requirements")
+    row = _read(connection, feedback.number)
+    taken: Taken
+    if row is None:
+        taken = "expired" if _is_gone(connection, feedback.number) else "unknown"
+    elif row.outcome is not None:
+        is_same = (row.outcome, row.used_bytes) == (feedback.outcome, feedback.used_bytes)
+        taken = "duplicate" if is_same else "contradictory"
+    else:
+        taken = "stored"
+        if feedback.used_bytes is None:
+            _learn(connection, row, feedback.failed)
+        ended = {"outcome": feedback.outcome, "used_bytes": feedback.used_bytes}
+        connection.execute(update(requirements).where(requirements.c.id == row.id).values(ended))
+        add_event_counts(connection, {(OUTCOMES, feedback.outcome): 1})
+    if taken not in ("stored", "duplicate"):
+        add_event_counts(connection, {(REJECTED, taken): 1})
+    return taken, row
+
+
+def _is_measured(found: Recommendation) -> bool:
+    """Whether the use of memory is known of any job that says something of this one."""
+    return found.such_jobs.memory_bytes is not None or found.answers["memory"].value is not None
+
+
+def _recommended(found: Recommendation, requested: int, failed_bytes: int | None) -> int:
+    """The recommendation; of a job that failed, the first attempt above that. At most the request, in whole MiB."""
+    amount = found.memory_bytes
+    if failed_bytes is not None:
+        amount = next((one for one in found.answers["memory"].attempts if one > failed_bytes), None)
+    return requested if amount is None else min(_whole_mib(amount), requested)
+
+
+def _whole_mib(amount: float) -> int:
+    return ceil(ceil(amount / MIB) * MIB)
+
+
+def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
+    """The memory of the last attempt, which was too little."""
+    number = submitted.retry_of or 0
+    row = _read(connection, number)
+    if row is None:
+        if _is_gone(connection, number):
+            raise RetryError(f"retry_of = {number} has been deleted; submit the job with its request", 410)
+        raise RetryError(f"retry_of = {number} is unknown; give the id of the answer for the failed attempt", 404)
+    if row.cluster != submitted.cluster:
+        raise RetryError(f"retry_of = {number} is of another cluster; leave it out", 409)
+    if row.outcome == "finished":
+        raise RetryError(f"retry_of = {number} has finished; leave it out", 409)
+    failed: int = row.memory_bytes
+    if submitted.requested_bytes <= failed:
+        raise RetryError(
+            f"memory_bytes = {submitted.requested_bytes} is not more than the {failed} with which attempt {number} "
+            "failed; request more",
+            409,
+        )
+    return failed
+
+
+def _reason(found: Recommendation, is_less: bool) -> str:
+    answer = found.answers["memory"]
+    if not answer.user_jobs:
+        return "No job of this user has ended yet, so it gets its request."
+    jobs = f"{answer.n:,} {'job' if answer.n == 1 else 'jobs'} like it ({answer.level})"
+    used = ""
+    if answer.last_values:
+        used = f", the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
+    return f"Of {jobs}{used}." if is_less else f"Less is unlikely to be enough: of {jobs}{used}."
+
+
+def _mib(memory_bytes: float) -> str:
+    return f"{memory_bytes / MIB:,.0f} MiB"
+
+
+def _read(connection: Connection, number: int) -> Row[Any] | None:
+    """The row of one requirement; None if there is none, or no longer."""
+    if not 0 < number <= LARGEST_ID:
+        return None
+    return connection.execute(select(requirements).where(requirements.c.id == number)).first()
+
+
+def _delete_beyond(connection: Connection, last: int) -> None:
+    """Deletes all up to number ``last``; those open count as expired."""
+    old = requirements.c.id <= last
+    is_open = requirements.c.outcome.is_(None)
+    expired = connection.scalar(select(func.count()).select_from(requirements).where(old, is_open)) or 0
+    connection.execute(delete(requirements).where(old))
+    add_event_counts(connection, {(OUTCOMES, "expired"): expired})
+
+
+def _is_gone(connection: Connection, number: int) -> bool:
+    """Whether a requirement that is not there was deleted; the newest never is."""
+    return 0 < number <= (connection.scalar(select(func.max(requirements.c.id))) or 0)
+
+
+_READ = (
+    "WITH asked(cluster, key) AS (VALUES {asked}) SELECT s.key, s.state FROM asked CROSS JOIN requirement_state s "
+    "WHERE s.cluster = asked.cluster AND s.key = asked.key"
+)
+_WRITE = (
+    "INSERT INTO requirement_state (cluster, key, state) VALUES (?, ?, ?) "
+    "ON CONFLICT (cluster, key) DO UPDATE SET state = excluded.state"
+)
+
+
+def _estimator(job: Question, requested: int) -> tuple[Hierarchical, Question]:
+    """One that knows nothing yet, for jobs with this request, in whole MiB; the job with its request as a whole."""
+    capacities = sorted({float(min(_whole_mib(share * requested), requested)) for share in SHARES})
+    return Hierarchical(capacities), replace(job, requested_memory_bytes=float(requested))
+
+
+def _load(connection: Connection, cluster: str, estimator: Hierarchical, keys: Iterable[str]) -> set[str]:
+    """Has the estimator take in what is stored of these parts; returns those that there are."""
+    named = {short_key(key): key for key in keys}
+    rows = fetch_by_keys(connection, _READ, [(cluster, short) for short in named])
+    parts: Mapping[str, Any] = {named[short]: msgspec.json.decode(state) for short, state in rows}
+    estimator.load(parts)
+    return set(parts)
+
+
+def _tried(connection: Connection, submitted: SubmittedJob) -> int:
+    """What outcomes suggest; the request, where none of the job's own group has been reported."""
+    requested = submitted.requested_bytes
+    estimator, job = _estimator(submitted.job, requested)
+    keys = estimator.keys(job, requested)
+    if keys[-1] not in _load(connection, submitted.cluster, estimator, keys):
+        return requested
+    return int(estimator.estimate(job, float(requested)))
+
+
+def _learn(connection: Connection, row: Row[Any], failed: bool) -> None:
+    estimator, job = _estimator(question_of_text(row.question), row.requested_bytes)
+    _load(connection, row.cluster, estimator, estimator.keys(job, row.requested_bytes))
+    given = float(row.memory_bytes)
+    estimator.learn(job, float(row.requested_bytes), JobOutcome(given, given, failed))
+    parts = estimator.state().items()
+    stored = [(row.cluster, short_key(key), msgspec.json.encode(part).decode()) for key, part in parts]
+    write_many(connection, _WRITE, stored)
