@@ -53,7 +53,8 @@ class Periodic:
 class BackgroundWork:
     """What is done again and again until ``stop`` is set, on one database.
 
-    All of it shares a thread, because two writers would only wait for each other; what takes long shares a second one.
+    What is short shares a thread, because two writers would only wait for each other; what takes long shares a second
+    one, or has a thread of its own.
     """
 
     def __init__(self, engine: Engine, settings: Settings, clock: Callable[[], float], stop: threading.Event) -> None:
@@ -78,7 +79,7 @@ class BackgroundWork:
     ) -> None:
         """Calls ``work(*args)`` every ``seconds``; ``at_once``: the first time immediately.
 
-        ``thread`` names a thread of its own, for work that may hang; ``recover`` follows an outage.
+        ``thread`` names a thread of its own, for work that may hang or must not wait; ``recover`` follows an outage.
         """
         executor = "long" if takes_long else thread or "default"
         if thread is not None:

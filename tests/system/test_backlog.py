@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,57 @@ def test_questions_are_answered_while_a_backlog_is_learned(tmp_path: Path) -> No
         assert 1000 * 1024 <= alone["value"] <= 1006 * 1024 <= alone["bound"] * 1.01
         assert of_job["reason"] is None
         assert of_job["n"] > 0
+
+
+def append_start(path: Path, job_id: str) -> None:
+    """A job that starts now, by its S record."""
+    now = time.time()
+    stamp = time.strftime("%m/%d/%Y %H:%M:%S", time.localtime(now))
+    with path.open("a") as log:
+        log.write(
+            f"{stamp};S;{job_id};user=newcomer group=g jobname=new queue=q ctime={now:.0f} qtime={now:.0f} "
+            f"etime={now:.0f} start={now:.0f} owner=u@h exec_host=n1/0 Resource_List.walltime=01:00:00\n"
+        )
+
+
+def is_ready(site: Site) -> bool:
+    with urllib.request.urlopen(f"{site.url}/ready", timeout=5) as answer:
+        return answer.status == 200
+
+
+def seconds_until_on_now(tmp_path: Path, backlog: int) -> list[float]:
+    """How long each of the jobs that started while the backlog was learned was unknown."""
+    settings = ("--follow-interval-s", "0.5", "--profile-interval-s", "0.5", "--profile-grace-s", "1")
+    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    log = site.accounting / "alpha" / "20261119"
+    write_log(log, range(backlog), int(time.time()) - 80_000)
+    took, known = [], -1
+    with site.serve():
+        while not site.settled(backlog):
+            jobs = site.api("overview")["jobs"]
+            if jobs["ended"] < backlog or jobs["waiting"] == known:
+                time.sleep(0.1)
+                continue  # the next one when more was learned: its first rounds are not all
+            known, job_id = jobs["waiting"], f"{100_000 + len(took)}.server"
+            append_start(log, job_id)
+            began = time.monotonic()
+            while job_id not in {job["job_id"] for job in site.api("now", sort="started")["jobs"]}:
+                assert is_ready(site)
+                assert time.monotonic() - began < 60, site.log.read_text()[-2000:]
+                time.sleep(0.05)
+            took.append((time.monotonic() - began, site.settled(backlog)))
+    print(took)  # if it fails
+    return [seconds for seconds, was_settled in took if not was_settled]
+
+
+@pytest.mark.slow
+def test_a_job_that_starts_is_on_now_while_a_backlog_is_learned(tmp_path: Path) -> None:
+    assert len(seconds_until_on_now(tmp_path, 1500)) >= 2
+
+
+@pytest.mark.exhaustive
+@pytest.mark.alone
+def test_a_job_that_starts_is_on_now_within_five_seconds_beside_a_long_backlog(tmp_path: Path) -> None:
+    took = seconds_until_on_now(tmp_path, 15_000)
+    assert len(took) >= 10
+    assert max(took) < 5.0

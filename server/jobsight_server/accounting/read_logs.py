@@ -67,6 +67,7 @@ def follow_once(
     zone: tzinfo | None = None,
     skipped: set[Path] | None = None,
     said: Seldom | None = None,
+    progress: BytesRead | None = None,
 ) -> LoadReport:
     """Imports whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
@@ -76,7 +77,7 @@ def follow_once(
     added, was counted and reported before.
     ``said`` prevents the same log line about a file in each round.
     """
-    reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, said=said)
+    reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, progress, said=said)
     try:
         files = _files_of(reader, source, set() if skipped is None else skipped)
     except UnreadableError as error:

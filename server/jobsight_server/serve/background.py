@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
+from jobsight_server.accounting.last_read import LastRead
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.alarms.check import EVERY_S as ALARMS_EVERY_S
 from jobsight_server.alarms.check import check_alarms
@@ -62,7 +63,11 @@ def run_until(
     for number, source in enumerate(settings.accounting):
         name, said = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)
         if not source.sacct:
-            work.every(settings.follow_interval_s, name, _follow, stop, engine, source, clock, set(), said)
+            last = LastRead(engine, source, clock)
+            # Nothing that takes long, such as learning a backlog or upkeep, keeps a log from being read.
+            skipped: set[Path] = set()
+            follow = (_follow, stop, engine, source, clock, skipped, said, last)
+            work.every(settings.follow_interval_s, name, *follow, thread=f"log {number}")
         else:
             # A command may hang until its deadline: nothing else waits for it.
             follower = SlurmFollower(engine, source, clock, said)
@@ -72,7 +77,8 @@ def run_until(
             name = f"queue of {source.cluster} {number}"
             work.every(source.interval_s, name, queue.read, stop, thread=f"queue {number}", at_once=True)
     monitoring = SiteMonitoring(settings.measurements, clock)
-    work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock, monitoring)
+    profile = (_profile, stop, engine, settings, clock, monitoring)
+    work.every(settings.profile_interval_s, "profile", *profile, thread="profile")
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
     work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock, takes_long=True)
@@ -98,9 +104,11 @@ def _follow(
     clock: Callable[[], float],
     skipped: set[Path],
     said: Seldom,
+    last: LastRead,
 ) -> None:
     if not stop.is_set():
-        follow_once(engine, source, clock, stop, skipped=skipped, said=said)
+        follow_once(engine, source, clock, stop, skipped=skipped, said=said, progress=lambda _path, _bytes: last.note())
+        last.note()
 
 
 def _profile(

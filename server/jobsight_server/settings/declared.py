@@ -157,7 +157,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     database_bytes_at_most: Annotated[
         int, setting("size of the database from which on the oldest samples are deleted early; 0 is no limit", ge=0)
     ] = 0
-    follow_interval_s: Annotated[float, setting("how often to check the accounting directories", ge=0.05)] = 5.0
+    follow_interval_s: Annotated[float, setting("how often to check the accounting directories", ge=0.05)] = 2.0
     profile_interval_s: Annotated[float, setting("how often to profile finished jobs", ge=0.05)] = 5.0
     profile_grace_s: Annotated[float, setting("how long a finished job waits for its last samples", ge=0)] = 600.0
     coverage: Annotated[

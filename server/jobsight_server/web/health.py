@@ -10,6 +10,7 @@ from flask import Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from sqlalchemy.exc import SQLAlchemyError
 
+from jobsight_server.accounting.last_read import is_unread
 from jobsight_server.front.addresses import split_address
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.record import Record
@@ -54,12 +55,16 @@ def show_metrics() -> Response:
 
 
 def _database_problem(here: AppContext) -> str | None:
+    settings = here.settings
     try:
         with here.read_engine.connect() as connection:
-            version = version_of(connection)
+            if version_of(connection) != NEWEST:
+                return "the database schema version does not match this program"
+            if is_unread(connection, settings.accounting, settings.follow_interval_s, here.clock()):
+                return "an accounting log is not being read"
     except SQLAlchemyError as error:
         return outage(error) or AWAY
-    return None if version == NEWEST else "the database schema version does not match this program"
+    return None
 
 
 def _writer_problem(here: AppContext) -> str | None:
@@ -85,7 +90,7 @@ ROUTES = tuple(
     for prefix in _PREFIXES
     for name, handler, summary, answer, errors in (
         ("health", show_health, "Whether this process is alive", Health, ()),
-        ("ready", show_ready, "Whether the database and the writer answer", Ready, (503,)),
+        ("ready", show_ready, "Whether database and writer answer, and accounting logs are read", Ready, (503,)),
     )
 ) + tuple(
     Route(

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from msgspec.structs import replace
+from sqlalchemy import Engine, text
 
+from jobsight_server.accounting.last_read import LastRead
+from jobsight_server.serve.app import create_app
+from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
+
+from .conftest import Clock
 
 LINE = re.compile(r'^([a-z_0-9]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.]+(?:e[+-]?[0-9]+)?)$')
 
@@ -88,3 +97,21 @@ def test_ready_knows_a_database_of_another_version(served: Any) -> None:
     assert answer.status_code == 503
     assert answer.json["reason"] == "the database schema version does not match this program"
     assert served.client().get("/health").json == {"status": "ok"}
+
+
+@pytest.mark.storage
+def test_ready_knows_a_log_that_is_not_read(engine: Engine, database_url: str, serve: Callable[..., Settings]) -> None:
+    source = AccountingSource(cluster="alpha", directory=Path("/var/spool/accounting"))
+    sacct = AccountingSource(cluster="alpha", sacct=("sacct",))
+    settings = replace(serve(ingest_listen=""), accounting=(source, sacct))
+    clock = Clock()
+    reading = open_engine(database_url, "read")
+    client = create_app(settings, reading, engine, clock).test_client()
+    assert client.get("/ready").json == {"status": "unavailable", "reason": "an accounting log is not being read"}
+    last = LastRead(engine, source, clock)
+    for passed, status in ((0.0, 200), (60.0, 200), (67.0, 503), (1.0, 200)):
+        clock.now += passed
+        if status == 200:
+            last.note()
+        assert client.get("/ready").status_code == status, passed
+    reading.dispose()

@@ -9,6 +9,7 @@ from jobsight_server.storage.schema.jobs import (
     job_counts,
     job_nodes,
     jobs,
+    log_reads,
     parallel_tasks,
 )
 from jobsight_server.storage.schema.learned import (
@@ -67,6 +68,7 @@ __all__ = [
     "jobs",
     "late_batches",
     "learned_until",
+    "log_reads",
     "marks",
     "metadata",
     "model_state",

@@ -146,6 +146,16 @@ accounting_files = Table(
     Column("counts", Text, nullable=False, server_default="[]"),
 )
 
+# When each log was last read, whether or not anything was new; noted a few times a minute.
+log_reads = Table(
+    "log_reads",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("at", Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 accounting_rejects = Table(
     "accounting_rejects",
     metadata,
