@@ -37,7 +37,7 @@ COMMANDS = {
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "adjust": ("jobsight_server.commands.adjust", "change what waiting jobs ask for; shows it first"),
     "trial": ("jobsight_server.commands.trial", "compare jobs that a trial changed with others"),
-    "mail": ("jobsight_server.commands.mail", "send users who waste memory their monthly mail"),
+    "mail": ("jobsight_server.commands.mail", "send the weekly mail on wasted memory and what is wrong"),
     "export": ("jobsight_server.commands.export", "write finished jobs as CSV or Parquet"),
     "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
-from sqlalchemy import insert, update
+from sqlalchemy import update
 
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ALL = {
     **PAGES,
-    "alarms": "/alarms",
     "a node that the log names": "/nodes/alpha/n09",
     "jobs by filters": "/jobs?job_id=4711&range=1y&used_below=50",
     "an error": "/jobs?state=none",
@@ -45,11 +44,9 @@ def axe(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def filled(context: BrowserContext, address: Any) -> BrowserContext:
-    """The site with what the other tests add: machines, alarms, an array."""
+    """The site with what the other tests add: machines, an array."""
     update_machines(address.engine, RankConfig(), time.time)
-    rows = [{"rule": "r", "subject": f"alpha/n{n}", "kind": "node-silent", "detail": "silent"} for n in (1, 2)]
     with address.engine.begin() as connection:
-        connection.execute(insert(schema.alarms), [row | {"since": 1.0, "begin_sent": n} for n, row in enumerate(rows)])
         for task in (1, 2, 3):
             job = {"job_id": f"4711_{task}", "array_task": f"4711_{task}"}
             connection.execute(update(schema.jobs).where(schema.jobs.c.id == 10 + task).values(job))

@@ -1,14 +1,14 @@
-"""``jobsight mail``: the monthly mail to users whose jobs leave most of their memory unused."""
+"""``jobsight mail``: the weekly mail to users whose jobs leave most of their memory unused, and to administrators."""
 
 from __future__ import annotations
 
 import argparse
 import time
 
-from jobsight_server.alarms.monthly import due_mails, send_due
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.mail.weekly import due_mails, send_due
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = settings_of(args)
-    if not settings.monthly_mail.domain:
-        raise UserError("no monthly mail: write a table [monthly_mail] with domain and share into the settings file")
+    if not settings.weekly_mail.domain and not settings.weekly_mail.admins:
+        raise UserError("no weekly mail: write a table [weekly_mail] with domain or admins into the settings file")
     engine = open_existing(args)
     try:
         reader = AnswerReader(engine, forecast_config(settings))

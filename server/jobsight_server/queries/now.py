@@ -10,7 +10,6 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.queries.alarms import ActiveAlarm, active_alarms
 from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.in_order import in_order
 from jobsight_server.queries.node_loads import NodeLoad, NodeLoads, node_loads
@@ -94,8 +93,7 @@ class Server(Record):
 
 class Now(Record):
     """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones; ``at_risk`` of these are likely to run
-    out within the hour, the first of which are ``running_out``. ``alarms`` are active, the newest of which is
-    ``newest_alarm``.
+    out within the hour, the first of which are ``running_out``.
     """
 
     now: float
@@ -111,8 +109,6 @@ class Now(Record):
     server: Server
     rate: IngestRate
     rejected_total: int
-    alarms: int
-    newest_alarm: ActiveAlarm | None
 
 
 class _Agent(msgspec.Struct):
@@ -137,7 +133,7 @@ def now_page(
     seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
     out = running_out(connection, now)
     running = _running(connection, now, out, loads or node_loads(connection, now))
-    events, alarms = read_event_counts(connection), active_alarms(connection, now)
+    events = read_event_counts(connection)
     counted = (
         select(job_counts.c.state, NUMBER)
         .where(job_counts.c.state.in_(("queued", "running")))
@@ -163,8 +159,6 @@ def now_page(
         server=_server(connection, now, [row.agent for row in node_rows], events),
         rate=ingest_rate(connection, now),
         rejected_total=sum(count.value for count in rejections(events)),
-        alarms=alarms.active,
-        newest_alarm=next(iter(alarms.alarms), None),
     )
 
 

@@ -13,11 +13,14 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_server.queries.accuracy import recent_accuracy
 from jobsight_server.queries.freshness import seen_at, status
+from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running_out import running_out
+from jobsight_server.queries.trust import of_clusters
 from jobsight_server.storage.engine import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
-from jobsight_server.storage.schema import alarms, job_counts, nodes, series
+from jobsight_server.storage.schema import job_counts, nodes, series
+from jobsight_server.storage.server_states import disk_free_bytes
 
 # The label names of counters: a stored label is these values joined with ": ", for outcomes with a space.
 _LABELS: Mapping[str, tuple[str, ...]] = {
@@ -26,13 +29,12 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "accounting_outcomes": ("kind", "outcome"),
     "accounting_rejected_because": ("reason",),
     "accounting_unreadable": ("reason",),
-    "alarm_messages_failed": ("rule", "reason"),
-    "alarm_messages_sent": ("rule",),
     "batches_rejected": ("reason",),
     "connections_dropped": ("role", "reason"),
     "offer_outcomes": ("outcome",),
     "offers_rejected": ("reason",),
     "profiles": ("metric",),
+    "mails_failed": ("reason",),
     "logged_failures_without_amount": ("metric",),
     "measurements_refused": ("reason",),
     "matches_deleted": ("reason",),
@@ -77,7 +79,15 @@ class _Database(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield from _counters(read_event_counts(self.connection))
+        events = read_event_counts(self.connection)
+        yield from _counters(events)
+        rejected = sum(count.value for count in rejections(events))
+        yield CounterMetricFamily(
+            "jobsight_rejected", "Batches, lines and profiles rejected, all reasons", value=rejected
+        )
+        free_bytes = disk_free_bytes(self.connection)
+        if free_bytes is not None:
+            yield GaugeMetricFamily("jobsight_disk_free_bytes", "Free on the disk of the database", value=free_bytes)
         yield GaugeMetricFamily(
             "jobsight_database_bytes", "Size of the database on disk", value=total_bytes(self.connection)
         )
@@ -85,7 +95,7 @@ class _Database(Collector):
         yield from _jobs(self.connection)
         yield from _accuracy(self.connection)
         yield from _running_out(self.connection, self.now)
-        yield _alarms(self.connection)
+        yield from _broken(self.connection, self.now)
 
 
 def _running_out(connection: Connection, now: float) -> Iterator[GaugeMetricFamily]:
@@ -107,12 +117,15 @@ def _running_out(connection: Connection, now: float) -> Iterator[GaugeMetricFami
     yield from (number, lead)
 
 
-def _alarms(connection: Connection) -> GaugeMetricFamily:
-    family = GaugeMetricFamily("jobsight_alarm", "1 while this alarm is active", labels=("rule", "kind", "subject"))
-    active = select(alarms.c.rule, alarms.c.kind, alarms.c.subject).where(alarms.c.ended.is_(None))
-    for rule, kind, subject in connection.execute(active.order_by(alarms.c.rule, alarms.c.subject)):
-        family.add_metric((rule, kind, subject), 1)
-    return family
+def _broken(connection: Connection, now: float) -> Iterator[GaugeMetricFamily]:
+    family = GaugeMetricFamily(
+        "jobsight_forecasts_broken",
+        "1 while forecasts are less accurate than before, since a day of the last eight weeks",
+        labels=("cluster", "metric"),
+    )
+    for row in of_clusters(connection, now):
+        family.add_metric((row.cluster, row.metric), row.first_bad_day is not None)
+    yield family
 
 
 def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:

@@ -30,6 +30,8 @@ FEWEST_JOBS = 5
 
 _LOOKED_AT = 100  # groups whose days are read, those first whose last weeks are furthest below their best one
 _FELL_BY = DROP / 2
+_BREAK_DAYS, _CLUSTERS_AT_MOST = 56, 1000
+_PROMISED = 0.95  # not read where only breaks are
 _SURE = 3.0  # standard errors by which a share must be below its target to be called short
 
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
@@ -128,6 +130,15 @@ def newest_day(connection: Connection) -> int | None:
     """The last day of the newest week with a forecast."""
     week = newest_week(connection)
     return None if week is None else week + 6
+
+
+def of_clusters(connection: Connection, now: float) -> list[TrustRow]:
+    """Each metric of each cluster over the last eight weeks; ``first_bad_day`` says whether its forecasts broke."""
+    last = newest_day(connection)
+    if last is None:
+        return []
+    request = TrustRequest(last - _BREAK_DAYS + 1, last, by="cluster", limit=_CLUSTERS_AT_MOST)
+    return trust(connection, request, _PROMISED, now).rows
 
 
 def trust(connection: Connection, request: TrustRequest, promised: float, now: float) -> Trust:

@@ -24,7 +24,6 @@ from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
     adjustments,
     advice,
-    alarms,
     efficiency,
     groups,
     health,
@@ -81,7 +80,6 @@ NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     groups,
     jobs,
     nodes,
-    alarms,
     *OF_SYSTEMS,
 )
 NOUNS: tuple[Noun, ...] = (

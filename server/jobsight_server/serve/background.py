@@ -18,8 +18,6 @@ from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.last_read import LastRead
 from jobsight_server.accounting.read_logs import follow_once
-from jobsight_server.alarms.check import EVERY_S as ALARMS_EVERY_S
-from jobsight_server.alarms.check import check_alarms
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.forecasts.outlooks import refresh_outlooks
@@ -86,9 +84,6 @@ def run_until(
     work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     work.every(EVERY_S, "state", _record_state, stop, engine, clock)
-    if settings.alarms or settings.watchdog.url:
-        # A receiver may be slow: nothing else waits for it.
-        work.every(ALARMS_EVERY_S, "alarms", _check_alarms, stop, engine, settings, clock, thread="alarms")
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
     # The one figure that a placing system has from another.
@@ -132,11 +127,6 @@ def _ask_again(stop: threading.Event, changes: ChangeWatch, clock: Callable[[], 
 def _record_state(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:
     if not stop.is_set():
         record_state(engine, clock())
-
-
-def _check_alarms(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
-    if not stop.is_set():
-        check_alarms(engine, settings, clock())
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -16,7 +16,7 @@ from jobsight_predictor.question import Limit, Objective
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.access import Access
 from jobsight_server.settings.adjust import AdjustLimits
-from jobsight_server.settings.alarms import AlarmRule, Mail, MonthlyMail, Watchdog
+from jobsight_server.settings.mail import Mail, WeeklyMail
 from jobsight_server.settings.measurements import MeasurementSource
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
@@ -201,10 +201,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     measurements: tuple[MeasurementSource, ...] = ()
     adjust: tuple[AdjustLimits, ...] = ()
     access: Access = Access()
-    alarms: tuple[AlarmRule, ...] = ()
     mail: Mail = Mail()
-    watchdog: Watchdog = Watchdog()
-    monthly_mail: MonthlyMail = MonthlyMail()
+    weekly_mail: WeeklyMail = WeeklyMail()
     sections: dict[str, dict[str, Any]] = {}
 
     ingest_threads: int = 32  # batches that can wait to be committed together

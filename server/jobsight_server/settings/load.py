@@ -19,7 +19,6 @@ from msgspec import Struct
 from jobsight_server.errors import UserError
 from jobsight_server.settings.access import Access
 from jobsight_server.settings.adjust import AdjustLimits
-from jobsight_server.settings.alarms import ALARM_KINDS, AlarmRule, Mail, MonthlyMail, Watchdog
 from jobsight_server.settings.declared import (
     ACCOUNTING_FORMATS,
     AccountingSource,
@@ -27,6 +26,7 @@ from jobsight_server.settings.declared import (
     Settings,
     from_text,
 )
+from jobsight_server.settings.mail import Mail, WeeklyMail
 from jobsight_server.settings.measurements import PRESETS, MeasurementSource
 
 log = logging.getLogger(__name__)
@@ -178,9 +178,6 @@ def load_settings(
     for (section, field), value in values.items():
         if section:
             tables.setdefault(section, {})[field] = value
-    names = [rule.key for rule in records.get("alarms", ())]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise SettingsError(f"{file}: alarms: two rules are called {twice[0]!r}; give each a name of its own")
     return Settings(**core, **records, accounting=sources, measurements=measurements, sections=tables)
 
 
@@ -231,13 +228,8 @@ _RECORDS: Mapping[str, tuple[Any, str]] = {
         f"write [[adjust]] tables with cluster and any of {', '.join(AdjustLimits.__struct_fields__[1:])}",
     ),
     "access": (Access, "write a table [access] with login_header, admins and staff"),
-    "alarms": (
-        tuple[AlarmRule, ...],
-        f"write [[alarms]] tables with kind ({', '.join(ALARM_KINDS)}), limit, and webhook or mail",
-    ),
     "mail": (Mail, "write a table [mail] with relay and sender"),
-    "watchdog": (Watchdog, "write a table [watchdog] with url"),
-    "monthly_mail": (MonthlyMail, "write a table [monthly_mail] with domain, share and unsubscribed"),
+    "weekly_mail": (WeeklyMail, "write a table [weekly_mail] with domain, share, unsubscribed and admins"),
 }
 """Tables of the file that are no settings one by one, and how to write them."""
 

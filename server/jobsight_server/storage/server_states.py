@@ -52,7 +52,7 @@ def current_state(connection: Connection, now: float) -> State:
     """The state as it is."""
     ended = select(job_counts.c.profiled, NUMBER).where(job_counts.c.state == "ended").group_by(job_counts.c.profiled)
     numbers = {bool(profiled): int(number) for profiled, number in connection.execute(ended)}
-    return State(now, total_bytes(connection), _free_bytes(connection), numbers.get(False, 0), numbers.get(True, 0))
+    return State(now, total_bytes(connection), disk_free_bytes(connection), numbers.get(False, 0), numbers.get(True, 0))
 
 
 def trend(connection: Connection, now: float) -> Trend:
@@ -73,7 +73,8 @@ def _oldest(connection: Connection, since: float) -> State | None:
     return None if row is None else State(*row)
 
 
-def _free_bytes(connection: Connection) -> int | None:
+def disk_free_bytes(connection: Connection) -> int | None:
+    """Free bytes on the disk of an SQLite database; None for another server's."""
     if connection.dialect.name != "sqlite" or not connection.engine.url.database:
         return None
     try:

@@ -104,22 +104,6 @@ def test_which_node_is_silent_and_since_when(client: FlaskClient, engine: Engine
     assert '<a class="silent" href="/nodes/alpha/n2" title="n2: silent for 2 h">' in page
 
 
-def test_an_active_alarm_is_a_sentence_that_leads_to_all(client: FlaskClient, engine: Engine) -> None:
-    assert (ask(client)["alarms"], ask(client)["newest_alarm"]) == (0, None)
-    assert 'href="/alarms"' not in client.get("/").text.split('id="answer"')[1].split("</p>")[0]
-    rows = [
-        {"rule": "silent", "subject": f"alpha/n{n}", "kind": "node-silent", "detail": "silent for 67 <b>min"}
-        | {"since": NOW - 100 + n, "ended": NOW if n == 3 else None, "begin_sent": True}
-        for n in (1, 2, 3)
-    ]
-    with engine.begin() as connection:
-        connection.execute(insert(schema.alarms), rows)
-    found = ask(client)
-    assert (found["alarms"], found["newest_alarm"]["subject"]) == (2, "alpha/n2")
-    answer = client.get("/").text.split('id="answer"')[1].split("</p>")[0]
-    assert 'href="/alarms">2 alarms are active</a>: alpha/n2, silent for 67 &lt;b&gt;min.' in answer
-
-
 def test_the_map_shows_what_nodes_do(client: FlaskClient) -> None:
     loads = {each["name"]: each for each in client.get("/api/v1/node-loads").get_json()["nodes"]}
     assert {name: each["load"] for name, each in loads.items()} == {

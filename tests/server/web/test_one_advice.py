@@ -12,13 +12,13 @@ from sqlalchemy import insert
 
 from jobsight_server.adjust.known import Needs
 from jobsight_server.adjust.present import PresentJob
-from jobsight_server.alarms.monthly import due_mails
 from jobsight_server.amounts import memory_text, time_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.mail.weekly import due_mails
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import Settings
-from jobsight_server.settings.alarms import MonthlyMail
+from jobsight_server.settings.mail import WeeklyMail
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -152,7 +152,7 @@ def test_every_place_asks_for_the_same(site: Any, capsys: pytest.CaptureFixture[
 
 
 def test_the_mail_asks_for_what_the_page_does(site: Any) -> None:
-    settings = replace(Settings(), monthly_mail=MonthlyMail("example.org"))
+    settings = replace(Settings(), weekly_mail=WeeklyMail("example.org"))
     reader = AnswerReader(site.engine, forecast_config(settings))
     with site.engine.connect() as connection:
         (mail,) = due_mails(connection, reader, settings, site.clock.now)

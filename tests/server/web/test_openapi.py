@@ -119,7 +119,6 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/waste?by=queue&cluster=alpha&user=ada&since=2023-11-01&until=1700000000&limit=3", None, 200
     yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
-    yield "get", f"{api}/alarms", None, 200
     submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
     advised = {"cluster": "alpha", "user": "ada", "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}
     yield "post", f"{api}/advice", advised, 200

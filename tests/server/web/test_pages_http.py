@@ -25,7 +25,7 @@ from jobsight_server.storage.job_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.units import REJECTION_TITLES
 
-PATHS = ("/", "/waste", "/trust", "/users", "/jobs", "/nodes", "/rejected", "/alarms")
+PATHS = ("/", "/waste", "/trust", "/users", "/jobs", "/nodes", "/rejected")
 
 # What an accounting file can hold in UTF-8; NUL ends the address of a request.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)

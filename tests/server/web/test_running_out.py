@@ -1,4 +1,4 @@
-"""Running jobs that will run out: on the page Now, on their own, in metrics and alarms, from the same outlooks."""
+"""Running jobs that will run out: on the page Now, on their own, in metrics and the mail, from the same outlooks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, select, update
 
-from jobsight_server.alarms.conditions import conditions
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.forecasts.outlooks import refresh_outlooks
+from jobsight_server.mail.wrong_now import wrong_now
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
-from jobsight_server.settings.alarms import AlarmRule
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 
@@ -65,7 +64,7 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
 
 
 @pytest.mark.storage
-def test_now_its_page_the_job_the_metrics_and_the_alarm_say_the_same(client: FlaskClient, engine: Engine) -> None:
+def test_now_its_page_the_job_the_metrics_and_the_mail_say_the_same(client: FlaskClient, engine: Engine) -> None:
     found = client.get("/api/v1/now").get_json()
     out = {(each["job_id"], each["resource"]): each for each in found["running_out"]}
     assert set(out) == {("101.s", "time"), ("103.s", "memory")}
@@ -94,11 +93,9 @@ def test_now_its_page_the_job_the_metrics_and_the_alarm_say_the_same(client: Fla
     [seconds] = [float(line.removeprefix(lead)) for line in lines if line.startswith(lead)]
     assert seconds == pytest.approx(0.5 * HOUR)
     with engine.connect() as connection:
-        soon = conditions(connection, AlarmRule(kind="job", limit=HOUR), NOW)
-        sooner = conditions(connection, AlarmRule(kind="job", limit=600.0), NOW)
-    assert sorted(soon) == ["alpha/101.s", "alpha/103.s"]
-    assert "runs out with a chance of" in soon["alpha/103.s"]
-    assert sooner == {}
+        wrong = [line for line in wrong_now(connection, NOW) if "runs out" in line]
+    assert [line.split(" of ")[0] for line in wrong] == ["Job 101.s", "Job 103.s"]
+    assert "runs out of memory with a chance of" in wrong[1]
 
 
 @pytest.mark.storage

@@ -39,13 +39,11 @@ from jobsight_server.storage.schema.nodes import (
     shifts,
 )
 from jobsight_server.storage.schema.operation import (
-    alarm_readings,
-    alarms,
     event_counts,
-    monthly_mails,
     owner_reports,
     role_epochs,
     server_states,
+    weekly_mails,
 )
 from jobsight_server.storage.schema.requirements import requirement_state, requirements
 from jobsight_server.storage.schema.savings import forecast_scores, savings, savings_groups, savings_to_do
@@ -55,8 +53,6 @@ __all__ = [
     "accounting_files",
     "accounting_rejects",
     "adjustments",
-    "alarm_readings",
-    "alarms",
     "batches",
     "event_counts",
     "forecast_changes",
@@ -72,7 +68,6 @@ __all__ = [
     "marks",
     "metadata",
     "model_state",
-    "monthly_mails",
     "nodes",
     "outcomes",
     "owner_reports",
@@ -99,4 +94,5 @@ __all__ = [
     "shifts",
     "tokens",
     "trial_jobs",
+    "weekly_mails",
 ]

@@ -49,31 +49,10 @@ owner_reports = Table(
     sqlite_autoincrement=True,
 )
 
-# Active alarms, and ended ones whose end was not sent yet.
-alarms = Table(
-    "alarms",
-    metadata,
-    Column("rule", Text, primary_key=True),
-    Column("subject", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("ended", Double),
-    Column("begin_sent", Boolean, nullable=False),
-)
-
-# How much data was rejected until a time, for the rate of the last hour.
-alarm_readings = Table(
-    "alarm_readings",
-    metadata,
-    Column("time", Double, primary_key=True),
-    Column("rejected", BigInteger, nullable=False),
-)
-
-# Who has had the mail of a month, such as 2026-11.
-monthly_mails = Table(
-    "monthly_mails",
+# Who has had the mail of a week, such as 2026-W48.
+weekly_mails = Table(
+    "weekly_mails",
     metadata,
     Column("user", Text, primary_key=True),
-    Column("month", Text, primary_key=True),
+    Column("week", Text, primary_key=True),
 )

@@ -1,4 +1,5 @@
-"""The monthly mail to users whose jobs leave most of the memory that they request unused, with the line to paste."""
+"""The weekly mail: to users whose jobs leave most of the memory that they request unused, with the line to paste and
+which of their jobs will run out; to administrators with what is wrong now."""
 
 from __future__ import annotations
 
@@ -11,40 +12,49 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, delete, insert, select
 
 from jobsight_server.advice.ask_lines import ask_lines, scheduler_of
-from jobsight_server.alarms.deliver import DeliveryError, send_mail
 from jobsight_server.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.mail.send import DeliveryError, send_mail
+from jobsight_server.mail.wrong_now import soon_out, wrong_now
+from jobsight_server.queries.running_out import running_out
 from jobsight_server.queries.savings import Asking, SavingsRow
 from jobsight_server.queries.waste import DAYS_SHOWN, WasteRequest, newest_day, waste
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.schema import monthly_mails
+from jobsight_server.storage.schema import weekly_mails
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _USERS_AT_MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class MonthlyMail:
-    """One mail to one user, about one cluster; ``month`` such as ``2026-11``."""
+class DueMail:
+    """One mail to a user, about one cluster, or to an administrator's address; ``week`` such as ``2026-W48``."""
 
     user: str
     address: str
-    month: str
+    week: str
     subject: str
     text: str
 
 
-def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, now: float) -> Iterator[MonthlyMail]:
-    """The mails of this month that were not sent yet: of each user the cluster where most memory stays unused.
+def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, now: float) -> Iterator[DueMail]:
+    """The mails of this week that were not sent yet: of each user the cluster where most memory stays unused.
 
-    Only where there is something better to ask for. Users whose name makes no address have none.
+    Only where there is something better to ask for. Users whose name makes no address have none. Administrators have
+    one if something is wrong.
     """
-    wanted, month = settings.monthly_mail, f"{datetime.fromtimestamp(now, UTC):%Y-%m}"
+    wanted, week = settings.weekly_mail, f"{datetime.fromtimestamp(now, UTC):%G-W%V}"
+    had = set(connection.scalars(select(weekly_mails.c.user).where(weekly_mails.c.week == week)))
+    admins = [address for address in wanted.admins if address not in had]
+    wrong = wrong_now(connection, now) if admins else []
+    for address in admins if wrong else ():
+        text = "".join(f"- {_one_line(line)}\n" for line in wrong)
+        yield DueMail(address, address, week, f"Jobsight: {len(wrong)} things are wrong now", text)
     if not wanted.domain:
         return
-    had = set(connection.scalars(select(monthly_mails.c.user).where(monthly_mails.c.month == month)))
     had |= set(wanted.unsubscribed)
+    ending = running_out(connection, now)
     asking = Asking(connection, reader)
     last = newest_day(connection) or 0
     found = waste(connection, asking, WasteRequest(last - DAYS_SHOWN + 1, last, limit=_USERS_AT_MOST))
@@ -55,44 +65,46 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
             continue
         had.add(row.name)
         period = f"from {found.first_day} to {found.last_day}"
-        text = _text(row, unused, period, _lines(asking, settings, row))
+        now_out = [soon_out(each) for each in ending if (each.cluster, each.user) == (row.cluster, row.user)]
+        text = _text(row, unused, period, _lines(asking, settings, row), now_out)
         subject = (
             f"Your jobs on {_one_line(row.cluster)} use {row.used_hours / row.requested_hours:.0%} of their memory"
         )
-        yield MonthlyMail(row.name, f"{row.name}@{wanted.domain}", month, subject, text)
+        yield DueMail(row.name, f"{row.name}@{wanted.domain}", week, subject, text)
 
 
 def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: float) -> tuple[int, int]:
     """Sends them; how many arrived and how many failed, which are tried again next time.
 
-    A mail is noted before it is sent: if the server is killed between the two, this month's is lost, not doubled.
+    A mail is noted before it is sent: if the server is killed between the two, this week's is lost, not doubled.
     """
     with engine.connect().execution_options(reading=True) as connection:
         due = list(due_mails(connection, reader, settings, now))
     failed = 0
     for mail in due:
-        note = {"user": mail.user, "month": mail.month}
+        note = {"user": mail.user, "week": mail.week}
         with engine.begin() as connection:
-            connection.execute(insert(monthly_mails).values(note))
+            connection.execute(insert(weekly_mails).values(note))
         try:
             send_mail(settings.mail, [mail.address], mail.subject, mail.text)
         except DeliveryError as error:
             failed += 1
             with engine.begin() as connection:
-                this = (monthly_mails.c.user == mail.user, monthly_mails.c.month == mail.month)
-                connection.execute(delete(monthly_mails).where(*this))
-                add_event_counts(connection, Counter({("alarm_messages_failed", f"monthly mail: {error}"): 1}))
+                this = (weekly_mails.c.user == mail.user, weekly_mails.c.week == mail.week)
+                connection.execute(delete(weekly_mails).where(*this))
+                add_event_counts(connection, Counter({("mails_failed", str(error)): 1}))
     return len(due) - failed, failed
 
 
-def _text(row: SavingsRow, unused: float, period: str, lines: list[str]) -> str:
+def _text(row: SavingsRow, unused: float, period: str, lines: list[str], now_out: list[str]) -> str:
     script = "".join(f"\n    {line}" for line in lines)
+    warning = "".join(f"{_one_line(line)}.\n" for line in now_out)
     return (
         f"Your {row.jobs} jobs on {_one_line(row.cluster)} {period} left {unused:.0%} of the memory that they "
         f"requested unused ({row.requested_hours - row.used_hours:.0f} GiB-hours), which other jobs waited for.\n\n"
         f"A job like {_one_line(row.like_job or '')} requested {memory_text(row.asked_for or 0)} and should request "
         f"{memory_text(row.ask_for or 0)}. Paste this into its script:\n{script}\n\n"
-        "This mail comes at most once a month. To get no more, ask your administrators.\n"
+        f"{warning}This mail comes at most once a week. To get no more, ask your administrators.\n"
     )
 
 

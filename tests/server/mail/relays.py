@@ -1,54 +1,51 @@
-"""A web server and a mail relay of the test's own, which keep what they receive."""
+"""Mail relays of the test's own: one that keeps what it receives, and one that drips its answers."""
 
 from __future__ import annotations
 
-import json
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 
 @dataclass
 class Received:
-    """``status`` is what the web server answers; ``mails`` are sender, recipients and text."""
+    """``mails`` are sender, recipients and text."""
 
     port: int = 0
-    status: int = 200
-    posts: list[dict[str, Any]] = field(default_factory=list)
-    gets: list[str] = field(default_factory=list)
     mails: list[tuple[str, list[str], str]] = field(default_factory=list)
 
 
 @contextmanager
-def web_server() -> Iterator[Received]:
-    received = Received()
+def dripping_relay(stage: str, every_s: float) -> Iterator[int]:
+    """The port of a relay that, from ``stage`` on (greeting, or a command), sends a byte of its answer at a time."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.posts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self._answer()
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                self._answer("greeting", b"220 relay")
+                while line := self.rfile.readline().decode().strip():
+                    word = line.split()[0].upper()
+                    self._answer(word, b"354 go on" if word == "DATA" else b"250 ok")
+                    if word == "DATA":
+                        while self.rfile.readline() not in (b".\r\n", b""):
+                            pass
+                        self._answer("TEXT", b"250 ok")
 
-        def do_GET(self) -> None:
-            received.gets.append(self.path)
-            self._answer()
+        def _answer(self, of: str, text: bytes) -> None:
+            if of != stage:
+                self.wfile.write(text + b"\r\n")
+                return
+            while True:  # a line that never ends
+                self.wfile.write(text[:1])
+                time.sleep(every_s)
 
-        def _answer(self) -> None:
-            self.send_response(received.status)
-            self.send_header("Location", f"http://127.0.0.1:{received.port}/elsewhere")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    received.port = server.server_address[1]
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
     with _running(server):
-        yield received
+        yield server.server_address[1]
 
 
 @contextmanager

@@ -1,0 +1,135 @@
+"""The weekly mail: to those who waste, with a line that is right; to administrators; within a total deadline."""
+
+from __future__ import annotations
+
+import time
+from email import message_from_string
+from email.policy import default
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import Engine, insert
+from tests.server.savings.runs import GIB, NOON, ended, learn, write
+
+from jobsight_server.amounts import memory_text
+from jobsight_server.cli import main
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.mail.send import DeliveryError, send_mail
+from jobsight_server.mail.weekly import send_due
+from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.settings.mail import Mail, WeeklyMail
+from jobsight_server.storage import schema
+
+from .relays import dripping_relay, mail_relay
+
+DAY_S = 86400.0
+WEDNESDAY = 1_795_000_000.0  # 2026-11-18
+
+
+@pytest.fixture
+def wasteful(engine: Engine) -> Engine:
+    """ann uses 2 of 8 GiB, bob 7, and a user whose name is no address 2."""
+    rows = []
+    for number in range(40):
+        at = {"start": NOON + 7200 * number, "end": NOON + 7200 * number + 3600}
+        rows.append(ended(3 * number, user="ann", used_memory_bytes=2 * GIB + number * 2**20, **at))
+        rows.append(ended(3 * number + 1, user="bob", used_memory_bytes=7 * GIB, **at))
+        rows.append(ended(3 * number + 2, user="x@evil.example,y", used_memory_bytes=2 * GIB, **at))
+    write(engine, rows)
+    learn(engine)
+    return engine
+
+
+def test_once_a_week_to_those_who_waste_with_the_line_to_paste(wasteful: Engine) -> None:
+    with mail_relay() as relay:
+        source = AccountingSource("alpha", Path("/a"), format="slurm")
+        mail = Mail(f"127.0.0.1:{relay.port}", "jobsight@example.org")
+        settings = Settings(mail=mail, weekly_mail=WeeklyMail("example.org"), accounting=(source,))
+        reader = AnswerReader(wasteful, forecast_config(settings))
+        assert send_due(wasteful, reader, Settings(mail=mail), WEDNESDAY) == (0, 0), "opt-in"
+        without = replace(settings, weekly_mail=WeeklyMail("example.org", unsubscribed=("ann",)))
+        assert send_due(wasteful, reader, without, WEDNESDAY) == (0, 0)
+        away = replace(settings, mail=Mail("127.0.0.1:1"))
+        assert send_due(wasteful, reader, away, WEDNESDAY) == (0, 1), "and is tried again"
+        assert send_due(wasteful, reader, settings, WEDNESDAY) == (1, 0)
+        assert send_due(wasteful, reader, settings, WEDNESDAY + 3 * DAY_S) == (0, 0)
+        assert send_due(wasteful, reader, settings, WEDNESDAY + 6 * DAY_S) == (1, 0), "the next week"
+        assert [recipients for _, recipients, _ in relay.mails] == [["ann@example.org"]] * 2
+        text = message_from_string(relay.mails[0][2], policy=default).get_content()
+    (line,) = [line.strip() for line in text.splitlines() if "#SBATCH" in line]
+    per_processor = int(line.removeprefix("#SBATCH --mem-per-cpu=").removesuffix("M"))
+    assert f"requested {memory_text(8 * GIB)} and should request" in text
+    assert "bob" not in text
+    used = 2 * 1024
+    assert any(used < per_processor * processors < 2 * used for processors in (1, 2, 4)), line
+
+
+def test_a_dry_run_prints_and_sends_nothing(
+    wasteful: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "jobsight.toml"
+    relay = '[mail]\nrelay = "127.0.0.1:1"\n'
+    file.write_text(f"{relay}[weekly_mail]\ndomain = 'example.org'\n")
+    url = wasteful.url.render_as_string(hide_password=False)
+    for _ in range(2):
+        assert main(["mail", "--dry-run", "--config", str(file), "--database", url]) == 0
+        printed = capsys.readouterr().out
+        assert "To: ann@example.org" in printed
+        assert printed.endswith("1 mails are due\n")
+
+
+def test_administrators_read_what_is_wrong_now_once_a_week(wasteful: Engine) -> None:
+    """A silent node and a job at its limit; the job's owner, who also wastes memory, reads of the job."""
+    with wasteful.begin() as connection:
+        node = {"cluster": "alpha", "name": "n<1>\n", "boot_id": "b", "cpus": 1, "interfaces": "{}", "counters": "{}"}
+        node |= {"agent": "{}", "first_time": 0.0, "last_time": 0.0, "received_at": 0.0, "samples": 1, "wraps": 0}
+        connection.execute(insert(schema.nodes).values(**node, resets=0, boots=1, missing=0))
+        running = ended(9000, user="ann", state="running", start=WEDNESDAY - 3500, requested_walltime_s=3600.0)
+        connection.execute(insert(schema.jobs).values(running | {"end": None, "profiled": False}))
+    with mail_relay() as relay:
+        mail = Mail(f"127.0.0.1:{relay.port}", "jobsight@example.org")
+        settings = Settings(mail=mail, weekly_mail=WeeklyMail("example.org", admins=("ops@example.org",)))
+        reader = AnswerReader(wasteful, forecast_config(settings))
+        assert send_due(wasteful, reader, settings, WEDNESDAY) == (2, 0)
+        assert send_due(wasteful, reader, settings, WEDNESDAY + DAY_S) == (0, 0)
+        texts = {to[0]: message_from_string(text, policy=default).get_content() for _, to, text in relay.mails}
+    wrong = texts["ops@example.org"].splitlines()
+    assert wrong[0] == "- Silent nodes: 1 of 1, last alpha/n<1>?."
+    assert [line for line in wrong if "of ann on alpha runs out of time" in line]
+    assert "of ann on alpha runs out of time" in texts["ann@example.org"]
+
+
+def test_nothing_wrong_is_no_mail(engine: Engine) -> None:
+    settings = Settings(mail=Mail("127.0.0.1:1"), weekly_mail=WeeklyMail(admins=("ops@example.org",)))
+    assert send_due(engine, AnswerReader(engine, forecast_config(settings)), settings, WEDNESDAY) == (0, 0)
+
+
+@pytest.mark.parametrize("address", ["ops", "ops@a, b@c", "a@b\nBcc: x@y", "<a@b>", ""])
+def test_an_administrator_is_one_address(address: str) -> None:
+    with pytest.raises(ValueError, match="expected an address"):
+        WeeklyMail(admins=(address,))
+
+
+@pytest.mark.parametrize("stage", ["greeting", "EHLO", "MAIL", "RCPT", "DATA", "TEXT"])
+def test_a_relay_that_drips_is_cut_off_at_a_total_deadline(stage: str) -> None:
+    """Each byte is in time for the socket's own timeout."""
+    with dripping_relay(stage, 0.2) as port:
+        began = time.monotonic()
+        with pytest.raises(DeliveryError, match="timeout"):
+            send_mail(Mail(f"127.0.0.1:{port}"), ["ops@example.org"], "x", "y\n" * 100, within_s=1.0)
+        assert 0.9 < time.monotonic() - began < 10.0
+
+
+def test_a_relay_that_drips_its_farewell_has_the_mail() -> None:
+    with dripping_relay("QUIT", 0.2) as port:
+        send_mail(Mail(f"127.0.0.1:{port}"), ["ops@example.org"], "x", "y", within_s=1.0)
+
+
+@pytest.mark.exhaustive
+def test_a_byte_every_four_seconds_holds_the_mail_for_fifteen() -> None:
+    with dripping_relay("greeting", 4.0) as port:
+        began = time.monotonic()
+        with pytest.raises(DeliveryError, match="timeout"):
+            send_mail(Mail(f"127.0.0.1:{port}"), ["ops@example.org"], "x", "y")
+        assert time.monotonic() - began < 25.0
