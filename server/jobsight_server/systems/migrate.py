@@ -1,16 +1,20 @@
-"""Creates a database's tables, or upgrades those of the release before."""
+"""Creates a database's tables, or upgrades those of the release before with Alembic."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, MetaData, insert
 
+from jobsight_server import storage
 from jobsight_server.storage.engine import DatabaseError, lock_until_commit, protect_file
-from jobsight_server.storage.from_0_2 import VERSION, upgrade_from_0_2
 from jobsight_server.storage.schema import learned_until
 from jobsight_server.storage.schema.metadata import metadata
-from jobsight_server.storage.schema_version import NEWEST, present_version, version_of, write_newest
+from jobsight_server.storage.schema_version import NEWEST, present_version, version_of
 from jobsight_server.systems.listed import SYSTEMS
 
 
@@ -35,15 +39,19 @@ def upgrade(engine: Engine) -> None:
         present = version_of(connection)
         if present == NEWEST:
             return
+        config = Config()
+        config.set_main_option("script_location", str(Path(storage.__file__).with_name("migrations")))
+        config.attributes |= {"connection": connection, "target_metadata": whole_schema()}
+        known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
         if present is None:
             whole_schema().create_all(connection, checkfirst=False)
             connection.execute(insert(learned_until).values(learn_seq=0, outcome_id=0))  # nothing is to be learned
-        elif present == VERSION:
-            upgrade_from_0_2(connection, whole_schema())
+            command.stamp(config, "head")
+        elif present in known:
+            command.upgrade(config, "head")
         else:
             raise DatabaseError(
                 f"the database has schema version {present}; this program needs {NEWEST} and upgrades only release 0.2 "
-                f"({VERSION}). Use the release that wrote it (upgrade 0.1 by starting 0.2 once), or create a new "
+                f"({known[-1]}). Use the release that wrote it (upgrade 0.1 by starting 0.2 once), or create a new "
                 "database and import the accounting files"
             )
-        write_newest(connection)

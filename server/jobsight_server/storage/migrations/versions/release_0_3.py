@@ -1,4 +1,4 @@
-"""Upgrades a database of release 0.2 to the declared tables.
+"""From release 0.2 to the declared tables of 0.3.
 
 Tables, columns and indexes that are no longer declared are dropped, and new ones created, without a line here. A line
 is needed where rows move: in ``_RECREATED`` for tables whose rows the server makes again, in
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateColumn, CreateIndex, DropIndex
+from alembic import op
 
 from jobsight_server.facts import application
 from jobsight_server.storage.event_counts import mark_all
 from jobsight_server.storage.job_counts import count_all
 
-VERSION = "0032"
-"""The schema version of release 0.2."""
+revision = "0.3"
+down_revision = "0032"
 
 # The model is trained again from the jobs, and savings are counted again, both while the server runs. What estimators
 # of requirements learned is of no use to the one that there is now.
@@ -27,13 +27,13 @@ _KEPT = frozenset({"alembic_version"})
 _AT_ONCE = 10_000  # names of jobs
 
 
-def upgrade_from_0_2(connection: sa.Connection, schema: sa.MetaData) -> None:
-    """Makes the tables of ``schema`` from those of release 0.2, within the caller's transaction."""
-    present = sa.MetaData()
+def upgrade() -> None:
+    """Make the declared tables from those of release 0.2."""
+    connection, schema, present = op.get_bind(), op.get_context().opts["target_metadata"], sa.MetaData()
     present.reflect(connection)
     old = {name: present.tables[name] for name in schema.tables.keys() & present.tables.keys() - _RECREATED - _MOVED}
     for name, table in old.items():
-        _change(connection, table, schema.tables[name])
+        _change(table, schema.tables[name])
     moved = {name: connection.execute(sa.select(present.tables[name])).mappings().all() for name in _MOVED}
     present.drop_all(connection, [table for name, table in present.tables.items() if name not in old.keys() | _KEPT])
     schema.create_all(connection)
@@ -42,23 +42,25 @@ def upgrade_from_0_2(connection: sa.Connection, schema: sa.MetaData) -> None:
     _fill(connection)
 
 
-def _change(connection: sa.Connection, old: sa.Table, new: sa.Table) -> None:
-    """Brings the columns and indexes of ``old`` to those of ``new``."""
-    quote, columns = connection.dialect.identifier_preparer.quote, new.columns
+def _change(old: sa.Table, new: sa.Table) -> None:
+    """Bring the columns and indexes of ``old`` to those of ``new``."""
     kept = {_shape(index) for index in new.indexes} & {_shape(index) for index in old.indexes}
     for index in old.indexes:
         if _shape(index) not in kept:
-            connection.execute(DropIndex(index))
+            op.drop_index(index.name or "", old.name)
     for column in old.columns:
-        if column.name not in columns:
-            connection.execute(sa.text(f"ALTER TABLE {quote(old.name)} DROP COLUMN {quote(column.name)}"))
-    for column in columns:
+        if column.name not in new.columns:
+            op.drop_column(old.name, column.name)
+    for column in new.columns:
         if column.name not in old.columns:
-            added = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.execute(sa.text(f"ALTER TABLE {quote(old.name)} ADD COLUMN {added}"))
+            # Of a table of its own: a column belongs to one.
+            default = column.server_default
+            op.add_column(
+                old.name, sa.Column(column.name, column.type, nullable=column.nullable, server_default=default)
+            )
     for index in new.indexes:
         if _shape(index) not in kept:
-            connection.execute(CreateIndex(index))
+            index.create(op.get_bind())
 
 
 def _shape(index: sa.Index) -> Hashable:
