@@ -113,7 +113,7 @@ def serving(folder: Path, fill: Callable[[Connection, float], None]) -> Iterator
     count_marked(engine)
     listen, ingest_listen = (f"127.0.0.1:{port}" for port in free_ports(2))
     command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database]
-    command += ["--listen", listen, "--ingest-listen", ingest_listen]
+    command += ["--listen", listen, "--ingest-listen", ingest_listen, "--query-workers", "1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
