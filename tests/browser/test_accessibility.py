@@ -13,8 +13,8 @@ from sqlalchemy import update
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
-from jobsight_server.systems.ranking.config import RankConfig
-from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.board import RankConfig
+from jobsight_server.systems.ranking.periodic import update_machines
 
 from .axe import NoAxeError, find_axe
 from .test_pages import PAGES

@@ -24,8 +24,8 @@ from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.ranking import tables as ranking_tables
-from jobsight_server.systems.ranking.config import RankConfig
-from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.board import RankConfig
+from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.units import FORMATS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

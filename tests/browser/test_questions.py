@@ -16,8 +16,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from sqlalchemy import text
 
-from jobsight_server.systems.ranking.config import RankConfig
-from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.board import RankConfig
+from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.units import FORMATS
 
 from .conftest import Address, serving

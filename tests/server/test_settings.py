@@ -14,7 +14,7 @@ from jobsight_server.settings import SETTINGS, AccountingSource, Settings, Setti
 from jobsight_server.systems.all_settings import all_sections
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.offers.settings import OffersSettings
-from jobsight_server.systems.ranking.config import rank_config
+from jobsight_server.systems.ranking.board import rank_config
 
 
 def test_the_later_source_wins(tmp_path: Path) -> None:

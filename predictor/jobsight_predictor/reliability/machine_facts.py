@@ -2,80 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .rank import Bools
-from .resource_vector import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """What a machine offers. What is unknown is None, or not among the ``compilers`` and ``libraries``."""
+    """What a machine offers, None where that is unknown; or what a job requires, None where it requires nothing."""
 
     system: str | None = None
     memory_bytes: float | None = None
     storage_bytes: float | None = None
     interconnect: str | None = None
-    compilers: frozenset[str] = frozenset()
-    libraries: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class HardRequirements:
-    """What a machine must offer. None or empty asks for nothing; names are compared without regard to case."""
-
-    system: str | None = None
-    memory_bytes: float | None = None
-    storage_bytes: float | None = None
-    interconnect: str | None = None
-    compilers: frozenset[str] = frozenset()
-    libraries: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class FactTable:
     """Facts of n machines by column, so that 10,000 machines are searched in well under a millisecond."""
 
-    memory_bytes: Floats
-    storage_bytes: Floats
-    names: Mapping[tuple[str, str], Bools] = field(repr=False)
-    """By kind (``system``, ``interconnect``, ``compilers``, ``libraries``) and name in lower case: who offers it."""
+    def __init__(self, machines: Sequence[MachineFacts]) -> None:
+        amounts = [(one.memory_bytes, one.storage_bytes) for one in machines]
+        self._amounts = np.array(amounts, dtype=np.float64).reshape(len(machines), 2).T
+        names = [((one.system or "").lower(), (one.interconnect or "").lower()) for one in machines]
+        self._names = np.array(names, dtype=np.str_).reshape(len(machines), 2).T
 
-    def __len__(self) -> int:
-        return len(self.memory_bytes)
+    def meeting(self, needs: MachineFacts) -> Bools:
+        """Which machines meet ``needs``, shape (n,). Names are compared without regard to case.
 
-    def meeting(self, needs: HardRequirements) -> Bools:
-        """Which machines meet ``needs``, shape (n,). An unknown fact meets no requirement."""
-        met = np.ones(len(self), dtype=np.bool_)
-        for column, least in ((self.memory_bytes, needs.memory_bytes), (self.storage_bytes, needs.storage_bytes)):
+        An unknown fact meets no requirement.
+        """
+        met = np.ones(self._amounts.shape[1], dtype=np.bool_)
+        for column, least in zip(self._amounts, (needs.memory_bytes, needs.storage_bytes), strict=True):
             if least is not None:
                 met &= column >= least
-        for key in _names(needs):
-            offering = self.names.get(key)
-            met &= np.False_ if offering is None else offering
+        for names, wanted in zip(self._names, (needs.system, needs.interconnect), strict=True):
+            if wanted is not None:
+                met &= (names == wanted.lower()) & (names != "")
         return met
-
-
-def fact_table(machines: Sequence[MachineFacts]) -> FactTable:
-    """The facts of ``machines`` by column."""
-    names: dict[tuple[str, str], NDArray[np.bool_]] = {}
-    for number, machine in enumerate(machines):
-        for key in _names(machine):
-            if key not in names:
-                names[key] = np.zeros(len(machines), dtype=np.bool_)
-            names[key][number] = True
-    memory, storage = (
-        np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-        for values in ([one.memory_bytes for one in machines], [one.storage_bytes for one in machines])
-    )
-    return FactTable(memory, storage, names)
-
-
-def _names(of: MachineFacts | HardRequirements) -> list[tuple[str, str]]:
-    single = [("system", of.system), ("interconnect", of.interconnect)]
-    many = [("compilers", name) for name in of.compilers] + [("libraries", name) for name in of.libraries]
-    return [(kind, name.lower()) for kind, name in [*single, *many] if name is not None]

@@ -35,9 +35,7 @@ from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.systems.matching.periodic import schedule_node_reports
-from jobsight_server.systems.ranking.ask import ranks_of
-from jobsight_server.systems.ranking.board import MachineBoard
-from jobsight_server.systems.ranking.config import rank_config
+from jobsight_server.systems.ranking.board import MachineBoard, rank_config, ranks_of
 
 log = logging.getLogger(__name__)
 

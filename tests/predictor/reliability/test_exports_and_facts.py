@@ -6,34 +6,31 @@ import numpy as np
 import pytest
 
 from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
-from jobsight_predictor.reliability.machine_facts import HardRequirements, MachineFacts, fact_table
+from jobsight_predictor.reliability.machine_facts import FactTable, MachineFacts
 
 GIB = 2.0**30
 
 
 def test_only_machines_that_meet_every_requirement() -> None:
-    table = fact_table(
+    table = FactTable(
         [
-            MachineFacts("Linux", 8 * GIB, 100 * GIB, "infiniband", frozenset({"gcc", "ifort"}), frozenset({"mkl"})),
-            MachineFacts("windows", 4 * GIB, None, "ethernet", frozenset({"msvc"})),
+            MachineFacts("Linux", 8 * GIB, 100 * GIB, "infiniband"),
+            MachineFacts("windows", 4 * GIB, None, "ethernet"),
             MachineFacts(),
         ]
     )
     for needs, met in (
-        (HardRequirements(), [True, True, True]),
-        (HardRequirements(system="linux"), [True, False, False]),
-        (HardRequirements(memory_bytes=4 * GIB), [True, True, False]),
-        (HardRequirements(memory_bytes=4 * GIB + 1.0), [True, False, False]),
-        (HardRequirements(storage_bytes=1.0), [True, False, False]),
-        (HardRequirements(interconnect="Ethernet"), [False, True, False]),
-        (HardRequirements(compilers=frozenset({"GCC", "ifort"})), [True, False, False]),
-        (HardRequirements(compilers=frozenset({"gcc", "msvc"})), [False, False, False]),
-        (HardRequirements(libraries=frozenset({"mkl"}), system="windows"), [False, False, False]),
-        (HardRequirements(system="plan9"), [False, False, False]),
+        (MachineFacts(), [True, True, True]),
+        (MachineFacts(system="linux"), [True, False, False]),
+        (MachineFacts(memory_bytes=4 * GIB), [True, True, False]),
+        (MachineFacts(memory_bytes=4 * GIB + 1.0), [True, False, False]),
+        (MachineFacts(storage_bytes=1.0), [True, False, False]),
+        (MachineFacts(interconnect="Ethernet"), [False, True, False]),
+        (MachineFacts(system="plan9"), [False, False, False]),
     ):
         assert table.meeting(needs).tolist() == met, needs
-    assert fact_table([]).meeting(HardRequirements(system="linux")).shape == (0,)
-    assert table.meeting(HardRequirements()).dtype == np.bool_
+    assert FactTable([]).meeting(MachineFacts(system="linux")).shape == (0,)
+    assert table.meeting(MachineFacts()).dtype == np.bool_
 
 
 def test_condor_and_slurm() -> None:

@@ -13,10 +13,8 @@ from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMachine
 from jobsight_server.storage.schema import job_nodes, jobs
-from jobsight_server.systems.ranking.ask import MachineRanks, RankQuestion, rank_machines
-from jobsight_server.systems.ranking.board import MachineBoard
-from jobsight_server.systems.ranking.config import RankConfig
-from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.board import MachineBoard, MachineRanks, RankConfig, RankQuestion, rank_machines
+from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
 
 START = 1_700_000_000.0

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.cli import main
-from jobsight_server.systems.ranking.condor_log import LoggedAttempt, read_condor_log
+from jobsight_server.systems.ranking.condor import LoggedAttempt, read_condor_log
 
 from .conftest import Farm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobsight_predictor.reliability.resource_vector import VectorSettings
-from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.board import RankConfig
 
 from .conftest import START, Farm
 

@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from jobsight_predictor.reliability.machine_facts import HardRequirements
+from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_predictor.reliability.resource_vector import SuccessRecord, VectorSettings
 from jobsight_predictor.reliability.sessions import Presence
-from jobsight_server.systems.ranking.ask import RankQuestion, rank_machines, ranks_of
-from jobsight_server.systems.ranking.board import MachineBoard
-from jobsight_server.systems.ranking.config import RankConfig
-from jobsight_server.systems.ranking.facts import StoredFacts
-from jobsight_server.systems.ranking.rows import MachineRow, write_machines
-from jobsight_server.systems.ranking.state import ReliabilityState, write_reliability
+from jobsight_server.systems.ranking.board import MachineBoard, RankConfig, RankQuestion, rank_machines, ranks_of
+from jobsight_server.systems.ranking.learning import ReliabilityState, write_reliability
+from jobsight_server.systems.ranking.rows import MachineRow, StoredFacts, write_machines
 
 from .conftest import HOUR_S, START, Farm
 
@@ -116,22 +113,20 @@ def test_the_order_depends_on_the_run_time_where_it_should(farm: Farm) -> None:
 
 
 def test_hard_requirements_free_processors_and_clusters_filter(farm: Farm) -> None:
-    farm.report("n1", START - 3600, START - 1, compilers=["gcc-12", "ICX"], libraries=["openmpi-4"])
-    farm.report("n2", START - 3600, START - 1, compilers=["gcc-12"], storage_bytes=10**12)
+    farm.report("n1", START - 3600, START - 1)
+    farm.report("n2", START - 3600, START - 1, storage_bytes=10**12)
     farm.report("n3", START - 3600, START - 1, cluster="beta", system="linux-aarch64")
     farm.job(["n2"], start=START - 600, end=None)
     farm.round()
     for needs, names in (
-        (HardRequirements(), ["n1", "n3"]),
-        (HardRequirements(compilers=frozenset({"icx", "GCC-12"})), ["n1"]),
-        (HardRequirements(libraries=frozenset({"mkl"})), []),
-        (HardRequirements(system="linux-aarch64"), ["n3"]),
-        (HardRequirements(memory_bytes=64 * 2**30), ["n1", "n3"]),
-        (HardRequirements(memory_bytes=64 * 2**30 + 1), []),
-        (HardRequirements(interconnect="ethernet"), ["n1", "n3"]),
+        (MachineFacts(), ["n1", "n3"]),
+        (MachineFacts(system="linux-aarch64"), ["n3"]),
+        (MachineFacts(memory_bytes=64 * 2**30), ["n1", "n3"]),
+        (MachineFacts(memory_bytes=64 * 2**30 + 1), []),
+        (MachineFacts(interconnect="ethernet"), ["n1", "n3"]),
     ):
         assert sorted(farm.order(needs=needs)) == names, needs
-    assert farm.order(needs=HardRequirements(storage_bytes=1), everywhere=True) == ["n2"]
+    assert farm.order(needs=MachineFacts(storage_bytes=1), everywhere=True) == ["n2"]
     assert farm.order(cluster="beta") == ["n3"]
     assert farm.order(processors=17) == []
     assert farm.order(everywhere=True)[-1] == "n2"
@@ -152,14 +147,14 @@ def test_the_board_follows_every_change_like_a_new_one(farm: Farm) -> None:
     week(farm, "n1", "n2")
     farm.round()
     compare()
-    farm.report("n3", START, START + 2, compilers=["gcc"])
+    farm.report("n3", START, START + 2, system="linux-riscv64")
     farm.job(["n1"], start=START - 100, end=None)
     farm.round()
     compare()
     farm.report("n2", START + 10, START + 12, boot="boot-2", cluster="alpha")
     farm.round()
     compare()
-    assert farm.order(needs=HardRequirements(compilers=frozenset({"gcc"}))) == ["n3"]
+    assert farm.order(needs=MachineFacts(system="Linux-RISCV64")) == ["n3"]
 
 
 @pytest.mark.storage
@@ -202,7 +197,7 @@ def test_a_question_over_ten_thousand_machines_takes_little(sqlite_engine: Engin
         write_machines(connection, rows, 1)
         write_reliability(connection, ReliabilityState(version=1))
     board, spent = MachineBoard(), []
-    question = RankQuestion(6 * HOUR_S, "survival", needs=HardRequirements(memory_bytes=2.0**35, system="linux-x86_64"))
+    question = RankQuestion(6 * HOUR_S, "survival", needs=MachineFacts(memory_bytes=2.0**35, system="linux-x86_64"))
     with sqlite_engine.connect() as connection:
         board.columns(connection)
         for _ in range(5):

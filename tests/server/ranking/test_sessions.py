@@ -14,9 +14,8 @@ from jobsight_server.systems.matching.from_agents import report_nodes
 from jobsight_server.systems.matching.reports import take_reports
 from jobsight_server.systems.matching.resource_types import ResourceReport
 from jobsight_server.systems.matching.tables import resources
-from jobsight_server.systems.ranking.ask import ranks_of
-from jobsight_server.systems.ranking.board import MachineBoard
-from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.board import MachineBoard, ranks_of
+from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
 
 from .conftest import HOUR_S, START, Farm
@@ -195,7 +194,7 @@ def test_both_kinds_of_agents_are_understood(farm: Farm) -> None:
     farm.report("old", START - 3600, START - 10)
     with farm.engine.begin() as connection:
         connection.execute(text("UPDATE nodes SET machine = NULL"))
-    farm.report("new", START - 3600, START - 10, compilers=["gcc-12"])
+    farm.report("new", START - 3600, START - 10, system="linux-x86_64")
     farm.round()
     with farm.engine.connect() as connection:
         facts = {row.name: row.facts for row in connection.execute(select(machines.c.name, machines.c.facts))}

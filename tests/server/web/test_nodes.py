@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import delete, insert, update
 
 from jobsight_server.storage import schema
-from jobsight_server.systems.ranking.config import RankConfig
-from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.board import RankConfig
+from jobsight_server.systems.ranking.periodic import update_machines
 
 from .conftest import HOSTILE, NOW, Served, add_job
 from .test_machines import HOUR_S, machine, store

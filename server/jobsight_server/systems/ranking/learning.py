@@ -1,27 +1,65 @@
-"""The survival model in the database: what it knows of each machine in the machine's row, the rest in one text."""
+"""How far the machines are up to date, and the survival model: of each machine in its row, the rest in one text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, insert, select, text, update
 
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.survival import Survival
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.engine import fetch, lock_until_commit
 from jobsight_server.systems.ranking.rows import MachineRow
-from jobsight_server.systems.ranking.state import ReliabilityState
+from jobsight_server.systems.ranking.tables import reliability_state
+
+_ROW = 1
+
+
+@dataclass(slots=True)
+class ReliabilityState:
+    """The row of ``reliability_state``. Changes of this round carry the version ``version + 1``."""
+
+    version: int = 0
+    batches_until: float = 0.0
+    jobs_until: float = 0.0
+    hazard: str = ""
+    faded_at: float = 0.0
+
+
+def lock_reliability(connection: Connection) -> ReliabilityState:
+    """The state, which no one else changes until the transaction ends."""
+    lock_until_commit(connection, "reliability")
+    return read_reliability(connection)
+
+
+def read_reliability(connection: Connection) -> ReliabilityState:
+    """The state; that of an empty site if there is none yet."""
+    row = connection.execute(select(reliability_state)).one_or_none()
+    if row is None:
+        return ReliabilityState()
+    values = dict(row._mapping)
+    del values["id"]
+    return ReliabilityState(**values)
+
+
+def write_reliability(connection: Connection, state: ReliabilityState) -> None:
+    """Writes the row; the lock must be held."""
+    values = asdict(state)
+    if not connection.execute(update(reliability_state).values(values)).rowcount:
+        connection.execute(insert(reliability_state).values(id=_ROW, **values))
+
 
 DAY_S = 86_400.0
-_ROWS = "SELECT id, events, seconds, weighted FROM machines ORDER BY id"
+_LEARNED = "SELECT id, events, seconds, weighted FROM machines ORDER BY id"
 _FADE = text(
     "UPDATE machines SET events = events * :factor, seconds = seconds * :factor, weighted = weighted * :factor, "
     "sound = sound * :factor, failed = failed * :factor, version = :version "
     "WHERE seconds > 0 OR events > 0 OR sound > 0 OR failed > 0"
 )
-_UPDATE = text(
+_KEEP = text(
     "UPDATE machines SET events = :events, seconds = :seconds, weighted = :weighted, "
     "learned_until = :learned_until, version = :version WHERE id = :id"
 )
@@ -42,7 +80,7 @@ def learn(connection: Connection, state: ReliabilityState, learners: Iterable[Ma
     some = [machine for machine in learners if machine.stretches]
     if not some:
         return False
-    ids, *known = zip(*fetch(connection, _ROWS, ()), strict=True)
+    ids, *known = zip(*fetch(connection, _LEARNED, ()), strict=True)
     survival = survival_of(state.hazard, len(ids))
     survival.events, survival.seconds, survival.weighted = np.array(known, dtype=np.float64)
     place = {number: at for at, number in enumerate(ids)}
@@ -58,7 +96,7 @@ def learn(connection: Connection, state: ReliabilityState, learners: Iterable[Ma
         machine.weighted, machine.version, machine.stretches = float(survival.weighted[at]), version, []
         names = ("id", "events", "seconds", "weighted", "learned_until", "version")
         values.append({name: getattr(machine, name) for name in names})
-    connection.execute(_UPDATE, values)
+    connection.execute(_KEEP, values)
     return True
 
 

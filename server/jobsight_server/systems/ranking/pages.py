@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, request, url_for
+from flask import Blueprint, url_for
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
-from jobsight_predictor.reliability.machine_facts import HardRequirements
+from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_server.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.systems.ranking.ask import RankQuestion
-from jobsight_server.systems.ranking.config import rank_config
-from jobsight_server.systems.ranking.queries import MachineRanking, machine_ranking
-from jobsight_server.systems.ranking.ranker import MachineRanker
+from jobsight_server.systems.ranking.board import RankQuestion, rank_config
+from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking
 from jobsight_server.systems.ranking.settings import RANK_METHODS, RankMethod
 from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import (
@@ -28,7 +26,6 @@ from jobsight_server.web.kit.inputs import (
     given,
     integer_argument,
     name_argument,
-    name_text,
     not_found,
     one_cluster,
 )
@@ -38,7 +35,6 @@ from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
 MACHINES_AT_MOST = 10_000
 HOURS_AT_MOST = 10_000
 _LISTED = 100
-_WORDS_AT_MOST = 64
 _FREE, _ALL = "free", "all"
 
 
@@ -46,13 +42,11 @@ def rank() -> MachineRanking:
     here = context()
     cluster, name = cluster_argument(), name_argument("name")
     method = _method()
-    needs = HardRequirements(
+    needs = MachineFacts(
         system=name_argument("system"),
         memory_bytes=amount_argument("memory", memory_bytes, MEMORY_AT_MOST_BYTES),
         storage_bytes=amount_argument("storage", memory_bytes, MEMORY_AT_MOST_BYTES),
         interconnect=name_argument("interconnect"),
-        compilers=_words("compilers"),
-        libraries=_words("libraries"),
     )
     processors = integer_argument("processors", 1, PROCESSORS_AT_MOST)
     everywhere = choice_argument("include", (_FREE, _ALL)) == _ALL
@@ -103,14 +97,6 @@ def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]
     return max(answer.value, 0.0), True
 
 
-def _words(name: str) -> frozenset[str]:
-    words = [word for word in request.args.getlist(name) if word]
-    if len(words) > _WORDS_AT_MOST:
-        raise BadRequest(f"{name} has {len(words)} values; give at most {_WORDS_AT_MOST}")
-    return frozenset(name_text(word, f"query parameter {name}") for word in words)
-
-
-_WORDS: dict[str, Any] = {"type": "array", "items": NAME, "maxItems": _WORDS_AT_MOST}
 _AMOUNT: dict[str, Any] = {"type": "string", "pattern": MEMORY_PATTERN}
 RANK = Route(
     "GET",
@@ -136,8 +122,6 @@ RANK = Route(
         Parameter("memory", "minimum memory of the machine, such as 64G", _AMOUNT),
         Parameter("storage", "minimum size of its scratch file system", _AMOUNT),
         Parameter("interconnect", "its fastest network: infiniband, opa, ethernet", NAME),
-        Parameter("compilers", "all of these", _WORDS),
-        Parameter("libraries", "all of these", _WORDS),
         Parameter("include", "all: busy and absent machines too, after the free ones", choice_of((_FREE, _ALL))),
         Parameter(
             "limit",

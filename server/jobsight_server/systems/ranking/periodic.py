@@ -1,11 +1,112 @@
-"""Background work of ranking: machines' sessions and scores."""
+"""Background work of ranking: brings the machines up to date with batches, owners, silence, job ends and running jobs.
+
+Each step is one transaction that can be repeated: what was taken in is written together with how far that was.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, Engine, select, text
+
 from jobsight_server.periodic import BackgroundWork
-from jobsight_server.systems.ranking.config import rank_config
-from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.storage.engine import fetch
+from jobsight_server.systems.ranking.board import RankConfig, rank_config
+from jobsight_server.systems.ranking.learning import ReliabilityState, fade, learn, lock_reliability, write_reliability
+from jobsight_server.systems.ranking.outcomes import take_runs
+from jobsight_server.systems.ranking.rows import MachineRow, write_machines
 from jobsight_server.systems.ranking.settings import RankingSettings
+from jobsight_server.systems.ranking.sightings import end_silent, take_batches, take_owner_reports
+from jobsight_server.systems.ranking.tables import machines
+
+_RUNNING = (
+    "SELECT jobs.cluster, job_nodes.node, job_nodes.processors, jobs.start FROM jobs "
+    "JOIN job_nodes ON job_nodes.run_id = jobs.id WHERE jobs.state = 'running'"
+)
+_UPDATE = text("UPDATE machines SET busy_processors = :busy, version = :version WHERE id = :id")
+
+
+def count_busy(connection: Connection, version: int) -> bool:
+    """Writes the processors held on each machine; returns whether any number changed.
+
+    A run that started before the machine's present boot has ended, even if its end was never logged.
+    """
+    held: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for cluster, node, processors, start in fetch(connection, _RUNNING, ()):
+        held.setdefault((cluster, node), []).append((start, processors))
+    changes = []
+    query = select(machines.c.id, machines.c.cluster, machines.c.name, machines.c.busy_processors, machines.c.booted)
+    for row in connection.execute(query):
+        runs = held.get((row.cluster, row.name), ())
+        busy = sum(processors for start, processors in runs if row.booted is None or start >= row.booted)
+        if busy != row.busy_processors:
+            changes.append({"id": row.id, "busy": busy, "version": version})
+    if changes:
+        connection.execute(_UPDATE, changes)
+    return bool(changes)
+
+
+log = logging.getLogger(__name__)
+
+# The least that is learned of a session that lasts, so that a machine that stays is known to stay.
+_LEARN_S = 3600.0
+
+Step = Callable[[Connection, ReliabilityState, int], tuple[bool, bool]]
+"""A step changes the state and returns whether answers change by it, and whether it is to be repeated."""
+
+
+def update_machines(
+    engine: Engine, config: RankConfig, clock: Callable[[], float], stop: threading.Event | None = None
+) -> None:
+    """Runs one round. Interrupted, or run twice, it counts nothing twice."""
+
+    def batches(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        taken = take_batches(connection, config, state, clock())
+        state.batches_until = taken.until
+        return _written(connection, state, taken.machines, version), taken.more
+
+    def absent(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        now = clock()
+        changed = _written(connection, state, take_owner_reports(connection, config, now), version)
+        changed |= _written(connection, state, end_silent(connection, config, now), version)
+        return changed, False
+
+    def runs(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        taken = take_runs(connection, config, state, clock())
+        state.jobs_until = taken.until
+        return _written(connection, state, taken.machines, version), taken.more
+
+    def fading(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        return fade(connection, state, clock(), version), False
+
+    def busy(connection: Connection, _state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        return count_busy(connection, version), False
+
+    for step in (fading, batches, absent, runs, busy):
+        more = True
+        while more and not (stop and stop.is_set()):
+            more = _do(engine, step)
+
+
+def _do(engine: Engine, step: Step) -> bool:
+    with engine.begin() as connection:
+        state = lock_reliability(connection)
+        version = state.version + 1
+        changed, more = step(connection, state, version)
+        if changed:
+            state.version = version
+        write_reliability(connection, state)
+    return more
+
+
+def _written(connection: Connection, state: ReliabilityState, rows: Sequence[MachineRow], version: int) -> bool:
+    for machine in rows:
+        if machine.touched:
+            machine.learn_open(_LEARN_S)
+    changed = write_machines(connection, rows, version)
+    return learn(connection, state, rows, version) or changed
 
 
 def schedule(work: BackgroundWork) -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, and_, bindparam, func, select
 
 from jobsight_predictor.reliability.sessions import Presence
-from jobsight_server.queries.machines import MachineSession
+from jobsight_server.queries.machines import MachineLoss, Machines, MachineSession, NodeName, Reliability
 from jobsight_server.record import Record, Share
-from jobsight_server.systems.ranking.ask import MachineRanks, RankQuestion, rank_machines
-from jobsight_server.systems.ranking.board import MachineColumns
-from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.storage.schema import jobs
+from jobsight_server.systems.ranking.board import (
+    MachineBoard,
+    MachineColumns,
+    MachineRanks,
+    RankConfig,
+    RankQuestion,
+    rank_machines,
+)
 from jobsight_server.systems.ranking.settings import RankMethod
-from jobsight_server.systems.ranking.tables import machine_sessions, machines
+from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
 
 MachineState = Literal["free", "busy", "owner", "absent", "unknown"]
 """``unknown``: it has no agent."""
@@ -192,3 +199,75 @@ def _state(ranks: MachineRanks, number: int, presence: Presence) -> MachineState
     if not ranks.free[number]:
         return "busy"
     return "free" if ranks.columns.numbers["watched"][number] else "unknown"
+
+
+_LOST = ("evicted", "requeued", "failed")
+
+
+def worst_machine(connection: Connection, cluster: str | None, since: float) -> MachineLoss | None:
+    """What was lost on the machine that lost most jobs since it is known; None if none lost any since ``since``."""
+    counted = machines.c.evictions + machines.c.failures
+    query = select(machines.c.id, machines.c.cluster, machines.c.name).where(counted > 0)
+    if cluster is not None:
+        query = query.where(machines.c.cluster == cluster)
+    row = connection.execute(query.order_by(counted.desc(), machines.c.id).limit(1)).one_or_none()
+    if row is None:
+        return None
+    number, hours = lost(connection, row.id, since)
+    return MachineLoss(row.cluster, row.name, number, hours, since) if number else None
+
+
+def lost(connection: Connection, machine_id: int, since: float) -> tuple[int, float]:
+    """How many jobs were lost on the machine since ``since``, and their processor-hours, of all their nodes."""
+    of = machine_outcomes.c
+    same = and_(jobs.c.cluster == of.cluster, jobs.c.job_id == of.job_id, jobs.c.start == of.start)
+    hours = func.coalesce(func.sum((of.end - of.start) * func.coalesce(jobs.c.processors, 1)), 0.0) / 3600.0
+    query = select(func.count(), hours).select_from(machine_outcomes.outerjoin(jobs, same))
+    number, found = connection.execute(
+        query.where(of.machine_id == machine_id, of.end >= since, of.outcome.in_(_LOST))
+    ).one()
+    return int(number), float(found)
+
+
+_HISTORY_S = 28 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRanker(Machines):
+    """The site's configuration, and what is known of its machines."""
+
+    config: RankConfig
+    board: MachineBoard = field(default_factory=MachineBoard)
+
+    def chances(self, connection: Connection, run_time_s: float, now: float) -> Mapping[NodeName, float | None]:
+        columns = self.board.columns(connection)
+        ranking = rank_machines(columns, self.config, _question(run_time_s), now).ranking
+        known = zip(columns.names, ranking.score.tolist(), ranking.known.tolist(), strict=True)
+        return {name: score if is_known else None for name, score, is_known in known}
+
+    def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
+        columns, question = self.board.columns(connection), _question(run_time_s)
+        found = machine_ranking(
+            connection, columns, self.config, question, now, name=name[1], history_s=_HISTORY_S, limit=len(columns)
+        )
+        for row in found.machines:
+            if row.cluster == name[0] and row.score is not None:
+                jobs, hours = lost(connection, int(columns.ids[columns.by_name[name]]), now - _HISTORY_S)
+                same = {field: getattr(row, field) for field in Reliability.__struct_fields__ if hasattr(row, field)}
+                return Reliability(
+                    **same,
+                    run_time_s=run_time_s,
+                    reliability=row.score,
+                    stays=row.survival,
+                    lost_jobs=jobs,
+                    lost_processor_hours=hours,
+                    history_since=now - _HISTORY_S,
+                )
+        return None
+
+    def worst(self, connection: Connection, cluster: str | None, now: float) -> MachineLoss | None:
+        return worst_machine(connection, cluster, now - _HISTORY_S)
+
+
+def _question(run_time_s: float) -> RankQuestion:
+    return RankQuestion(run_time_s, "survival", everywhere=True)

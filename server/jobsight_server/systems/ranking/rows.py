@@ -1,19 +1,74 @@
-"""Machines as rows: read by name, changed in memory, written back within the caller's transaction."""
+"""Machines as rows, with their facts: read by name, changed in memory, written within the caller's transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, field
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, insert, text
 
+from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_predictor.reliability.resource_vector import JobEnd, SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
 from jobsight_server.storage.engine import fetch, write_many
-from jobsight_server.systems.ranking.facts import UNKNOWN, StoredFacts, dump_facts, load_facts
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
+
+# The fastest that a node has is its interconnect.
+_INTERCONNECTS = ("infiniband", "opa", "ethernet", "other")
+
+
+class StoredFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """None is unknown. ``flops`` are of one processor, as the agent's short benchmark measures."""
+
+    system: str | None = None
+    cores: int | None = None
+    processors: int | None = None
+    memory_bytes: int | None = None
+    storage_bytes: int | None = None
+    flops: float | None = None
+    interconnect: str | None = None
+
+    def for_requirements(self) -> MachineFacts:
+        """The part that hard requirements ask for."""
+        return MachineFacts(self.system, self.memory_bytes, self.storage_bytes, self.interconnect)
+
+
+UNKNOWN = StoredFacts()
+_decode_facts = msgspec.json.Decoder(StoredFacts).decode
+_encode_facts = msgspec.json.Encoder().encode
+
+
+def facts_of_node(cpus: int, memory_total_bytes: int | None, interfaces: str, machine: str | None) -> StoredFacts:
+    """The facts from the columns of ``nodes``; ``machine`` is None of an agent that does not describe its machine."""
+    own: dict[str, Any] = {} if machine is None else json.loads(machine)
+    kinds = {interface["kind"] for interface in json.loads(interfaces)}
+    return StoredFacts(
+        system=own.get("system"),
+        cores=own.get("cores"),
+        processors=cpus,
+        memory_bytes=memory_total_bytes,
+        storage_bytes=own.get("storage_bytes"),
+        flops=own.get("benchmark_flops"),
+        interconnect=next((kind for kind in _INTERCONNECTS if kind in kinds), None),
+    )
+
+
+def installation_of(machine: str | None) -> str | None:
+    """The digest that a reinstallation changes."""
+    found = None if machine is None else json.loads(machine).get("id")
+    return found if isinstance(found, str) else None
+
+
+def dump_facts(facts: StoredFacts) -> str:
+    return _encode_facts(facts).decode()
+
+
+def load_facts(text: str) -> StoredFacts:
+    return _decode_facts(text)
+
 
 Name = tuple[str, str]
 """Cluster and name of a machine."""
@@ -23,6 +78,8 @@ _EARLIER_BOOTS = 20
 _AT_ONCE = 300  # below the number of parameters that any SQLite accepts
 
 _COLUMNS = tuple(column.name for column in machines.c if column.name != "id")
+_MADE = {"presence", "facts", "earlier_boots", "since", *(field.name for field in fields(SuccessRecord))}
+_PLAIN = tuple(name for name in _COLUMNS if name not in _MADE)  # stored as they are
 _UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
 _NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
 # Nearly all of a round: machines that are still there.
@@ -137,37 +194,6 @@ class MachineRow:
         self.learned_until = until
 
 
-class _StoredRow(NamedTuple):
-    """The columns of ``machines``, in their order."""
-
-    id: int
-    cluster: str
-    name: str
-    presence: str
-    facts: str
-    earlier_boots: str
-    boot_id: str | None
-    sequence: int | None
-    booted: float | None
-    received_at: float | None
-    since: float | None
-    busy_processors: int
-    score: float
-    successes: int
-    evictions: int
-    failures: int
-    user_failures: int
-    sessions: int
-    late_batches: int
-    events: float
-    seconds: float
-    weighted: float
-    learned_until: float | None
-    sound: float
-    failed: float
-    version: int
-
-
 def read_machines(connection: Connection, names: Collection[Name], fresh: SuccessRecord) -> dict[Name, MachineRow]:
     """The rows of these machines; new ones, not stored yet, where there are none."""
     found = {name: MachineRow(None, *name, record=fresh) for name in names}
@@ -179,36 +205,21 @@ def read_machines(connection: Connection, names: Collection[Name], fresh: Succes
             some = own[begin : begin + _AT_ONCE]
             query = f"{_NAMED} ({', '.join('?' * len(some))})"
             for row in fetch(connection, query, (cluster, *some)):
-                machine = machine_of_row(_StoredRow(*row))
+                machine = machine_of_row(dict(zip(("id", *_COLUMNS), row, strict=True)))
                 found[cluster, machine.name] = machine
     return found
 
 
-def machine_of_row(row: Any) -> MachineRow:
+def machine_of_row(row: Mapping[str, Any]) -> MachineRow:
     """The record of a row of ``machines``."""
-    record = SuccessRecord(row.score, row.successes, row.evictions, row.failures, row.user_failures)
+    record = SuccessRecord(**{field.name: row[field.name] for field in fields(SuccessRecord)})
     return MachineRow(
-        row.id,
-        row.cluster,
-        row.name,
-        presence=_read_presence(row.presence),
-        facts=load_facts(row.facts),
-        earlier_boots=_read_boots(row.earlier_boots),
-        boot_id=row.boot_id,
-        sequence=row.sequence,
-        booted=row.booted,
-        received_at=row.received_at,
-        busy_processors=row.busy_processors,
+        row["id"],
+        presence=_read_presence(row["presence"]),
+        facts=load_facts(row["facts"]),
+        earlier_boots=_read_boots(row["earlier_boots"]),
         record=record,
-        sessions=row.sessions,
-        late_batches=row.late_batches,
-        events=row.events,
-        seconds=row.seconds,
-        weighted=row.weighted,
-        learned_until=row.learned_until,
-        sound=row.sound,
-        failed=row.failed,
-        version=row.version,
+        **{name: row[name] for name in _PLAIN},
     )
 
 
@@ -267,31 +278,11 @@ def _outcome(machine: MachineRow, one: NewOutcome) -> dict[str, Any]:
 
 
 def _values(machine: MachineRow) -> dict[str, Any]:
-    record = machine.record
     return {
-        "cluster": machine.cluster,
-        "name": machine.name,
         "presence": _encode(machine.presence).decode(),
         "facts": dump_facts(machine.facts),
         "earlier_boots": _encode(machine.earlier_boots).decode(),
-        "boot_id": machine.boot_id,
-        "sequence": machine.sequence,
-        "booted": machine.booted,
-        "received_at": machine.received_at,
         "since": machine.presence.since_s,
-        "busy_processors": machine.busy_processors,
-        "score": record.score,
-        "successes": record.successes,
-        "evictions": record.evictions,
-        "failures": record.failures,
-        "user_failures": record.user_failures,
-        "sessions": machine.sessions,
-        "late_batches": machine.late_batches,
-        "events": machine.events,
-        "seconds": machine.seconds,
-        "weighted": machine.weighted,
-        "learned_until": machine.learned_until,
-        "sound": machine.sound,
-        "failed": machine.failed,
-        "version": machine.version,
+        **asdict(machine.record),
+        **{name: getattr(machine, name) for name in _PLAIN},
     }
