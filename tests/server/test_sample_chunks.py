@@ -16,7 +16,7 @@ from jobsight_server.ingest.packing import as_row, pack_samples
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.sample_columns import MASK, MODULUS, NAMES, SampleColumns, joined
+from jobsight_server.storage.sample_columns import MASK, MODULUS, NAMES, SampleColumns, Totals, joined
 from jobsight_server.storage.samples import CHUNK_S, last_memory, read_samples
 from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.upkeep import delete_old
@@ -63,7 +63,7 @@ def test_a_packed_reading_takes_a_few_bytes() -> None:
 def test_amounts_are_added_where_they_belong_and_to_what_is_known() -> None:
     rows = [(float(time), time or None, MASK, None, 5, 0.0, None, 7) for time in range(4)]
     columns = SampleColumns.of_rows(rows)
-    moved = columns.plus(columns.between(0.0, 2.0), (10, 1, 3.0, 0.5, 4, 0))
+    moved = columns.plus(columns.between(0.0, 2.0), Totals(10, 1, 3.0, 0.5, 4, 0))
     assert moved.net_in_bytes.tolist() == [-1, 11, 2, 3]
     assert moved.net_out_bytes.tolist() == [0, 0, MASK, MASK]
     assert np.isnan(moved.cpu_busy_s).all()

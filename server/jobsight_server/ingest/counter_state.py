@@ -6,27 +6,21 @@ import msgspec
 from msgspec import Struct
 
 from jobsight_server.ingest.wire import BatchInterface
+from jobsight_server.storage.sample_columns import Totals
 
 
-class CounterState(Struct, omit_defaults=True):
+class CounterState(Totals, kw_only=True, omit_defaults=True):
     """The counters of a node after one reading.
 
-    ``ib_in`` and ``ib_out`` are the part of ``net_in`` and ``net_out`` that InfiniBand and Omni-Path moved.
     ``raw`` holds per interface the raw counters in and out and the time when they were read. ``raw_cpu`` was read at
     ``raw_cpu_time``, or at ``time`` where that is None.
     """
 
     boot_id: str
     time: float
-    net_in: int = 0
-    net_out: int = 0
-    cpu: float = 0.0
-    gap: float = 0.0
     raw_cpu: float | None = None
-    raw: dict[str, tuple[int, int, float]] = {}
+    raw: dict[str, tuple[int, int, float]] = msgspec.field(default_factory=dict)
     raw_cpu_time: float | None = None
-    ib_in: int = 0
-    ib_out: int = 0
 
 
 _state_decoder = msgspec.json.Decoder(CounterState)
@@ -46,7 +40,7 @@ def load_state(text: str, time: float) -> CounterState:
     try:
         return _state_decoder.decode(text)
     except msgspec.DecodeError:
-        return CounterState("", time)
+        return CounterState(boot_id="", time=time)
 
 
 class BatchEnds(Struct):
@@ -55,6 +49,10 @@ class BatchEnds(Struct):
     first: CounterState
     last: CounterState
     interfaces: list[BatchInterface]
+
+    def plus(self, amounts: Totals) -> BatchEnds:
+        """With ``amounts`` added at both ends."""
+        return BatchEnds(self.first + amounts, self.last + amounts, self.interfaces)
 
 
 _ends_decoder = msgspec.json.Decoder(BatchEnds)

@@ -4,7 +4,7 @@ A node's cumulative columns rise only by what is known to have happened; unknown
 back, an interface that appeared or disappeared) are added up in ``gap_s``. The difference of two rows is then the
 traffic between them, and the difference of their ``gap_s`` is the time for which nothing is known.
 
-Totals of bytes are kept modulo 2**62 (``storage.totals``), so that no sequence of readings can make one that the
+Totals of bytes are kept modulo 2**62 (``Totals``), so that no sequence of readings can make one that the
 database cannot hold.
 """
 
@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from jobsight_server.ingest.counter_state import CounterState
 from jobsight_server.ingest.wire import INFINIBAND, Batch, BatchInterface
-from jobsight_server.storage.sample_columns import MODULUS
-from jobsight_server.storage.samples import modulo
+from jobsight_server.storage.sample_columns import MODULUS, Totals
 
 # No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger
 # jump is a damaged counter, not traffic.
@@ -51,10 +52,7 @@ class Corrected:
 class _Step:
     """The increments from one reading."""
 
-    net_in: int = 0
-    net_out: int = 0
-    ib_in: int = 0
-    ib_out: int = 0
+    moved: Totals = field(default_factory=Totals)
     known: bool = True
     unknown_since: float | None = None
     raw: dict[str, tuple[int, int, float]] = field(default_factory=dict)
@@ -105,7 +103,7 @@ def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
 def _continued(columns: Sequence[Sequence[int | None]], offset: int) -> list[int]:
     """The sums over rising columns, plus ``offset``."""
     totals = [total + offset for total in map(sum, zip(*columns, strict=True))]
-    return totals if totals[-1] < MODULUS else [modulo(total) for total in totals]
+    return totals if totals[-1] < MODULUS else [total % MODULUS for total in totals]
 
 
 def _rising_infiniband(batch: Batch, before: CounterState) -> tuple[list[int | None], list[int | None]]:
@@ -131,18 +129,20 @@ def _state_at(batch: Batch, rows: list[SampleRow], index: int, before: CounterSt
     }
     busy = batch.cpu_busy_s[index]
     infiniband = (before.ib_in, before.ib_out) if ib_in is None or ib_out is None else (ib_in, ib_out)
-    return CounterState(batch.boot_id, time, net_in, net_out, cpu, gap, busy, raw, None, *infiniband)  # type: ignore[arg-type]
+    totals = (net_in, net_out, cpu, gap, *infiniband)
+    return CounterState(*totals, boot_id=batch.boot_id, time=time, raw_cpu=busy, raw=raw)  # type: ignore[arg-type]
 
 
 def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
     """The general path, reading by reading."""
     infiniband = any(interface.kind in INFINIBAND for interface in batch.interfaces)
-    result = Corrected([], CounterState(batch.boot_id, batch.time[0]), CounterState(batch.boot_id, batch.time[0]))
+    start = CounterState(boot_id=batch.boot_id, time=batch.time[0])
+    result = Corrected([], start, start)
     state = before
     for index, time in enumerate(batch.time):
         first_ever = state is None
         if state is None:
-            state = CounterState(batch.boot_id, time)
+            state = start
         rebooted = state.boot_id != batch.boot_id
         step = _network_step(batch, index, None if rebooted or first_ever else state, assumed_speed_bps, result)
         busy = batch.cpu_busy_s[index]
@@ -155,22 +155,17 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
         else:
             gap = time - min(step.unknown_since or time, raw_cpu_time if cpu is None else time)
             result.resets += step.unknown_since is not None
-        if gap:
-            step.net_in = step.net_out = step.ib_in = step.ib_out = 0
         memory = batch.memory_used_bytes[index]
         result.missing += memory is None
-        state = CounterState(
-            batch.boot_id,
-            time,
-            modulo(state.net_in + step.net_in),
-            modulo(state.net_out + step.net_out),
-            state.cpu + (cpu or 0.0),
-            state.gap + gap,
-            state.raw_cpu if busy is None and not rebooted else busy,
-            step.raw,
-            raw_cpu_time if busy is None and not rebooted else None,
-            modulo(state.ib_in + step.ib_in),
-            modulo(state.ib_out + step.ib_out),
+        moved = Totals() if gap else step.moved
+        moved.cpu, moved.gap = cpu or 0.0, gap
+        state = replace(
+            state + moved,
+            boot_id=batch.boot_id,
+            time=time,
+            raw_cpu=state.raw_cpu if busy is None and not rebooted else busy,
+            raw=step.raw,
+            raw_cpu_time=raw_cpu_time if busy is None and not rebooted else None,
         )
         result.rows.append(
             (
@@ -220,11 +215,11 @@ def _network_step(
             step.unknown_since = min(step.unknown_since or time, last[2])
             continue
         result.wraps += wraps_in + wraps_out
-        step.net_in += delta_in
-        step.net_out += delta_out
+        step.moved.net_in += delta_in
+        step.moved.net_out += delta_out
         if interface.kind in INFINIBAND:
-            step.ib_in += delta_in
-            step.ib_out += delta_out
+            step.moved.ib_in += delta_in
+            step.moved.ib_out += delta_out
     if before:
         # One that is gone: what it carried since its last reading is unknown.
         for name in before.raw.keys() - {interface.name for interface in batch.interfaces}:

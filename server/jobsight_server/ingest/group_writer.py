@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine
 from jobsight_server.ingest.counter_state import BatchEnds, dump_ends
 from jobsight_server.ingest.counters import Corrected, correct
 from jobsight_server.ingest.relink import counters_before, relink
-from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_stored, step, write_shifts
+from jobsight_server.ingest.shifts import Shift, added, amounts_at, as_stored, step, write_shifts
 from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.wire import Batch, BatchJob
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
@@ -21,13 +21,11 @@ from jobsight_server.job_ids import job_key
 from jobsight_server.storage import late_batches
 from jobsight_server.storage.engine import driver_sql
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
+from jobsight_server.storage.sample_columns import NAMES, Totals
 
 log = logging.getLogger(__name__)
 
-_SAMPLES = (
-    "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, "
-    "ib_in_bytes, ib_out_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-)
+_SAMPLES = f"INSERT INTO samples (node_id, {', '.join(NAMES)}) VALUES (?{', ?' * len(NAMES)}) ON CONFLICT DO NOTHING"
 _BATCH = (
     "INSERT INTO batches (node_id, boot_id, sequence, checksum, first_time, last_time, samples, received_at, "
     "counters, uptime_s, owner_present) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -141,8 +139,9 @@ class GroupWriter:
             before = None if is_new else node.state
         corrected = correct(batch, before, speed)
         self._samples += [(node.id, *row) for row in as_stored(corrected.rows, shifts)]
-        less = -amounts_at(shifts, batch.time[0])
-        ends = BatchEnds(less.to_state(corrected.first), less.to_state(corrected.last), batch.interfaces)
+        ends = BatchEnds(corrected.first, corrected.last, batch.interfaces)
+        if shifts:
+            ends = ends.plus(Totals() - amounts_at(shifts, batch.time[0]))
         self._batches.append(
             (
                 node.id,
@@ -186,7 +185,7 @@ class GroupWriter:
                 *(batch.node, batch.cluster, other, batch.boot_id),
             )
 
-    def _shift(self, node: CachedNode, shifts: Sequence[Shift], since: float, amounts: Amounts) -> None:
+    def _shift(self, node: CachedNode, shifts: Sequence[Shift], since: float, amounts: Totals) -> None:
         """Everything of the node from ``since`` on is off by ``amounts``."""
         self._counts["batches_late_shifting", ""] += 1
         under_way = added(shifts, since, amounts)
@@ -195,7 +194,7 @@ class GroupWriter:
             under_way = step(self._connection, node.id, under_way)
         self._cache.keep_shifts(node.id, under_way)
         if node.state.time >= since:
-            node.state = amounts.to_state(node.state)
+            node.state += amounts
 
     def _remember(self, submission: Submission, node: CachedNode, corrected: Corrected, newest: bool) -> None:
         batch, values = submission.batch, node.values

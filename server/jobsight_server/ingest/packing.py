@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from jobsight_server.storage.engine import fetch, lock_until_commit, write_many
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.sample_columns import MASK, SampleColumns, joined
+from jobsight_server.storage.sample_columns import MASK, NAMES, WHOLE, SampleColumns, joined
 from jobsight_server.storage.samples import CHUNK_S, lock_name
 
 KEPT_S = 3600.0
@@ -23,9 +23,8 @@ _AT_ONCE = 4096  # readings; a chunk of them takes some 10 ms
 
 _SPAN = "SELECT min(time), max(time) FROM samples WHERE node_id = ?"
 _ROWS = (
-    f"SELECT time, net_in_bytes & {MASK}, net_out_bytes & {MASK}, cpu_busy_s, memory_used_bytes, gap_s, "
-    f"ib_in_bytes & {MASK}, ib_out_bytes & {MASK} FROM samples WHERE node_id = ? AND time < ? "
-    f"ORDER BY time LIMIT {_AT_ONCE}"
+    f"SELECT {', '.join(f'{name} & {MASK}' if name in WHOLE else name for name in NAMES)} FROM samples "
+    f"WHERE node_id = ? AND time < ? ORDER BY time LIMIT {_AT_ONCE}"
 )
 _CHUNKS = (
     "SELECT first_time, packed FROM sample_chunks WHERE node_id = ? AND first_time >= ? AND first_time <= ? "

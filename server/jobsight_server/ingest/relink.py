@@ -15,9 +15,9 @@ from sqlalchemy import Connection, select
 
 from jobsight_server.ingest.counter_state import BatchEnds, CounterState, load_ends
 from jobsight_server.ingest.counters import correct
-from jobsight_server.ingest.shifts import Amounts, Shift, amounts_at
+from jobsight_server.ingest.shifts import Shift, amounts_at
 from jobsight_server.ingest.wire import Batch
-from jobsight_server.storage.samples import modulo
+from jobsight_server.storage.sample_columns import Totals
 from jobsight_server.storage.schema import batches
 
 _SAME_S = 1e-6  # smaller differences between sums of seconds are rounding
@@ -39,9 +39,11 @@ def counters_before(connection: Connection, node_id: int, time: float, shifts: S
         return None
     ends = load_ends(row.counters)
     if ends is None:
-        return CounterState("", min(row.last_time, time))  # as after a reboot: nothing is known of the time between
+        return CounterState(
+            boot_id="", time=min(row.last_time, time)
+        )  # as after a reboot: nothing is known of the time between
     state = ends.last if ends.last.time < time else ends.first
-    return amounts_at(shifts, row.first_time).to_state(state)
+    return state + amounts_at(shifts, row.first_time)
 
 
 def relink(
@@ -51,7 +53,7 @@ def relink(
     last: CounterState,
     shifts: Sequence[Shift],
     assumed_speed_bps: float,
-) -> tuple[float, Amounts] | None:
+) -> tuple[float, Totals] | None:
     """Joins the batch after ``late`` (whose last counters are ``last``) to it.
 
     Returns from when on all totals of the node are off, and by how much; None if they are right. Batches that overlap
@@ -72,18 +74,9 @@ def relink(
     if row is None or ends is None or row.first_time <= late.time[-1]:
         return None
     joined = correct(_first_reading(late, ends), last, assumed_speed_bps).last
-    was = amounts_at(shifts, row.first_time).to_state(ends.first)
-    off = Amounts(
-        modulo(joined.net_in - was.net_in),
-        modulo(joined.net_out - was.net_out),
-        joined.cpu - was.cpu,
-        joined.gap - was.gap,
-        modulo(joined.ib_in - was.ib_in),
-        modulo(joined.ib_out - was.ib_out),
-    )
-    if off.net_in == off.net_out == off.ib_in == off.ib_out == 0 and max(abs(off.cpu), abs(off.gap)) < _SAME_S:
-        return None
-    return row.first_time, off
+    off = joined - (ends.first + amounts_at(shifts, row.first_time))
+    is_same = not any((off.net_in, off.net_out, off.ib_in, off.ib_out)) and max(abs(off.cpu), abs(off.gap)) < _SAME_S
+    return None if is_same else (row.first_time, off)
 
 
 def _first_reading(late: Batch, ends: BatchEnds) -> Batch:

@@ -61,7 +61,7 @@ class WriterCache:
 
     def create_node(self, connection: Connection, batch: Batch, received_at: float) -> CachedNode:
         """Adds a new node to the database and the cache."""
-        state = CounterState(batch.boot_id, batch.time[0])
+        state = CounterState(boot_id=batch.boot_id, time=batch.time[0])
         values: dict[str, Any] = {
             "cluster": batch.cluster,
             "name": batch.node,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jobsight_server.job_ids import job_key
 from jobsight_server.storage.engine import fetch_by_keys
-from jobsight_server.storage.sample_columns import MODULUS, UNKNOWN, Floats, Integers, SampleColumns
+from jobsight_server.storage.sample_columns import UNKNOWN, Floats, Integers, SampleColumns, difference
 from jobsight_server.storage.samples import read_samples
 
 # Readings before and after the life that are read too: a metric may be missing in the nearest ones.
@@ -160,8 +160,7 @@ def _moved(totals: Integers) -> Floats:
     if not known.any():
         return np.full(len(totals), np.nan)
     # A total may have more digits than a double, a difference does not.
-    moved = (totals - totals[known.argmax()] + MODULUS // 2) % MODULUS - MODULUS // 2
-    return np.where(known, moved, np.nan)
+    return np.where(known, difference(totals, totals[known.argmax()]), np.nan)
 
 
 def _nearest(times: Sequence[float], logged: float) -> float | None:

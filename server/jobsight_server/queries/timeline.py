@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jobsight_server.record import Record
-from jobsight_server.storage.sample_columns import MODULUS, UNKNOWN, Floats
+from jobsight_server.storage.sample_columns import UNKNOWN, Floats, difference
 from jobsight_server.storage.sample_summaries import LENGTH_S, Period, oldest_reading, read_summaries
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.summarise import Spread, merged
@@ -114,9 +114,7 @@ def _rates(time: Floats, totals: NDArray[Any], ends: NDArray[np.intp], gap_s: Fl
     known = ~np.isnan(totals) if totals.dtype == np.float64 else totals != UNKNOWN
     last = np.maximum.accumulate(np.where(known, np.arange(len(totals)), -1))[ends]
     is_in_bucket = last > np.append(-1, ends[:-1])
-    risen = np.diff(totals[last])
-    if totals.dtype != np.float64:
-        risen = (risen + MODULUS // 2) % MODULUS - MODULUS // 2
+    risen = difference(totals[last[1:]], totals[last[:-1]])
     known_s = np.diff(time[last]) - np.diff(gap_s)
     has_rate = is_in_bucket[1:] & is_in_bucket[:-1] & (known_s > 0)
     return np.where(has_rate, np.maximum(risen, 0) * factor / np.where(has_rate, known_s, 1.0), np.nan)

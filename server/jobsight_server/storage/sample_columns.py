@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -29,6 +29,42 @@ UNKNOWN = -1
 _MICRO = 1e6
 _LEVEL = 6  # of zlib
 _EXACT = ("time", "gap_s")
+
+
+class Totals(msgspec.Struct, omit_defaults=True):
+    """What a node's counters add up to, in the order of ``TOTALS``: bytes modulo ``MODULUS``, seconds.
+
+    ``ib_in`` and ``ib_out`` are the part of ``net_in`` and ``net_out`` that InfiniBand and Omni-Path moved.
+    """
+
+    net_in: int = 0
+    net_out: int = 0
+    cpu: float = 0.0
+    gap: float = 0.0
+    ib_in: int = 0
+    ib_out: int = 0
+
+    def __add__(self, other: Totals) -> Self:
+        """Of what else ``self`` holds, the same."""
+        return msgspec.structs.replace(
+            self,
+            net_in=(self.net_in + other.net_in) % MODULUS,
+            net_out=(self.net_out + other.net_out) % MODULUS,
+            cpu=self.cpu + other.cpu,
+            gap=self.gap + other.gap,
+            ib_in=(self.ib_in + other.ib_in) % MODULUS,
+            ib_out=(self.ib_out + other.ib_out) % MODULUS,
+        )
+
+    def __sub__(self, other: Totals) -> Totals:
+        return Totals(
+            (self.net_in - other.net_in) % MODULUS,
+            (self.net_out - other.net_out) % MODULUS,
+            self.cpu - other.cpu,
+            self.gap - other.gap,
+            (self.ib_in - other.ib_in) % MODULUS,
+            (self.ib_out - other.ib_out) % MODULUS,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +98,10 @@ class SampleColumns:
         first, last = np.searchsorted(self.time, (since, until), "left")
         return slice(int(first), int(last))
 
-    def plus(self, where: slice, amounts: Sequence[Any]) -> SampleColumns:
-        """With ``amounts`` (net in, net out, CPU, gap, InfiniBand in and out) added to the totals at ``where``."""
+    def plus(self, where: slice, amounts: Totals) -> SampleColumns:
+        """With ``amounts`` added to the totals at ``where``."""
         changed: dict[str, Any] = {}
-        for name, amount in zip(TOTALS, amounts, strict=True):
+        for name, amount in zip(TOTALS, msgspec.structs.astuple(amounts), strict=True):
             if amount:
                 column = changed[name] = getattr(self, name).copy()
                 part = column[where]
@@ -87,7 +123,14 @@ class SampleColumns:
 
 NAMES = tuple(field.name for field in fields(SampleColumns))
 TOTALS = ("net_in_bytes", "net_out_bytes", "cpu_busy_s", "gap_s", "ib_in_bytes", "ib_out_bytes")
-_WHOLE = tuple(name for name in TOTALS if name.endswith("_bytes"))
+WHOLE = tuple(name for name in TOTALS if name.endswith("_bytes"))
+"""Totals of bytes."""
+
+
+def difference(totals: NDArray[Any], before: Any) -> NDArray[Any]:
+    """What totals rose by since ``before``; negative where they fell."""
+    risen: NDArray[Any] = totals - before
+    return risen if risen.dtype == np.float64 else (risen + MODULUS // 2) % MODULUS - MODULUS // 2
 
 
 def joined(parts: Iterable[SampleColumns]) -> SampleColumns:
@@ -102,7 +145,7 @@ def joined(parts: Iterable[SampleColumns]) -> SampleColumns:
 
 
 def _of_values(name: str, values: Sequence[Any]) -> NDArray[Any]:
-    if name not in _WHOLE:
+    if name not in WHOLE:
         return np.array(values, dtype=np.float64)
     if None in values:
         values = [UNKNOWN if value is None else value for value in values]
@@ -128,7 +171,7 @@ _decode = msgspec.msgpack.Decoder(list[_Column]).decode
 
 
 def _packed(name: str, column: NDArray[Any]) -> _Column:
-    unknown = column == UNKNOWN if name in _WHOLE else np.isnan(column)
+    unknown = column == UNKNOWN if name in WHOLE else np.isnan(column)
     whole, is_bits = _whole_numbers(name, column[~unknown])
     differences = np.diff(whole)
     step = int(np.gcd.reduce(differences)) or 1
@@ -143,8 +186,8 @@ def _packed(name: str, column: NDArray[Any]) -> _Column:
 
 
 def _unpacked(name: str, packed: _Column) -> NDArray[Any]:
-    dtype = np.int64 if name in _WHOLE else np.float64
-    column = np.full(packed.length, UNKNOWN if name in _WHOLE else np.nan, dtype=dtype)
+    dtype = np.int64 if name in WHOLE else np.float64
+    column = np.full(packed.length, UNKNOWN if name in WHOLE else np.nan, dtype=dtype)
     known = np.ones(packed.length, dtype=np.bool_)
     if packed.unknown:
         bits = np.frombuffer(zlib.decompress(packed.unknown), dtype=np.uint8)
@@ -153,14 +196,14 @@ def _unpacked(name: str, packed: _Column) -> NDArray[Any]:
     if count:
         whole = np.full(count, packed.first, dtype=np.int64)
         whole[1:] += packed.step * np.cumsum(_inflated(packed.differences))
-        scaled = whole if name in _WHOLE else whole.view(np.float64) if packed.is_bits else whole / _scale(name)
+        scaled = whole if name in WHOLE else whole.view(np.float64) if packed.is_bits else whole / _scale(name)
         column[known] = scaled
     return column
 
 
 def _whole_numbers(name: str, values: NDArray[Any]) -> tuple[Integers, bool]:
     """The values as whole numbers, and whether these are the doubles' bits."""
-    if name in _WHOLE:
+    if name in WHOLE:
         return values, False
     whole = np.rint(values * _scale(name))
     is_exact = name not in _EXACT or np.array_equal(whole / _scale(name), values)

@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.sample_columns import MASK, MODULUS, SampleColumns, joined
+from jobsight_server.storage.sample_columns import MASK, NAMES, TOTALS, WHOLE, SampleColumns, Totals, joined
 from jobsight_server.storage.schema import nodes
 
 CHUNK_S = 6 * 3600.0
@@ -26,24 +26,25 @@ _ROW = "(SELECT n.time FROM samples n WHERE n.node_id = asked.node_id AND n.time
 _CHUNK = (
     "(SELECT n.first_time FROM sample_chunks n WHERE n.node_id = asked.node_id AND n.first_time {} LIMIT 1 OFFSET {})"
 )
+
+
+def _with_shift(name: str) -> str:
+    if name in WHOLE:
+        return f"((s.{name} & {MASK}) + coalesce(h.{name}, 0)) & {MASK}"
+    return f"s.{name} + coalesce(h.{name}, 0)" if name in TOTALS else f"s.{name}"
+
+
 # Rows first; then the chunks, with the amounts of a shift of some of their readings, and between when these are.
 _READ = f"""
     WITH asked(node_id, since, until) AS (
         SELECT CAST(? AS INTEGER), CAST(? AS DOUBLE PRECISION), CAST(? AS DOUBLE PRECISION)),
     bounds(node_id, low, high, first, last) AS (SELECT node_id, {{low}}, {{high}}, {{first}}, {{last}} FROM asked)
-    SELECT s.time,
-        ((s.net_in_bytes & {MASK}) + coalesce(h.net_in_bytes, 0)) & {MASK},
-        ((s.net_out_bytes & {MASK}) + coalesce(h.net_out_bytes, 0)) & {MASK},
-        s.cpu_busy_s + coalesce(h.cpu_busy_s, 0), s.memory_used_bytes, s.gap_s + coalesce(h.gap_s, 0),
-        ((s.ib_in_bytes & {MASK}) + coalesce(h.ib_in_bytes, 0)) & {MASK},
-        ((s.ib_out_bytes & {MASK}) + coalesce(h.ib_out_bytes, 0)) & {MASK},
-        NULL, NULL
+    SELECT {", ".join(map(_with_shift, NAMES))}, NULL, NULL
     FROM bounds CROSS JOIN samples s
     LEFT JOIN shifts h ON h.node_id = s.node_id AND h.since <= s.time AND s.time < h.until
     WHERE s.node_id = bounds.node_id AND s.time >= bounds.low AND s.time <= bounds.high
     UNION ALL
-    SELECT h.since, h.net_in_bytes, h.net_out_bytes, h.cpu_busy_s, NULL, h.gap_s, h.ib_in_bytes, h.ib_out_bytes,
-        h.until, c.packed
+    SELECT h.since, {", ".join(f"h.{name}" if name in TOTALS else "NULL" for name in NAMES[1:])}, h.until, c.packed
     FROM bounds CROSS JOIN sample_chunks c
     LEFT JOIN shifts h ON h.node_id = c.node_id AND h.since <= c.last_time AND c.first_time < h.until
     WHERE c.node_id = bounds.node_id AND c.first_time >= bounds.first AND c.first_time <= bounds.last
@@ -102,20 +103,16 @@ def _statement(around: int) -> str:
 
 def _shifted(packed: bytes, shifts: Sequence[Any]) -> SampleColumns:
     columns = SampleColumns.unpack(packed)
-    for since, net_in, net_out, cpu, _, gap, ib_in, ib_out, until, _ in shifts:
+    for since, *amounts, until, _ in shifts:
         if since is not None:
-            columns = columns.plus(columns.between(since, until), (net_in, net_out, cpu, gap, ib_in, ib_out))
+            totals = Totals(*(amount for name, amount in zip(NAMES[1:], amounts, strict=True) if name in TOTALS))
+            columns = columns.plus(columns.between(since, until), totals)
     return columns
 
 
 def lock_name(node_id: int) -> str:
     """Of the lock that is held while readings of the node are packed, or summarised and deleted."""
     return f"jobsight samples {node_id}"
-
-
-def modulo(total: int) -> int:
-    """``total`` as stored, 0 to 2**62 - 1."""
-    return total % MODULUS
 
 
 def memory_of_largest_nodes(connection: Connection) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_server.storage.sample_columns import MODULUS, UNKNOWN, Floats, SampleColumns
+from jobsight_server.storage.sample_columns import UNKNOWN, Floats, SampleColumns, difference
 
 _SHORTEST_S = 1e-3  # less is what rounding leaves of an interval of which nothing is known
 
@@ -84,9 +84,7 @@ def _together(one: Spread | None, other: Spread | None) -> Spread | None:
 def _rates(totals: NDArray[Any], known_s: Floats, factor: float) -> Floats:
     """Of each interval, NaN where it is unknown."""
     known = ~np.isnan(totals) if totals.dtype == np.float64 else totals != UNKNOWN
-    risen = np.diff(totals)
-    if totals.dtype != np.float64:
-        risen = (risen + MODULUS // 2) % MODULUS - MODULUS // 2
+    risen = difference(totals[1:], totals[:-1])
     has_rate = known[1:] & known[:-1] & (known_s > _SHORTEST_S)
     return np.where(has_rate, np.maximum(risen, 0) * factor / np.where(has_rate, known_s, 1.0), np.nan)
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.ingest.shifts import STEP_ROWS, Amounts, Shift, added, amounts_at
+from jobsight_server.ingest.shifts import STEP_ROWS, Shift, added, amounts_at
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import BatchInterface
 from jobsight_server.profiler.readings import read_windows
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.sample_columns import Totals
 from jobsight_server.storage.upkeep import delete_old
 
 MakeBatch = Callable[..., Any]
@@ -199,7 +200,7 @@ def test_a_shift_on_top_of_others() -> None:
         plain = [0] * 40
         for _ in range(rng.randrange(1, 8)):
             since, amount = rng.randrange(30), rng.randrange(1, 2**62)
-            shifts = added(shifts, float(since), Amounts(amount))
+            shifts = added(shifts, float(since), Totals(amount))
             plain = [value + amount if t >= since else value for t, value in enumerate(plain)]
             if shifts and rng.random() < 0.5:  # a step: the first is worked in up to some moment
                 first = shifts[0]
