@@ -24,12 +24,62 @@ DEFAULTS = {
 }
 
 
+MODES = ("no", "missing", "lower", "always")
+MESSAGES = ("no", "notable", "always")
+
+
 class NoAdviceError(Exception):
     """Why there is no advice; ``counts`` says whether the question was in vain, as with a server that hangs."""
 
     def __init__(self, reason, counts=False):
         super().__init__(one_line(reason))
         self.counts = counts
+
+
+def choices(settings):
+    """``settings`` and what their ``settings_file`` has, and a list of the lines in it that are wrong."""
+    found = {**DEFAULTS, "memory": "no", "time": "no", "such_jobs": 5, "message": "notable", **settings}
+    path = settings["settings_file"]
+    try:
+        lines = Path(path).read_text("utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        lines = []
+    problems = []
+    for line in lines:
+        words = line.partition("#")[0]
+        match = re.match(r"\s*([A-Za-z_]+)(?:\.(\S+?))?\s*=\s*(\S+)\s*$", words)
+        valid = match and _choice(*match.groups())
+        if valid:
+            found[match.group(1) + ("." + match.group(2) if match.group(2) else "")] = valid
+        elif words.strip():
+            problems.append(f"{path}: wrong line: {one_line(words, 60)}")
+    return found, problems
+
+
+def _choice(name, queue, value):
+    """The value of a setting; None if it is none."""
+    if name in ("memory", "time"):
+        return value if value in MODES else None
+    if queue:
+        return None
+    if name == "message":
+        return value if value in MESSAGES else None
+    if name == "such_jobs" or isinstance(DEFAULTS.get(name), (int, float)):
+        return _positive(name, value)
+    return value if name in ("address", "cluster", "token_file") else None
+
+
+def _positive(name, value):
+    try:
+        found = float(value) if name == "limit_s" else int(value)
+    except ValueError:
+        return None
+    return found if 0 < found < 2**31 else None
+
+
+def mode_of(settings, queue):
+    """What to set for jobs of a queue: ``memory`` and ``time``."""
+    return {name: settings.get(f"{name}.{queue}", settings[name]) for name in ("memory", "time")}
 
 
 def advice(settings, question):
@@ -56,7 +106,7 @@ def one_line(text, length=SHOWN):
 
 
 def wanted(mode, asked, recommended):
-    """Whether a value is to be set, where the job asks for ``asked`` or for nothing (None); see ``SET``."""
+    """Whether a value is to be set, where the job asks for ``asked`` or for nothing (None); see submit.conf."""
     if recommended is None or mode not in ("missing", "lower", "always"):
         return False
     if asked is None:

@@ -1,7 +1,7 @@
 """Hook of PBS Professional and OpenPBS for the event queuejob: asks Jobsight about each job that is submitted.
 
-It writes what Jobsight says to the job's comment and the server's log and, where SET says so, sets the job's memory and
-run time. It never rejects a job, and waits 100 ms at most. docs/use/submission.md shows how to install it.
+It writes what Jobsight says to the job's comment and the server's log and, where the site chose so, sets the job's
+memory and run time. It never rejects a job, and waits 100 ms at most. docs/use/submission.md shows how to install it.
 """
 
 import sys
@@ -9,23 +9,14 @@ import sys
 import pbs
 
 SETTINGS = {
-    "address": "127.0.0.1",  # of the Jobsight server: an IP address, because looking up a name has no time limit
+    "settings_file": "/etc/jobsight/submit.conf",  # what the site chose, which wins over this block; read for each job
+    "address": "127.0.0.1",  # of the Jobsight server
     "port": 8470,
     "cluster": "default",  # this cluster's name in Jobsight
     "token_file": "/etc/jobsight/pbs-token",  # of a token of role submitter; readable by root only
-    "limit_s": 0.1,  # for the whole question; the server handles one submission at a time
-    "failures": 3,  # after so many in a row, do not ask ...
-    "pause_s": 60,  # ... for so long, counted in this file
-    "breaker_file": "/var/spool/pbs/server_priv/jobsight-submission",
+    "breaker_file": "/var/spool/pbs/server_priv/jobsight-submission",  # counts questions without an answer
 }
 
-# What to set, by queue; "*" is every other one. "no": nothing. "missing": where the job asks for nothing. "lower":
-# that, and where it asks for more than is recommended. "always": that, and where it asks for less.
-SET = {
-    "*": {"memory": "no", "time": "no"},
-}
-
-SUCH_JOBS = 5  # set nothing before so many such jobs of the user have been measured
 LIBRARY = "/usr/local/lib/jobsight"  # where jobsight_advice.py is
 
 WORDS = ("select", "nodes", "ncpus", "mem", "pmem", "walltime")
@@ -57,14 +48,14 @@ def set_request(job, library, answer, mode):
     if text_of(requested["pmem"]) and not text_of(requested["mem"]) and "mem" in names:
         names = {"pmem": library.MEMORY}
     memory = library.megabytes(library.in_words(answer, "mem", library.MEMORY))
-    if library.wanted(mode.get("memory"), library.requested(answer, "memory"), memory):
+    if library.wanted(mode["memory"], library.requested(answer, "memory"), memory):
         for name, form in names.items():
             value = library.in_words(answer, name, form)
             if value is not None:
                 done.append(f"{name} {requested[name]} -> {value}")
                 requested[name] = pbs.select(value) if name == "select" else pbs.size(value)
     walltime = library.in_words(answer, "walltime", library.CLOCK)
-    if library.wanted(mode.get("time"), library.requested(answer, "runtime"), library.clock_s(walltime)):
+    if library.wanted(mode["time"], library.requested(answer, "runtime"), library.clock_s(walltime)):
         done.append(f"walltime {requested['walltime']} -> {walltime}")
         requested["walltime"] = pbs.duration(walltime)
     return done
@@ -76,14 +67,17 @@ def advise(event):
     import jobsight_advice as library
 
     question = question_of(event)
+    choices, problems = library.choices(SETTINGS)
+    for problem in problems:
+        pbs.logmsg(pbs.LOG_ERROR, f"jobsight: {problem}")
     try:
-        answer = library.advice(SETTINGS, question)
+        answer = library.advice(choices, question)
     except library.NoAdviceError as error:
         pbs.logmsg(pbs.LOG_WARNING, f"jobsight: no advice: {error}")
         return
     done = []
-    if library.such_jobs(answer) >= SUCH_JOBS:
-        done = set_request(event.job, library, answer, SET.get(question.get("queue"), SET.get("*", {})))
+    if library.such_jobs(answer) >= choices["such_jobs"]:
+        done = set_request(event.job, library, answer, library.mode_of(choices, question.get("queue")))
     text = "jobsight: " + library.one_line(answer["text"], 400) + (" Set: " + ", ".join(done) if done else "")
     pbs.logmsg(pbs.LOG_DEBUG, f"{question['user']}: {text}")
     event.job.comment = text

@@ -1,28 +1,18 @@
 -- Job submit plugin of Slurm: asks Jobsight about each job that is submitted, writes what it says to the job's
--- admin_comment and to the user of sbatch, salloc or srun and, where the settings below say so, sets the job's memory
+-- admin_comment and to the user of sbatch, salloc or srun and, where the site's settings say so, sets the job's memory
 -- and time limit. What the user asked for stays in admin_comment (jobsight_asked=...), because sacct has what was set.
 --
--- Install it beside slurm.conf, with jobsight.lua, and set JobSubmitPlugins=lua. It never refuses a job and takes 100 ms
--- at most; where Jobsight does not answer, the job is submitted as it is. docs/use/submission.md has the rest.
+-- Install it beside slurm.conf, with jobsight.lua, and set JobSubmitPlugins=lua. What a site chooses stands in
+-- settings_file, which wins over the block below. It never refuses a job and takes 100 ms at most; where Jobsight does
+-- not answer, the job is submitted as it is. docs/use/submission.md has the rest.
 
 local SETTINGS = {
-  address = "127.0.0.1", -- of the Jobsight server: an IP address, because looking up a name has no time limit
+  settings_file = "/etc/jobsight/submit.conf", -- read for each job
+  address = "127.0.0.1", -- of the Jobsight server
   port = 8470,
   cluster = "default", -- this cluster's name in Jobsight
   token_file = "/etc/jobsight/slurm-token", -- of a token of role submitter; readable by SlurmUser only
-  limit_s = 0.1, -- for the whole question; slurmctld handles one submission at a time
-  failures = 3, -- after so many in a row, do not ask ...
-  pause_s = 60, -- ... for so long
 }
-
--- What to set, by partition; "*" is every other one. "no": nothing. "missing": where the job asks for nothing. "lower":
--- that, and where it asks for more than is recommended. "always": that, and where it asks for less.
-local SET = {
-  ["*"] = { memory = "no", time = "no" },
-}
-
-local SUCH_JOBS = 5 -- set nothing before so many such jobs of the user have been measured
-local MESSAGE = "notable" -- to the user: "no", "notable" (a request below or twice the recommendation) or "always"
 
 local NO_COUNT = 65533 -- 16-bit fields have larger values where nothing was given
 local NO_LIMIT = 4294967293 -- the same of 32-bit fields
@@ -39,6 +29,25 @@ end
 
 local jobsight, client = load_library()
 local was_silent = false
+local reported = ""
+
+-- What the site chose. A wrong line is logged once, and counts for nothing.
+local function read_choices()
+  local choices, problems = jobsight.choices(SETTINGS)
+  local text = table.concat(problems, "; ")
+  if text ~= reported and text ~= "" then
+    slurm.log_error("%s", "jobsight: " .. text)
+  end
+  reported = text
+  return choices
+end
+
+local function mode_of(choices, partition)
+  return {
+    memory = choices["memory." .. partition] or choices.memory,
+    time = choices["time." .. partition] or choices.time,
+  }
+end
 
 local function count(value, limit)
   value = tonumber(value)
@@ -173,6 +182,8 @@ local function submit(job, partitions)
     return
   end
   local asked = request_of(job)
+  local choices = read_choices()
+  client:use(choices)
   local advice, reason, was_not_asked = client:advice(question_of(job, name))
   if not advice then
     if not (was_not_asked and was_silent) then -- once, not for each job of the pause
@@ -184,8 +195,8 @@ local function submit(job, partitions)
   end
   was_silent = false
   local done = {}
-  if (jobsight.amount(advice.such_jobs) or 0) >= SUCH_JOBS then
-    done = set_request(job, partition, SET[name] or SET["*"] or {}, jobsight.part(advice, "slurm"))
+  if (jobsight.amount(advice.such_jobs) or 0) >= choices.such_jobs then
+    done = set_request(job, partition, mode_of(choices, name or ""), jobsight.part(advice, "slurm"))
   end
   local text = jobsight.line(advice.text, 400)
   local said = "jobsight: " .. text .. (#done > 0 and " Set: " .. table.concat(done, ", ") or "")
@@ -193,7 +204,7 @@ local function submit(job, partitions)
   if #done > 0 then
     slurm.log_info("%s", "jobsight: " .. job.user_name .. ": " .. table.concat(done, ", "))
   end
-  if MESSAGE == "always" or (MESSAGE == "notable" and advice.notable == true) then
+  if choices.message == "always" or (choices.message == "notable" and advice.notable == true) then
     slurm.log_user("%s", text)
   end
 end

@@ -20,6 +20,9 @@ local DEFAULTS = {
   pause_s = 60,
 }
 
+local MODES = { no = true, missing = true, lower = true, always = true }
+local MESSAGES = { no = true, notable = true, always = true }
+
 local ANSWER_BYTES = 64 * 1024
 local CHUNK_BYTES = 8192
 local SHOWN = 200
@@ -41,6 +44,46 @@ end
 function jobsight.part(answer, name)
   local found = answer[name]
   return type(found) == "table" and found or {}
+end
+
+local function choice(name, queue, value)
+  if name == "memory" or name == "time" then
+    return MODES[value] and value
+  elseif queue then
+    return nil
+  elseif name == "message" then
+    return MESSAGES[value] and value
+  elseif name == "such_jobs" or type(DEFAULTS[name]) == "number" then
+    return jobsight.amount(tonumber(value))
+  end
+  return DEFAULTS[name] and value
+end
+
+-- `settings` and what settings.settings_file has, and a list of the lines in it that are wrong.
+function jobsight.choices(settings)
+  local found, problems = { memory = "no", time = "no", such_jobs = 5, message = "notable" }, {}
+  for _, values in ipairs({ DEFAULTS, settings }) do
+    for name, value in pairs(values) do
+      found[name] = value
+    end
+  end
+  local file, problem, code = io.open(settings.settings_file, "r")
+  if not file then
+    return found, { code ~= 2 and problem or nil } -- 2: there is no such file
+  end
+  for line in file:lines() do
+    local words = line:gsub("#.*", "")
+    local name, queue, value = words:match("^%s*([%a_]+)%.?(%S-)%s*=%s*(%S+)%s*$")
+    queue = queue ~= "" and queue or nil
+    local valid = name and choice(name, queue, value)
+    if valid then
+      found[queue and name .. "." .. queue or name] = valid
+    elseif words:find("%S") then
+      problems[#problems + 1] = settings.settings_file .. ": wrong line: " .. jobsight.line(words, 60)
+    end
+  end
+  file:close()
+  return found, problems
 end
 
 local function read_token(path)
@@ -222,28 +265,30 @@ local function installed(library)
   return found, module
 end
 
+-- Has the client go by these settings; the count of failures stays.
+function Client:use(settings)
+  for name in pairs(DEFAULTS) do
+    self.settings[name] = settings[name] or DEFAULTS[name]
+  end
+  local address = self.settings.address
+  if not (address:match("^%d+%.%d+%.%d+%.%d+$") or address:match("^[%x:]+$")) then
+    self.problem = "address " .. address .. ": give an IP address, because looking up a name has no time limit"
+  else
+    self.problem = self.missing
+  end
+end
+
 -- A client with these settings, and the defaults for the rest. Where something is missing it has no advice, but a reason.
 function jobsight.client(settings)
   local client = setmetatable({ settings = {}, failed = 0, open_until = 0 }, Client)
-  for name, value in pairs(DEFAULTS) do
-    client.settings[name] = value
-  end
-  for name, value in pairs(settings) do
-    client.settings[name] = value
-  end
-  local address = client.settings.address
-  if not (address:match("^%d+%.%d+%.%d+%.%d+$") or address:match("^[%x:]+$")) then
-    client.problem = "address " .. address .. ": give an IP address, because looking up a name has no time limit"
-    return client
-  end
   for _, library in ipairs({ "socket", "cjson" }) do
     local found, module = installed(library)
     if not found then
-      client.problem = "the Lua library " .. library .. " is missing: " .. jobsight.line(module)
-      return client
+      client.missing = "the Lua library " .. library .. " is missing: " .. jobsight.line(module)
     end
-    client[library] = module
+    client[library] = found and module
   end
+  client:use(settings)
   return client
 end
 

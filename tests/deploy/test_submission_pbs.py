@@ -29,17 +29,20 @@ FILTER = runpy.run_path(str(DEPLOY / "torque" / "submit-filter"), run_name="filt
 ASKED = {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}
 
 
-def with_settings(text: str, **values: object) -> str:
-    """The script's text with these settings."""
-    for name, value in values.items():
-        place = rf'^( *"{name}": |{name} = )("[^"]*"|{{.*}}|[^,\s]+)'
+def with_settings(text: str, chosen: Path, **values: object) -> str:
+    """The script's text with these settings, of which those that it lacks stand in the site's file."""
+    lines = []
+    for name, value in {"settings_file": str(chosen), **values}.items():
+        place = rf'^( *"{name}": |{name} = )("[^"]*"|[^,\s]+)'
         text, count = re.subn(place, lambda found: found[1] + repr(value), text, flags=re.MULTILINE)  # noqa: B023
-        assert count == 1, name
+        if not count:
+            lines.append(f"{name} = {value}\n")
+    chosen.write_text("# chosen\n" + "".join(lines))
     return text
 
 
 def setting(memory: str, time: str) -> dict[str, Any]:
-    return {r"\*": {"memory": memory, "time": time}}
+    return {"memory": memory, "time": time}
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def queue(pbs: Any, submission: Submission, tmp_path: Path) -> Callable[..., tup
             "breaker_file": str(tmp_path / "breaker"), "LIBRARY": str(DEPLOY / "pbs"), **values,
         }  # fmt: skip
         script = tmp_path / "queuejob.py"
-        script.write_text(with_settings((DEPLOY / "pbs" / "queuejob.py").read_text(), **here))
+        script.write_text(with_settings((DEPLOY / "pbs" / "queuejob.py").read_text(), tmp_path / "submit.conf", **here))
         queued = pbs.Job(**({"resources": ASKED} | (job or {})))
         pbs.current, pbs.logged = pbs.Event(queued), []
         started = time.monotonic()
@@ -131,7 +134,7 @@ def test_chunks_of_two_kinds_and_memory_per_processor(queue: Any) -> None:
 
 
 def test_nothing_is_set_before_enough_such_jobs_have_been_measured(queue: Any) -> None:
-    job, _, _ = queue(limit_s=5, SUCH_JOBS=15, **setting("always", "always"))
+    job, _, _ = queue(limit_s=5, such_jobs=15, **setting("always", "always"))
     assert requested(job) == ASKED
 
 
@@ -152,6 +155,14 @@ def test_a_server_that_does_not_answer_costs_a_tenth_of_a_second_and_then_nothin
     )
     assert all(re.search(why, logged[0]) for _, logged, _ in found[:3])
     assert ["not asked: 3 questions in a row failed" in logged[0] for _, logged, _ in found] == [False] * 3 + [True] * 2
+
+
+def test_a_queue_has_settings_of_its_own(queue: Any) -> None:
+    own = {"memory.batch": "always", "time": "always", "time.batch": "no"}
+    job, _, _ = queue({"queue": "batch"}, limit_s=5, **own)
+    assert [name for name in ASKED if requested(job)[name] != ASKED[name]] == ["select"]
+    job, _, _ = queue({"queue": "other"}, limit_s=5, **own)
+    assert [name for name in ASKED if requested(job)[name] != ASKED[name]] == ["walltime"]
 
 
 @pytest.mark.parametrize("name", GARBAGE)
@@ -183,6 +194,10 @@ def test_what_is_wrong_with_the_installation_is_logged_and_rejects_nothing(queue
         ({"cluster": "beta"}, "answered 404: cluster = 'beta': unknown cluster; known: alpha"),
         ({"address": "localhost"}, "give an IP address"),
         ({"port": "many"}, "TypeError"),
+        ({"memory": "allways"}, "submit.conf: wrong line: memory = allways"),
+        ({"such_jobs": "-1"}, "submit.conf: wrong line: such_jobs = -1"),
+        ({"time.batch": "5"}, "submit.conf: wrong line: time.batch = 5"),
+        ({"breaker": "/etc/passwd"}, "submit.conf: wrong line: breaker = /etc/passwd"),
     ):
         job, logged, _ = queue(limit_s=5, **values)
         assert (requested(job), why in logged[0]) == (ASKED, True), why
@@ -204,7 +219,7 @@ def qsub(submission: Submission, tmp_path: Path) -> Callable[..., tuple[bytes, s
             "port": submission.port, "cluster": "alpha", "token_file": str(submission.token_file),
             "LIBRARY": str(DEPLOY / "pbs"), **values,
         }  # fmt: skip
-        text = with_settings((DEPLOY / "torque" / "submit-filter").read_text(), **here)
+        text = with_settings((DEPLOY / "torque" / "submit-filter").read_text(), tmp_path / "submit.conf", **here)
         # The interpreter of this test, and user ada's name for the one who runs it.
         name = pwd.getpwuid(os.getuid()).pw_name
         text = text.replace(
@@ -238,7 +253,7 @@ exec ./cfd   # not one: #PBS -l mem=1gb
 def test_the_filter_shows_the_user_what_similar_jobs_used_and_passes_the_script_on(qsub: Any) -> None:
     assert qsub(SCRIPT, limit_s=5)[0] == SCRIPT
     assert SAYS in qsub(SCRIPT, limit_s=5)[1]
-    assert qsub(SCRIPT, limit_s=5, MESSAGE="no")[:2] == (SCRIPT, "")
+    assert qsub(SCRIPT, limit_s=5, message="no")[:2] == (SCRIPT, "")
     arguments = [
         "-r",
         "n",
@@ -255,9 +270,9 @@ def test_the_filter_shows_the_user_what_similar_jobs_used_and_passes_the_script_
         "job.sh",
     ]
     assert SAYS in qsub(b"./cfd\n", *arguments, limit_s=5)[1]
-    out, said, _ = qsub(b"./cfd\n", "-l", "nodes=1:ppn=4", "/home/ada/other.sh", limit_s=5, MESSAGE="always")
+    out, said, _ = qsub(b"./cfd\n", "-l", "nodes=1:ppn=4", "/home/ada/other.sh", limit_s=5, message="always")
     assert (out, "No such job of yours has been measured yet" in said) == (b"./cfd\n", True)
-    out, said, _ = qsub(b"", "-l", "nodes=1:ppn=4", "/home/ada/cfd.sh", limit_s=5, MESSAGE="always")
+    out, said, _ = qsub(b"", "-l", "nodes=1:ppn=4", "/home/ada/cfd.sh", limit_s=5, message="always")
     assert (out, "Your last 14 such jobs" in said) == (b"", True)
 
 

@@ -39,18 +39,18 @@ Run = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def run(submission: Submission, tmp_path: Path) -> Run:
-    """Installs the scripts with other settings, and has the interpreter make these calls."""
+    """Installs the scripts and what a site chooses, and has the interpreter make these calls."""
 
-    def start(script: str, calls: list[dict[str, Any]], port: int | None = None, **settings: str) -> Any:
+    def start(script: str, calls: list[dict[str, Any]], port: int | None = None, **chosen: str) -> Any:
         text = (SLURM / script).read_text()
         here = {
             "port": str(port or submission.port), "cluster": '"alpha"', "token_file": f'"{submission.token_file}"',
-            **settings,
+            "settings_file": f'"{tmp_path}/submit.conf"',
         }  # fmt: skip
         for name, value in here.items():
-            place = rf'^(\s*(?:local )?{name} = )("[^"]*"|\{{.*\}}|[^,\s]+)'
-            text, replaced = re.subn(place, rf"\g<1>{value}", text, flags=re.MULTILINE)
+            text, replaced = re.subn(rf'^(  {name} = )("[^"]*"|[^,\s]+)', rf"\g<1>{value}", text, flags=re.MULTILINE)
             assert replaced == 1, name
+        (tmp_path / "submit.conf").write_text("".join(f"{name} = {value} # chosen\n" for name, value in chosen.items()))
         (tmp_path / script).write_text(text)
         shutil.copy(SLURM / "jobsight.lua", tmp_path)
         asked = json.dumps({"script": str(tmp_path / script), "calls": calls})
@@ -90,7 +90,7 @@ def descendants(process: int) -> list[int]:
 
 
 def setting(memory: str, time: str) -> dict[str, str]:
-    return {r'\["\*"\]': f'{{ memory = "{memory}", time = "{time}" }}'}
+    return {"memory": memory, "time": time}
 
 
 @pytest.mark.exhaustive
@@ -127,10 +127,10 @@ def test_memory_and_time_are_set_only_where_the_settings_say_so(run: Run) -> Non
 
 
 def test_a_partition_has_settings_of_its_own_and_limits(run: Run) -> None:
-    tables = '{ memory = "no", time = "no" }, batch = { memory = "always", time = "always" }'
+    own = {"memory.batch": "always", "time.batch": "always"}
     partition = {"flag_default": 1, "max_time": 30, "max_mem_per_node": 2000, "default_time": 7}
     calls = [{**job(partition=name), "partitions": {"batch": partition}} for name in (None, "batch", "batch,b", "b")]
-    answers = run("job_submit.lua", calls, limit_s="5", **{r'\["\*"\]': tables})
+    answers = run("job_submit.lua", calls, limit_s="5", **own)
     for answer in answers[:3]:
         assert (answer["changed"]["min_mem_per_node"], answer["changed"]["time_limit"]) == (2000, 30)
     assert answers[3]["changed"].keys() == {"admin_comment"}
@@ -178,17 +178,17 @@ def test_a_default_of_the_partition_is_not_what_the_user_asks_for(run: Run) -> N
 
 
 def test_nothing_is_set_before_enough_such_jobs_have_been_measured(run: Run) -> None:
-    [answer] = run("job_submit.lua", [job()], limit_s="5", SUCH_JOBS="15", **setting("always", "always"))
+    [answer] = run("job_submit.lua", [job()], limit_s="5", such_jobs="15", **setting("always", "always"))
     assert answer["changed"].keys() == {"admin_comment"}
 
 
 def test_the_user_gets_the_line_where_the_settings_say_so(run: Run) -> None:
     fitting = job(min_mem_per_node=4000, time_limit=120)
     for mode, counts in (("no", [0, 0]), ("notable", [1, 0]), ("always", [1, 1])):
-        answers = run("job_submit.lua", [job(), fitting], limit_s="5", MESSAGE=f'"{mode}"')
+        answers = run("job_submit.lua", [job(), fitting], limit_s="5", message=mode)
         assert [len(answer["messages"]) for answer in answers] == counts
     assert SAYS in answers[0]["messages"][0]
-    [answer] = run("job_submit.lua", [job(name="100 % %s")], limit_s="5", MESSAGE='"notable"')
+    [answer] = run("job_submit.lua", [job(name="100 % %s")], limit_s="5", message="notable")
     assert (answer["messages"], answer["lines"]) == ([], []), "no such job is known"
 
 
@@ -259,15 +259,25 @@ def test_what_is_wrong_with_the_installation_is_logged_and_costs_nothing(
     empty = tmp_path / "empty-token"
     empty.touch()
     for settings, why in (
-        ({"token_file": '"/nowhere"'}, "cannot read the token: /nowhere: No such file"),
-        ({"token_file": f'"{empty}"'}, "has no token"),
-        ({"token_file": f'"{wrong}"'}, "answered 401: this token is unknown or revoked"),
-        ({"cluster": '"beta"'}, "answered 404: cluster = 'beta': unknown cluster; known: alpha"),
-        ({"address": '"localhost"'}, "give an IP address"),
+        ({"token_file": "/nowhere"}, "cannot read the token: /nowhere: No such file"),
+        ({"token_file": str(empty)}, "has no token"),
+        ({"token_file": str(wrong)}, "answered 401: this token is unknown or revoked"),
+        ({"cluster": "beta"}, "answered 404: cluster = 'beta': unknown cluster; known: alpha"),
+        ({"address": "localhost"}, "give an IP address"),
+        ({"memory": "allways"}, "submit.conf: wrong line: memory = allways"),
+        ({"time.batch": "5"}, "submit.conf: wrong line: time.batch = 5"),
+        ({"such_jobs": "-1"}, "submit.conf: wrong line: such_jobs = -1"),
+        ({"settings_file": "/etc/passwd"}, "submit.conf: wrong line: settings_file = /etc/passwd"),
+        ({"message.batch": "no"}, "submit.conf: wrong line: message.batch = no"),
     ):
         answers = run("job_submit.lua", [job()] * 5, limit_s="5", **settings)
-        assert [(answer["status"], answer["changed"]) for answer in answers] == [(0, {})] * 5
-        assert all(why in answer["lines"][0] for answer in answers), why
+        assert [answer["status"] for answer in answers] == [0] * 5
+        if "wrong line" in why:
+            assert [why in line for answer in answers for line in answer["lines"]] == [True], "logged once"
+            assert [answer["changed"].keys() - {"admin_comment"} for answer in answers] == [set()] * 5
+        else:
+            assert [answer["changed"] for answer in answers] == [{}] * 5
+            assert all(why in answer["lines"][0] for answer in answers), why
     [named] = run("job_submit.lua", [job(name="\\udcff" + "n" * 3000)], limit_s="5")
     assert named["status"] == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
+import re
 import socket
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from jobsight_server.settings import load_settings
 from jobsight_server.setup.apply import apply, remove
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import USER, Places
-from jobsight_server.setup.plan import File
+from jobsight_server.setup.plan import CHANGE, File, state
 from jobsight_server.setup.schedulers import SCHEDULERS
 from jobsight_server.setup.server_items import plan_of
 from jobsight_server.setup.show import show, show_difference
@@ -30,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agents-url", metavar="URL", help="address that agents send to, such as that of a TLS proxy; "
                         "without it, the writer listens on all addresses of this host")  # fmt: skip
+    parser.add_argument("--users-url", metavar="URL", help="address of API and pages for login nodes: of a TLS proxy "
+                        "(https://...), or of this host (http://ADDRESS:PORT), where the server then listens; without "
+                        "it, they are open to this host only")  # fmt: skip
     parser.add_argument("--configure", action="store_true", help="change the scheduler's configuration too: "
                         "slurm.conf, or by qmgr and qconf; without it, the lines are shown")  # fmt: skip
     actions = parser.add_mutually_exclusive_group()
@@ -62,22 +66,41 @@ def places_of(args: argparse.Namespace) -> Places:
             pwd.getpwnam(user)
         except KeyError as error:
             raise UserError(f"--user {user!r}: no such user") from error
-    address, port = "127.0.0.1", args.port or 8470
+    users_url = getattr(args, "users_url", None)
+    given = _listen(users_url) if users_url else ""
+    present: str | None = f"127.0.0.1:{args.port or 8470}"
     if places.settings.exists():
-        listen = tcp_address(load_settings(places.settings).listen)
-        if listen is None:
-            raise UserError(f"{places.settings}: the scheduler needs an address HOST:PORT; add one to `listen` there")
-        host, listening = split_address(listen)
-        if args.port not in (None, listening):
-            raise UserError(f"--port {args.port}: {places.settings} has port {listening}; change `listen` there")
-        address = "127.0.0.1" if host in ("0.0.0.0", "localhost") else socket.gethostbyname(host)
-        port = listening
+        present = tcp_address(load_settings(places.settings).listen)
+    if not given and present is None:
+        raise UserError(f"{places.settings}: the scheduler needs an address HOST:PORT; add one to `listen` there")
+    host, port = split_address(given or present or "")
+    if args.port not in (None, port):
+        where = users_url if given else places.settings
+        raise UserError(f"--port {args.port}: {where} has port {port}; change it there")
     if not 0 < port < 65535:
         raise UserError(f"--port {port}: give one from 1 to 65534")
+    try:
+        address = "127.0.0.1" if host in ("0.0.0.0", "localhost") else socket.gethostbyname(host)
+    except OSError as error:
+        raise UserError(f"{host}: {error}") from error
     return Places(
         places.prefix, args.cluster or before.cluster, address, port,
         getattr(args, "agents_url", None) or before.agents_url, getattr(args, "configure", False), user,
+        users_url or before.users_url, given,
     )  # fmt: skip
+
+
+def _listen(users_url: str) -> str:
+    """The address of this host in ``--users-url``; empty if it is that of a proxy.
+
+    Raises:
+        UserError: it is no address of the server.
+    """
+    if re.fullmatch(r"https://[\w.:-]+(/[\w./-]*)?", users_url):
+        return ""
+    if (found := re.fullmatch(r"http://([\w.-]+:\d+)/?", users_url)) and not found[1].startswith("0.0.0.0"):
+        return found[1]
+    raise UserError(f"--users-url {users_url}: give https://HOST of a proxy, or http://ADDRESS:PORT of this host")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,7 +130,10 @@ def run(args: argparse.Namespace) -> int:
         show_difference(file, console)
         return _asked(f"Replace {file.path}, which was edited here?")
 
+    changed = any(state(item, manifest) == CHANGE for item in plan if getattr(item, "path", None) == places.settings)
     apply(plan, places, scheduler.kind, replace, print)
+    if changed:
+        print("the server's settings changed: restart it")
     _say_next(places, scheduler.kind)
     return 0
 

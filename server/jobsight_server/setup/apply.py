@@ -40,7 +40,8 @@ def apply(
     """
     manifest_path = places.manifest(kind)
     manifest = Manifest.load(manifest_path)
-    manifest.cluster, manifest.agents_url, manifest.user = places.cluster, places.agents_url, places.user
+    manifest.cluster, manifest.user = places.cluster, places.user
+    manifest.agents_url, manifest.users_url = places.agents_url, places.users_url
     os.umask(0o022)
     done: list[str] = []
     for item in plan:

@@ -27,6 +27,7 @@ class Manifest(msgspec.Struct):
 
     cluster: str | None = None
     agents_url: str | None = None
+    users_url: str | None = None
     user: str = ""
     files: dict[str, Written] = {}
     folders: list[str] = []

@@ -8,7 +8,7 @@ import pwd
 import shlex
 import socket
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 USER = "jobsight"
@@ -18,7 +18,9 @@ USER = "jobsight"
 class Places:
     """Paths below ``prefix``. With a prefix other than /, there is no service and the current user owns all files.
 
-    ``agents_url`` is the address that agents send to; without it, the writer's on this host.
+    ``agents_url`` is the address that agents send to; without it, the writer's on this host. ``users_url`` is that of
+    the API and the pages for login nodes; without it, they are open to this host only.
+    ``listen`` is the server's new address, where it was given now.
     """
 
     prefix: Path = Path("/")
@@ -27,7 +29,9 @@ class Places:
     port: int = 8470
     agents_url: str | None = None
     configure: bool = False
-    user: str = field(default="")
+    user: str = ""
+    users_url: str | None = None
+    listen: str = ""
 
     @property
     def is_system(self) -> bool:
@@ -59,6 +63,11 @@ class Places:
         return self.at("etc/jobsight/jobsight.toml")
 
     @property
+    def choices(self) -> Path:
+        """What the site chose for submission."""
+        return self.at("etc/jobsight/submit.conf")
+
+    @property
     def hooks(self) -> Path:
         return self.at("usr/local/lib/jobsight")
 
@@ -73,6 +82,10 @@ class Places:
     @property
     def url_of_agents(self) -> str:
         return self.agents_url or f"http://{socket.getfqdn()}:{self.port + 1}"
+
+    @property
+    def url_of_users(self) -> str:
+        return (self.users_url or f"http://{self.address}:{self.port}").rstrip("/")
 
     def manifest(self, kind: str) -> Path:
         return self.at(f"etc/jobsight/setup-{kind}.json")

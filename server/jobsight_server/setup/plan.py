@@ -55,10 +55,16 @@ class Folder(Placed):
 
 @dataclass(frozen=True, slots=True)
 class File(Placed):
-    """A file. ``content`` is called once what it needs exists. ``merged``: it contains the site's own text too."""
+    """A file. ``content`` is called once what it needs exists.
+
+    ``merged``: it contains the site's own text too. ``kept``: never overwritten. ``ours``: what is there now is of an
+    earlier release, without edits that would be lost.
+    """
 
     content: str | Callable[[], bytes] = ""
     merged: bool = False
+    kept: bool = False
+    ours: bool = False
 
     def wanted(self) -> bytes:
         return self.content.encode() if isinstance(self.content, str) else self.content()
@@ -99,7 +105,7 @@ def state(item: Item, manifest: Manifest) -> str:
         written = manifest.files.get(str(item.path))
         known = written is not None and written.scope in (None, [item.cluster, item.nodes])
         return rights if known or written is None else CHANGE
-    if not isinstance(item, File):
+    if not isinstance(item, File) or item.kept:
         return rights
     present = item.path.read_bytes()
     try:
@@ -109,4 +115,4 @@ def state(item: Item, manifest: Manifest) -> str:
         return CHANGE
     written = manifest.files.get(str(item.path))
     ours = written is not None and written.sha256 == digest(present)
-    return CHANGE if ours or item.merged else EDITED
+    return CHANGE if ours or item.merged or item.ours else EDITED

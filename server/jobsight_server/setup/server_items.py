@@ -9,6 +9,8 @@ from pathlib import Path
 
 from jobsight_server.auth.node_names import NodeNamesError, node_names
 from jobsight_server.errors import UserError
+from jobsight_server.front.addresses import tcp_address
+from jobsight_server.settings import load_settings
 from jobsight_server.setup.node_archive import node_archive
 from jobsight_server.setup.places import USER, Places
 from jobsight_server.setup.plan import Command, File, Folder, Item, PlannedToken
@@ -44,15 +46,29 @@ def plan_of(scheduler: SchedulerSetup, places: Places) -> list[Item]:
 def settings_text(scheduler: SchedulerSetup, places: Places) -> str:
     """The settings as they are, with a table for this cluster if they lack it."""
     table = f'\n[[accounting]]\ncluster = "{scheduler.cluster}"\n{scheduler.source}'
+    munge = {"munge_socket": scheduler.munge_socket} if scheduler.munge_socket else {}
     if not places.settings.exists():
-        values: dict[str, object] = {"database": f"sqlite:///{places.at('var/lib/jobsight/jobsight.db')}"}
-        values["listen"] = f"127.0.0.1:{places.port}"
         open_to = "127.0.0.1" if places.agents_url else "0.0.0.0"
-        values["ingest_listen"] = f"{open_to}:{places.port + 1}"
-        return with_toml_settings(shipped("jobsight.toml"), values) + table
+        values: dict[str, object] = {
+            "database": f"sqlite:///{places.at('var/lib/jobsight/jobsight.db')}",
+            "listen": [places.listen or f"{places.address}:{places.port}"],
+            "ingest_listen": f"{open_to}:{places.port + 1}",
+        }
+        return with_toml_settings(shipped("jobsight.toml"), values | munge) + table
     text = places.settings.read_text()
+    present = tomllib.loads(text)
+    changes: dict[str, object] = {name: value for name, value in munge.items() if name not in present}
+    if places.listen:
+        listen = load_settings(places.settings).listen
+        first = tcp_address(listen)
+        changes["listen"] = [places.listen, *(address for address in listen if address != first)]
+    text = with_toml_settings(text, changes)
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:  # a list over several lines
+        raise UserError(f"{places.settings}: change `listen` there: put {places.listen} first") from error
     wanted = tomllib.loads(scheduler.source)
-    for source in tomllib.loads(text).get("accounting", []):
+    for source in present.get("accounting", []):
         if source.get("cluster") == scheduler.cluster:
             if source.get("format", "torque") != wanted["format"]:
                 raise UserError(

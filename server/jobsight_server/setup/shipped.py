@@ -46,13 +46,15 @@ def with_shell_settings(text: str, values: Mapping[str, str]) -> str:
 
 
 def with_toml_settings(text: str, values: Mapping[str, object]) -> str:
-    """A settings file with these values, beside their commented defaults."""
+    """A settings file with these values, beside their commented defaults where it has them."""
     for name, value in values.items():
         line = f"{name} = {json.dumps(value)}"
         if re.search(rf"^{name} = ", text, re.MULTILINE):
             text = _once(rf"^({name} = ).*$", json.dumps(value), text, name)
-        else:
+        elif re.search(rf"^# {name} = ", text, re.MULTILINE):
             text = _once(rf"^(# {name} = .*\n)", f"{line}\n", text, name)
+        else:
+            text = f"{line}\n{text}"
     return text
 
 

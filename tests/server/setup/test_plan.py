@@ -13,8 +13,12 @@ import pytest
 
 from jobsight_server.cli import main
 from jobsight_server.settings import load_settings
+from jobsight_server.setup.manifest import Manifest
+from jobsight_server.setup.places import Places
+from jobsight_server.setup.plan import CHANGE, EDITED, state
 from jobsight_server.setup.schedulers.slurm_conf import configured, without
 from jobsight_server.setup.shipped import shipped, with_script_settings, with_shell_settings, with_toml_settings
+from jobsight_server.setup.submission import submission_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="a setup runs as root")]
 
@@ -152,7 +156,7 @@ def test_options_hold_from_then_on(machine: Machine) -> None:
         "setup", "torque", "--yes", "--cluster", "alpha", "--agents-url", "https://j.example", "--port", "9"
     )
     settings = tomllib.loads((machine.prefix / "etc/jobsight/jobsight.toml").read_text())
-    assert (settings["listen"], settings["ingest_listen"]) == ("127.0.0.1:9", "127.0.0.1:10")
+    assert (settings["listen"], settings["ingest_listen"]) == (["127.0.0.1:9"], "127.0.0.1:10")
     assert "nothing to change" in machine.jobsight("setup", "torque", "--yes")
     assert "has port 9" in machine.jobsight("setup", "torque", "--yes", "--port", "10", status=1)
     archive = machine.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
@@ -164,10 +168,10 @@ def test_options_hold_from_then_on(machine: Machine) -> None:
 def test_an_edited_file_is_kept_and_removed_by_hand_only(machine: Machine) -> None:
     machine.jobsight("setup", "torque", "--yes")
     script = machine.prefix / "usr/local/sbin/torque_submitfilter"
-    edited = script.read_text().replace('MESSAGE = "notable"', 'MESSAGE = "always"')
+    edited = script.read_text().replace("WITHOUT_VALUE = ", "WITHOUT_VALUE = OURS = ")
     script.write_text(edited)
     shown = machine.jobsight("setup", "torque", "--yes")
-    assert '-MESSAGE = "always"' in shown
+    assert "-WITHOUT_VALUE = OURS" in shown
     assert f"kept {script}: it was edited here" in shown
     assert f"kept {script}: it was edited since" in machine.jobsight("setup", "torque", "--remove")
     assert script.read_text() == edited
@@ -230,6 +234,91 @@ def test_slurm_conf_gets_only_what_it_lacks_and_loses_only_that(
     kept = without(theirs, text, WANTED)
     assert "JobSubmitPlugins=lua,own" not in kept
     assert kept.count("/own/prolog") == theirs.count("/own/prolog")
+
+
+RELEASED = Path(__file__).parents[1] / "released"
+EDITS = {
+    "job_submit.lua": {
+        'cluster = "default",': 'cluster = "pbs1", -- ours',
+        "limit_s = 0.1": "limit_s = 0.25",
+        '["*"] = { memory = "no", time = "no" },': '["*"] = { memory = "lower", time = "no" },\n'
+        '  -- ["old"] = { memory = "always" },\n'
+        '  ["short.q"] = { time = "missing" }, debug = { memory = "no", time = "no" },',
+        "SUCH_JOBS = 5": "SUCH_JOBS = 9",
+    },
+    "queuejob.py.txt": {
+        '"cluster": "default",': '"cluster": "pbs1",',
+        '"limit_s": 0.1': '"limit_s": 0.25',
+        '"*": {"memory": "no", "time": "no"},': '"*": {"memory": "lower", "time": "no"},\n'
+        '    # "old": {"memory": "always"},\n'
+        '    "short.q": {"time": "missing"}, "debug": {"memory": "no", "time": "no"},',
+        "SUCH_JOBS = 5": "SUCH_JOBS = 9",
+    },
+}  # fmt: skip
+EDITS["submit-filter"] = EDITS["queuejob.py.txt"]
+CARRIED = [
+    "limit_s = 0.25", "such_jobs = 9", "memory = lower", "memory.short.q = no", "time.short.q = missing",
+    "memory.debug = no", "time.debug = no",
+]  # fmt: skip
+SHIPPED = {"job_submit.lua": "slurm", "queuejob.py.txt": "pbs", "submit-filter": "torque"}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_script_of_the_last_release_is_upgraded_and_its_settings_are_carried_over(tmp_path: Path, name: str) -> None:
+    target, places = tmp_path / name, Places(tmp_path)
+    places.choices.parent.mkdir(parents=True)
+    released = (RELEASED / name).read_text()
+
+    def plan(text: str) -> tuple[list[str], str]:
+        target.write_text(text)
+        values = {"cluster": "pbs1", "port": 8470}
+        shipped_name = f"{SHIPPED[name]}/{name.removesuffix('.txt')}"
+        choices, script = submission_files(shipped_name, target, 0o644, values, places)
+        added = choices.wanted().decode().removeprefix(shipped("submit.conf")).split("\n")[2:-1]
+        return added, state(script, Manifest())
+
+    assert plan(released) == ([], CHANGE)
+    assert plan(released.replace("/usr/local/lib/jobsight", "/opt/hooks")) == ([], CHANGE)
+    edited = released
+    for before, after in EDITS[name].items():
+        assert edited.count(before) == 1
+        edited = edited.replace(before, after)
+    assert plan(edited) == (CARRIED, CHANGE)
+    assert plan(edited.replace("TORQUE", "ours").replace("PBS", "ours").replace("Slurm", "ours")) == ([], EDITED)
+    places.choices.write_text("\n".join(CARRIED[1:]))
+    assert plan(edited) == (CARRIED, EDITED), "its settings would be lost"
+    places.choices.write_text("\n".join(CARRIED))
+    assert plan(edited) == (CARRIED, CHANGE)
+
+
+def test_choices_of_the_site_are_never_overwritten(machine: Machine) -> None:
+    machine.jobsight("setup", "torque", "--yes")
+    choices = machine.prefix / "etc/jobsight/submit.conf"
+    assert stat.S_IMODE(choices.stat().st_mode) == 0o644, "users' filters read it"
+    assert f'"settings_file": "{choices}"' in (machine.prefix / "usr/local/sbin/torque_submitfilter").read_text()
+    choices.write_text("memory = lower\n")
+    assert "nothing to change" in machine.jobsight("setup", "torque", "--yes")
+    machine.jobsight("setup", "torque", "--remove")
+    assert choices.read_text() == "memory = lower\n"
+
+
+def test_login_nodes_reach_the_server_where_the_site_says_so(machine: Machine) -> None:
+    settings = machine.prefix / "etc/jobsight/jobsight.toml"
+    machine.jobsight("setup", "torque", "--yes", "--port", "9")
+    assert load_settings(settings).listen == ("127.0.0.1:9",)
+    for wrong in ("ftp://h:1", "http://h", "http://0.0.0.0:9", "http://u@h:9", "http://h:9/x", 'http://h:9"\n'):
+        assert "give https://HOST of a proxy" in machine.jobsight("setup", "torque", "--users-url", wrong, status=1)
+    shown = machine.jobsight("setup", "torque", "--yes", "--users-url", "http://127.0.0.2:9")
+    assert "restart it" in shown
+    assert load_settings(settings).listen == ("127.0.0.2:9",)
+    assert '"address": "127.0.0.2"' in (machine.prefix / "usr/local/sbin/torque_submitfilter").read_text()
+    settings.write_text(settings.read_text().replace('127.0.0.2:9"', '127.0.0.3:9", "unix:/run/j"'))
+    machine.jobsight("setup", "torque", "--yes")
+    assert load_settings(settings).listen == ("127.0.0.3:9", "unix:/run/j"), "an address that the site gave since stays"
+    machine.jobsight("setup", "torque", "--yes", "--users-url", "https://jobsight.example.org")
+    assert load_settings(settings).listen == ("127.0.0.3:9", "unix:/run/j")
+    machine.jobsight("setup", "torque", "--yes", "--users-url", "http://127.0.0.2:9/")
+    assert load_settings(settings).listen == ("127.0.0.2:9", "unix:/run/j")
 
 
 def test_every_shipped_script_takes_its_settings() -> None:

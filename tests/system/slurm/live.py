@@ -80,17 +80,14 @@ class LiveJobsight(LiveSite):
         shutil.chown(token, "slurm")
         token.write_text(self._submitter_token)
         host, port = self.site.url.removeprefix("http://").split(":")
+        choices = self.cluster.configuration / "submit.conf"
+        choices.write_text(
+            f"address = {host}\nport = {port}\ncluster = {self.cluster.places.cluster}\ntoken_file = {token}\n"
+            f"memory = lower\ntime = {time}\nlimit_s = {limit_s}\n"
+        )
         text = (DEPLOY / "slurm" / "job_submit.lua").read_text()
-        for given, wanted in {
-            'address = "127.0.0.1"': f'address = "{host}"',
-            "port = 8470": f"port = {port}",
-            'cluster = "default"': f'cluster = "{self.cluster.places.cluster}"',
-            'token_file = "/etc/jobsight/slurm-token"': f'token_file = "{token}"',
-            'memory = "no", time = "no"': f'memory = "lower", time = "{time}"',
-            "limit_s = 0.1": f"limit_s = {limit_s}",
-        }.items():
-            assert text.count(given) == 1, f"{given} must be set in one place of job_submit.lua"
-            text = text.replace(given, wanted)
+        assert text.count("/etc/jobsight/submit.conf") == 1
+        text = text.replace("/etc/jobsight/submit.conf", str(choices))
         (self.cluster.configuration / "job_submit.lua").write_text(text)
         shutil.copy(DEPLOY / "slurm" / "jobsight.lua", self.cluster.configuration)
         self.cluster.reconfigure({"JobSubmitPlugins": "lua"})

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from tests.system.trial import JOBSIGHT, Trial, free_port
@@ -17,6 +18,7 @@ from site_run import wait_until
 
 from .cluster import SlurmCluster, missing
 
+RELEASED = Path(__file__).parents[2] / "server" / "released"
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
@@ -97,15 +99,35 @@ def test_archive_installs_an_agent_that_delivers_and_hooks_that_mark(trial: Slur
     assert "not profiled" not in checked
 
 
-def test_a_sites_own_edit_stays(trial: SlurmTrial) -> None:
+def test_the_script_of_the_last_release_is_upgraded_and_a_sites_own_stays(trial: SlurmTrial) -> None:
     script = trial.cluster.configuration / "job_submit.lua"
-    edited = script.read_text().replace('memory = "no"', 'memory = "missing"')
-    script.write_text(edited)
+    choices, new = trial.prefix / "etc/jobsight/submit.conf", script.read_text()
+    assert "nothing to change" in trial.jobsight("setup", "slurm", "--configure", "--yes")
+    released = (RELEASED / "job_submit.lua").read_text()
+    script.write_text(released.replace('["*"] = { memory = "no"', '["*"] = { memory = "missing"'))
+    assert f"kept {script}" in trial.jobsight("setup", "slurm", "--configure", "--yes"), (
+        "submit.conf lacks its settings"
+    )
+    choices.unlink()
+    trial.jobsight("setup", "slurm", "--configure", "--yes")
+    assert script.read_text() == new
+    assert choices.read_text().endswith("\nmemory = missing\n")
+    trial.cluster.submit(trial.cluster.users[0], "true")
+    script.write_text(new + "-- ours\n")
     assert f"kept {script}" in trial.jobsight("setup", "slurm", "--configure", "--yes")
-    assert script.read_text() == edited
-    script.write_text(edited.replace('memory = "missing"', 'memory = "no"'))
+    script.write_text(new)
     conf = (trial.cluster.configuration / "slurm.conf").read_text()
     assert conf.count("JobSubmitPlugins=lua") == 1
+
+
+def test_a_user_asks_for_an_own_job(trial: SlurmTrial) -> None:
+    user, other = trial.cluster.users[:2]
+    seff = str(trial.prefix / "usr/local/bin/jobsight-seff")
+    job = str(next(row["job_id"] for row in trial.cluster.accounting() if row["user"] == user))
+    with trial.serving():
+        wait_until(lambda: job in trial.cluster.run(seff, job, user=user), 60, lambda: "no answer")
+        with pytest.raises(RuntimeError, match=f"{job}"):
+            trial.cluster.run(seff, job, user=other)
 
 
 def test_what_is_missing_is_named(trial: SlurmTrial) -> None:

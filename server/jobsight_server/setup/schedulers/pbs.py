@@ -15,7 +15,8 @@ from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.run import run
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
-from jobsight_server.setup.shipped import shipped, with_script_settings
+from jobsight_server.setup.shipped import shipped
+from jobsight_server.setup.submission import submission_files
 
 _MOM_HOOKS = ("prologue", "epilogue", "prologue.parallel", "epilogue.parallel")
 _QMGR = "qmgr", "-c"
@@ -31,11 +32,13 @@ def read_pbs(places: Places) -> SchedulerSetup:
     token = PlannedToken(places.at("etc/jobsight/pbs-token"), 0o400, _me(places), name="pbs_server")
     scripts = places.hooks
     values = {**_asked(places, token), "breaker_file": f"{home}/server_priv/jobsight-submission"}
-    advice = with_script_settings(shipped("pbs/queuejob.py"), values).replace("/usr/local/lib/jobsight", str(scripts))
+    choices, hook = submission_files("pbs/queuejob.py", scripts / "queuejob.py", 0o644, values, places)
+    advice = hook.wanted().decode()
     mark = shipped("pbs/jobsight_hook.py").replace("/usr/local/lib/jobsight", str(scripts))
     items: list[Item] = [
         File(scripts / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py")),
-        File(scripts / "queuejob.py", 0o644, content=advice),
+        choices,
+        hook,
         File(scripts / "jobsight_hook.py", 0o644, content=mark),
     ]
     hooks = {
@@ -67,15 +70,13 @@ def read_torque(places: Places) -> SchedulerSetup:
     home = "/var/spool/torque"
     token = PlannedToken(places.at("etc/jobsight/submitter-token"), 0o444, _me(places), name="users")
     values = _asked(places, token)
-    text = with_script_settings(shipped("torque/submit-filter"), values)
     library = File(places.hooks / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py"))
-    text = text.replace("/usr/local/lib/jobsight", str(places.hooks))
-    submit_filter = File(places.at("usr/local/sbin/torque_submitfilter"), 0o755, content=text)
+    target = places.at("usr/local/sbin/torque_submitfilter")
+    choices, submit_filter = submission_files("torque/submit-filter", target, 0o755, values, places)
     copies = tuple(f"{home}/mom_priv/{name}" for name in _MOM_HOOKS)
-    login = f"copy {submit_filter.path}, {library.path} and {token.path} to login nodes on other hosts"
-    return _scheduler(
-        "torque", "torque", places, home, token, [library, submit_filter], [*_installation(places), login], copies
-    )
+    items: list[Item] = [library, choices, submit_filter]
+    login = f"copy {submit_filter.path}, {library.path}, {choices.path} and {token.path} to login nodes on other hosts"
+    return _scheduler("torque", "torque", places, home, token, items, [*_installation(places), login], copies)
 
 
 def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
@@ -118,7 +119,7 @@ def _scheduler(
     qstat = json.dumps([shutil.which("qstat") or "qstat"])
     source = f'format = "{form}"\ndirectory = "{folder}"\nqstat = {qstat}\n'
     cluster = places.cluster or name.partition(".")[0]
-    return SchedulerSetup(kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, _comment)
+    return SchedulerSetup(kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, comment=_comment)
 
 
 def _server_name() -> str:

@@ -14,8 +14,9 @@ class SchedulerSetup:
     """A scheduler as it is configured now.
 
     ``source`` is its table [[accounting]] without the cluster's name, ``submitter`` the token with which it asks for
-    advice, ``items`` what its plugins need, ``hook_copies`` where nodes need the script ``mark-job``. ``comment`` is
-    what the scheduler shows of Jobsight's advice for a job; None where it keeps none.
+    advice, ``items`` what its plugins need, ``hook_copies`` where nodes need the script ``mark-job``,
+    ``munge_socket`` by which users prove who they are ("": they cannot). ``comment`` is what the scheduler
+    shows of Jobsight's advice for a job; None where it keeps none.
     """
 
     kind: str
@@ -28,5 +29,6 @@ class SchedulerSetup:
     items: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     hook_copies: tuple[str, ...] = ()
+    munge_socket: str = ""
     comment: Callable[[str], str] | None = None
     checks: Callable[[], Iterator[Finding]] = lambda: iter(())

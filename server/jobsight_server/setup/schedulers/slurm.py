@@ -20,7 +20,8 @@ from jobsight_server.setup.run import run, succeeds, until_empty
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.schedulers.slurm_conf import configured, has, without
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
-from jobsight_server.setup.shipped import shipped, with_script_settings
+from jobsight_server.setup.shipped import shipped, with_toml_settings
+from jobsight_server.setup.submission import submission_files
 
 NONE = ("", "(null)", "none", "n/a")
 
@@ -49,13 +50,15 @@ def read(places: Places) -> SchedulerSetup:
     }
     items: list[Item] = [
         File(slurm_conf.with_name("jobsight.lua"), 0o644, content=shipped("slurm/jobsight.lua")),
-        File(
-            slurm_conf.with_name("job_submit.lua"),
-            0o644,
-            content=with_script_settings(shipped("slurm/job_submit.lua"), values),
-        ),
+        *submission_files("slurm/job_submit.lua", slurm_conf.with_name("job_submit.lua"), 0o644, values, places),
         *_right_to_see_all_jobs(config, places.owner, slurm_user),
     ]
+    munge_socket = _munge_socket(config)
+    if munge_socket:
+        seff = with_toml_settings(
+            shipped("slurm/jobsight-seff"), {"SERVER": places.url_of_users, "MUNGE": f"munge --socket={munge_socket}"}
+        )
+        items.append(File(places.at("usr/local/bin/jobsight-seff"), 0o755, content=seff))
     silent = sorted(set(nodes) - reporting_nodes(places, cluster))
     # A prolog that is missing on a node drains it.
     wanted = {
@@ -80,7 +83,8 @@ def read(places: Places) -> SchedulerSetup:
         notes.append(f"slurmctld has not read {slurm_conf} as it is now: run `scontrol reconfigure`")
     return SchedulerSetup(
         "slurm", cluster, nodes, _source(), _shown(config, cluster, nodes), _submit, token, items, notes,
-        comment=_comment, checks=lambda: _checks(config, library, token, places.command("slurm")),
+        munge_socket=munge_socket, comment=_comment,
+        checks=lambda: _checks(config, library, token, places.command("slurm")),
     )  # fmt: skip
 
 
@@ -147,6 +151,14 @@ def _check(config: dict[str, str]) -> None:
     run(["sacct", "-n", "-X", "-S", "now-1hour"])
 
 
+def _munge_socket(config: Mapping[str, str]) -> str:
+    """The socket of munged; empty where Slurm does without."""
+    if "munge" not in config.get("AuthType", ""):
+        return ""
+    named = re.search(r"socket=([^,]+)", config.get("AuthInfo", ""))
+    return named[1] if named else "/run/munge/munge.socket.2"
+
+
 def _command(name: str) -> list[str]:
     """A command with its full path, because services have a short PATH, and with the current configuration file."""
     found = [shutil.which(name) or name]
@@ -191,6 +203,11 @@ def _notes(config: dict[str, str], library: str | None, silent: list[str], place
     hosts = {name.partition(".")[0] for name in re.split(r"[\s,()]+", config.get("SlurmctldHost", ""))}
     if socket.gethostname().partition(".")[0] not in hosts and hosts != {""}:
         notes.append(f"slurmctld is on another host ({config['SlurmctldHost']}): run this there")
+    seff = places.at("usr/local/bin/jobsight-seff")
+    if _munge_socket(config) and places.users_url:
+        notes.append(f"copy {seff} to login nodes: users ask there for their own jobs")
+    elif _munge_socket(config):
+        notes.append(f"{seff} works on this host only: --users-url gives the address for login nodes")
     if silent:
         notes.append(
             f"install the agents: sh {places.archive} as root on each node. Run this again once all have reported: "
@@ -200,9 +217,8 @@ def _notes(config: dict[str, str], library: str | None, silent: list[str], place
 
 
 def _checks(config: dict[str, str], library: str | None, token: PlannedToken, setup: str) -> Iterator[Finding]:
-    if "munge" in config.get("AuthType", ""):
-        named = re.search(r"socket=([^,]+)", config.get("AuthInfo", ""))
-        works = succeeds(["munge", "-n", *([f"--socket={named[1]}"] if named else [])])
+    if socket_of_munge := _munge_socket(config):
+        works = succeeds(["munge", "-n", f"--socket={socket_of_munge}"])
         yield Finding("munge answers", works, "start munged; `munge -n` shows what is wrong")
     yield Finding("Lua for job_submit.lua", library is None, library or "")
     plugins = config.get("JobSubmitPlugins", "").split(",")

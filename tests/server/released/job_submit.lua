@@ -1,0 +1,215 @@
+-- Job submit plugin of Slurm: asks Jobsight about each job that is submitted, writes what it says to the job's
+-- admin_comment and to the user of sbatch, salloc or srun and, where the settings below say so, sets the job's memory
+-- and time limit. What the user asked for stays in admin_comment (jobsight_asked=...), because sacct has what was set.
+--
+-- Install it beside slurm.conf, with jobsight.lua, and set JobSubmitPlugins=lua. It never refuses a job and takes 100 ms
+-- at most; where Jobsight does not answer, the job is submitted as it is. docs/use/submission.md has the rest.
+
+local SETTINGS = {
+  address = "127.0.0.1", -- of the Jobsight server: an IP address, because looking up a name has no time limit
+  port = 8470,
+  cluster = "default", -- this cluster's name in Jobsight
+  token_file = "/etc/jobsight/slurm-token", -- of a token of role submitter; readable by SlurmUser only
+  limit_s = 0.1, -- for the whole question; slurmctld handles one submission at a time
+  failures = 3, -- after so many in a row, do not ask ...
+  pause_s = 60, -- ... for so long
+}
+
+-- What to set, by partition; "*" is every other one. "no": nothing. "missing": where the job asks for nothing. "lower":
+-- that, and where it asks for more than is recommended. "always": that, and where it asks for less.
+local SET = {
+  ["*"] = { memory = "no", time = "no" },
+}
+
+local SUCH_JOBS = 5 -- set nothing before so many such jobs of the user have been measured
+local MESSAGE = "notable" -- to the user: "no", "notable" (a request below or twice the recommendation) or "always"
+
+local NO_COUNT = 65533 -- 16-bit fields have larger values where nothing was given
+local NO_LIMIT = 4294967293 -- the same of 32-bit fields
+
+local function load_library()
+  local directory = debug.getinfo(1, "S").source:match("^@(.*/)") or "/etc/slurm/"
+  local found, library = pcall(dofile, directory .. "jobsight.lua")
+  if found then
+    return library, library.client(SETTINGS)
+  end
+  slurm.log_error("%s", "jobsight: " .. tostring(library))
+  return nil
+end
+
+local jobsight, client = load_library()
+local was_silent = false
+
+local function count(value, limit)
+  value = tonumber(value)
+  if value and value >= 1 and value < limit then
+    return value
+  end
+  return nil
+end
+
+-- The record of the job's partition, of the first where it has several; {} where it cannot be known.
+local function partition_of(job, partitions)
+  local name = job.partition and job.partition:match("^[^,]+")
+  if name then
+    return partitions[name] or {}, name
+  end
+  for default, partition in pairs(partitions) do
+    if partition.flag_default == 1 then
+      return partition, default
+    end
+  end
+  return {}, nil
+end
+
+-- What the comment of sbatch says of the job: facts, and the rule where Snakemake wrote it, and a random job name.
+local function words_of(job)
+  local said = job.comment and job.comment:sub(1, 1000) or ""
+  local words = { said:match("^rule_[%w_%-]+") }
+  for facts in said:gmatch("jobsight:[%w_%-][%w_.,=+%-]*") do
+    words[#words + 1] = facts
+  end
+  return #words > 0 and table.concat(words, "; ") or nil
+end
+
+-- What the user asks for: MiB per processor or per node, and minutes. What the partition adds is no request.
+local function question_of(job, partition_name)
+  local asked = {
+    num_tasks = count(job.num_tasks, NO_LIMIT),
+    cpus_per_task = count(job.cpus_per_task, NO_COUNT),
+    ntasks_per_node = count(job.ntasks_per_node, NO_COUNT),
+    nodes = count(job.min_nodes, NO_LIMIT),
+    cpus = count(job.min_cpus, NO_LIMIT),
+    mem = job.min_mem_per_node,
+    mem_per_cpu = job.min_mem_per_cpu,
+    time_limit = count(job.time_limit, NO_LIMIT),
+  }
+  return {
+    user = job.user_name,
+    application = job.name ~= "" and job.name or nil,
+    comment = words_of(job),
+    queue = partition_name,
+    account = job.account or job.default_account,
+    slurm = asked,
+  }
+end
+
+local function may_set(mode, asked, recommended)
+  if not recommended or mode == "no" then
+    return false
+  elseif not asked then
+    return mode == "missing" or mode == "lower" or mode == "always"
+  end
+  return (mode == "lower" and recommended < asked) or (mode == "always" and recommended ~= asked)
+end
+
+local function capped(value, limit)
+  limit = count(limit, NO_LIMIT)
+  return value and limit and math.min(value, limit) or value
+end
+
+-- Whether the job has an amount of memory of its own, or none: 0 is all memory of a node, memory per GPU is not forecast.
+local function has_plain_memory(job)
+  return job.min_mem_per_node ~= 0 and not job.mem_per_tres
+end
+
+-- Sets what the settings allow; returns a text for each value that was set.
+local function set_request(job, partition, mode, recommended)
+  local done = {}
+  local per_cpu, per_node = job.min_mem_per_cpu, job.min_mem_per_node
+  local field = per_cpu and "min_mem_per_cpu" or "min_mem_per_node"
+  local memory = per_cpu and capped(jobsight.amount(recommended.mem_per_cpu), partition.max_mem_per_cpu)
+    or not per_cpu and capped(jobsight.amount(recommended.mem), partition.max_mem_per_node)
+    or nil
+  if has_plain_memory(job) and may_set(mode.memory, per_cpu or per_node, memory) then
+    done[#done + 1] = ("%s %s -> %dM"):format(field, per_cpu or per_node or "none", memory)
+    job[field] = memory
+  end
+  local minutes = capped(jobsight.amount(recommended.time_limit), partition.max_time)
+  local limit = count(job.time_limit, NO_LIMIT)
+  if may_set(mode.time, limit, minutes) then
+    done[#done + 1] = ("time_limit %s -> %d min"):format(limit or "none", minutes)
+    job.time_limit = minutes
+  end
+  return done
+end
+
+-- What the user asked for, and how to tell the log's reader where sacct will say something else: it was changed, or the
+-- user asked for nothing and the partition's default stands there.
+local function request_of(job)
+  return {
+    plain = has_plain_memory(job),
+    memory = job.min_mem_per_cpu or job.min_mem_per_node,
+    name = job.min_mem_per_cpu and "mem_per_cpu" or "mem_per_node",
+    time = count(job.time_limit, NO_LIMIT),
+  }
+end
+
+local function report(job, asked)
+  local parts = {}
+  if asked.plain and (not asked.memory or asked.memory ~= (job.min_mem_per_cpu or job.min_mem_per_node)) then
+    parts[#parts + 1] = asked.name .. ":" .. (asked.memory and ("%dM"):format(asked.memory) or "none")
+  end
+  if not asked.time or asked.time ~= count(job.time_limit, NO_LIMIT) then
+    parts[#parts + 1] = "time:" .. (asked.time and ("%d"):format(asked.time) or "none")
+  end
+  return #parts > 0 and "jobsight_asked=" .. table.concat(parts, ",") or nil
+end
+
+-- slurmdbd stores the administrator's comment always, the user's only with AccountingStoreFlags=job_comment.
+local function comment(job, ...)
+  local parts = { job.admin_comment ~= "" and job.admin_comment or nil }
+  for i = 1, select("#", ...) do
+    parts[#parts + 1] = (select(i, ...))
+  end
+  if #parts > 0 then
+    job.admin_comment = table.concat(parts, "; ")
+  end
+end
+
+local function submit(job, partitions)
+  local partition, name = partition_of(job, partitions)
+  if not job.user_name then
+    return
+  end
+  local asked = request_of(job)
+  local advice, reason, was_not_asked = client:advice(question_of(job, name))
+  if not advice then
+    if not (was_not_asked and was_silent) then -- once, not for each job of the pause
+      slurm.log_info("%s", "jobsight: no advice: " .. reason)
+    end
+    was_silent = was_not_asked
+    comment(job, words_of(job), report(job, asked))
+    return
+  end
+  was_silent = false
+  local done = {}
+  if (jobsight.amount(advice.such_jobs) or 0) >= SUCH_JOBS then
+    done = set_request(job, partition, SET[name] or SET["*"] or {}, jobsight.part(advice, "slurm"))
+  end
+  local text = jobsight.line(advice.text, 400)
+  local said = "jobsight: " .. text .. (#done > 0 and " Set: " .. table.concat(done, ", ") or "")
+  comment(job, said, words_of(job), report(job, asked))
+  if #done > 0 then
+    slurm.log_info("%s", "jobsight: " .. job.user_name .. ": " .. table.concat(done, ", "))
+  end
+  if MESSAGE == "always" or (MESSAGE == "notable" and advice.notable == true) then
+    slurm.log_user("%s", text)
+  end
+end
+
+function slurm_job_submit(job, partitions, _submitter)
+  if client then
+    local ran, problem = pcall(submit, job, partitions)
+    if not ran then
+      slurm.log_error("%s", "jobsight: " .. tostring(problem))
+    end
+  end
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(_job, _record, _partitions, _submitter)
+  return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
