@@ -23,7 +23,7 @@ from jobsight_server.auth.sessions import (
     create_session,
     end_session,
     redeem_login,
-    session_is_valid,
+    session_owner,
 )
 from jobsight_server.cli import main
 from jobsight_server.errors import UserError
@@ -115,16 +115,16 @@ def test_a_login_link_works_once_and_for_an_hour(engine: Engine) -> None:
         session = redeem_login(connection, link, 1000.0 + 3599, 60.0)
         assert session is not None
         assert redeem_login(connection, link, 1000.0 + 3599, 60.0) is None
-        assert session_is_valid(connection, session, 4599.0 + 59)
-        assert not session_is_valid(connection, session, 4599.0 + 60)
-        assert not session_is_valid(connection, link, 1001.0), "a login is not a session"
+        assert session_owner(connection, session, 4599.0 + 59) is not None
+        assert session_owner(connection, session, 4599.0 + 60) is None
+        assert session_owner(connection, link, 1001.0) is None, "a login is not a session"
 
 
 def test_a_session_cannot_be_used_as_a_login_link(engine: Engine) -> None:
     with engine.begin() as connection:
         session = create_session(connection, None, 0.0, 60.0)
         assert redeem_login(connection, session, 1.0, 60.0) is None
-        assert session_is_valid(connection, session, 1.0)
+        assert session_owner(connection, session, 1.0) is not None
 
 
 @pytest.mark.storage
@@ -134,10 +134,10 @@ def test_sessions_end_by_logout_and_with_their_token(engine: Engine) -> None:
         first = create_session(connection, number, 0.0, 60.0)
         second = create_session(connection, number, 0.0, 60.0)
         end_session(connection, first)
-        assert not session_is_valid(connection, first, 1.0)
-        assert session_is_valid(connection, second, 1.0)
+        assert session_owner(connection, first, 1.0) is None
+        assert session_owner(connection, second, 1.0) is not None
         revoke_token(connection, number, 2.0)
-        assert not session_is_valid(connection, second, 2.0)
+        assert session_owner(connection, second, 2.0) is None
 
 
 @pytest.mark.storage
@@ -206,7 +206,7 @@ def test_the_command_prints_a_login_link(run: Callable[..., tuple[int, str, str]
     with engine.begin() as connection:
         row = connection.execute(text("SELECT expires - created FROM sessions")).scalar_one()
         assert row == pytest.approx(3600)
-        assert session_is_valid(connection, secret, 0.0) is False
+        assert session_owner(connection, secret, 0.0) is None
     engine.dispose()
     assert run("token", "login")[1].startswith("http://127.0.0.1:8470/login?once=")
 

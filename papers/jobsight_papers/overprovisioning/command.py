@@ -179,7 +179,7 @@ def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
     tasks: list[Task] = [("rows", case, source) for case in cases]
     if not is_chosen:
         tasks += [
-            ("at once", case.without_failure_cost, source)
+            ("at once", replace(case, failures_cost=False), source)
             for case in cases
             if case.estimator not in ("none", "oracle") and replace(case, estimator=first.estimator) == first
         ]

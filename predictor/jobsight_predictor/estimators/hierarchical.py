@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -85,13 +85,6 @@ class Hierarchical(Estimator):
             if probability <= (self._explore if is_untried else risk):
                 return self.capacities[place]
         return requested
-
-    def fail_probability(self, job: Question, capacity: float) -> float | None:
-        """How likely it is that the job needs more than the largest of ``capacities`` up to ``capacity``; None where
-        there is no such.
-        """
-        count = bisect_right(self.capacities, capacity)
-        return self._probabilities(job, count)[-1] if count else None
 
     def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         capacities = self.capacities

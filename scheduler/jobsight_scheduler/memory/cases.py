@@ -7,7 +7,7 @@ fraction of its run time a job fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -86,11 +86,6 @@ class MemoryCase:
         """Memory of the smaller nodes in MB; None if there are more than two classes."""
         sizes = [entry.memory_bytes / MIB for entry in parse_classes(self.classes)]
         return sizes[0] if len(sizes) < 3 else None
-
-    @property
-    def without_failure_cost(self) -> MemoryCase:
-        """The same with failed jobs that return at once."""
-        return replace(self, failures_cost=False)
 
 
 def run_case(case: MemoryCase, source: JobSource) -> dict[str, Any]:

@@ -51,11 +51,6 @@ def create_session(
     return _create(connection, "session", token_id, now, now + session_s, user)
 
 
-def session_is_valid(connection: Connection, secret: str, now: float) -> bool:
-    """Whether the session exists and has not expired, and its token is not revoked."""
-    return session_owner(connection, secret, now) is not None
-
-
 def session_owner(connection: Connection, secret: str, now: float) -> Owner | None:
     """Whose the session is; None if it does not exist or has expired, or its token is revoked."""
     query = (
