@@ -36,9 +36,8 @@ import numpy as np
 from jobsight_scheduler.policies import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.simulator.run import run
-from jobsight_scheduler.workload.canonical import Workload, canonical
+from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.questions import questions_of
 from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, read_swf, write_swf
 
 TRACES = {"KTH-SP2-1996-2.1-cln.swf.gz": 100, "LANL-CM5-1994-4.1-cln.swf.gz": 1024}

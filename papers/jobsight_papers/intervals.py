@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_scheduler import confidence
-from jobsight_scheduler.confidence import Floats
+from jobsight_scheduler import figures
+from jobsight_scheduler.figures import Floats
 
 Interval = Mapping[str, float | None]
 
@@ -16,7 +16,7 @@ Interval = Mapping[str, float | None]
 def interval(values: Sequence[float | None]) -> dict[str, float | None]:
     """Mean of the known values, and its 95 % confidence interval (Student); None where it takes more values."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
-    mean, low, high = confidence.interval(known) if len(known) else (None, None, None)
+    mean, low, high = figures.interval(known) if len(known) else (None, None, None)
     return {"mean": mean, "low": low, "high": high}
 
 

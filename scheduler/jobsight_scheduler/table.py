@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -117,30 +116,6 @@ def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
     given = ~np.isnan(ends)
     table.end_s[given] = ends[given]
     return table
-
-
-def read_table(lines: Iterable[str]) -> JobTable:
-    """The table that ``write_table`` wrote with all columns.
-
-    Raises:
-        ScheduleError: other columns.
-    """
-    rows = csv.reader(lines)
-    names = tuple(field.name for field in fields(JobTable))
-    if tuple(next(rows, ())) != names:
-        raise ScheduleError(f"a table of jobs has the columns {', '.join(names)}")
-    columns = np.array([[float(cell) for cell in row] for row in rows]).reshape(-1, len(names))
-    column = dict(zip(names, columns.T, strict=True))
-    return JobTable(
-        job=column["job"].astype(np.int64),
-        submit_s=column["submit_s"],
-        start_s=column["start_s"],
-        end_s=column["end_s"],
-        processors=column["processors"].astype(np.int64),
-        run_s=column["run_s"],
-        estimate_s=column["estimate_s"],
-        user=column["user"].astype(np.int64),
-    )
 
 
 def _written(column: Floats | Ints) -> list[str]:

@@ -13,7 +13,7 @@ from jobsight_papers.coallocation.results import account, worth
 from jobsight_papers.coallocation.runs import ExperimentCase, cases, run_case
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
 from jobsight_papers.intervals import changes, holm, p_value
-from jobsight_scheduler.confidence import interval
+from jobsight_scheduler.figures import interval
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import write_swf
 

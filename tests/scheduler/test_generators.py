@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jobsight_scheduler.workload.canonical import canonical
-from jobsight_scheduler.workload.communication import Habits, communication
-from jobsight_scheduler.workload.load import offered_load, scaled_to
+from jobsight_scheduler.coallocation.communication import Habits, communication
+from jobsight_scheduler.workload.canonical import canonical, offered_load, scaled_to
 from jobsight_scheduler.workload.lublin import (
     BATCH,
     INTERACTIVE,

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.policies import PriorityWeights, choose_policy, priority_weights
-from jobsight_scheduler.policies.fair_share import FairShare
+from jobsight_scheduler.policies.multifactor import FairShare
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload
 

@@ -15,7 +15,7 @@ from jobsight_scheduler.prediction import Predictor
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate
-from jobsight_scheduler.validator.queue_order import check_order, check_room_is_used
+from jobsight_scheduler.validator.promises import check_order, check_room_is_used
 from jobsight_scheduler.workload.canonical import Workload
 from own_policy import F1, Wfp3
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from jobsight_scheduler.policies import choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.workload.canonical import canonical
-from jobsight_scheduler.workload.questions import questions_of
+from jobsight_scheduler.workload.canonical import canonical, questions_of
 from jobsight_scheduler.workload.swf import read_swf
 
 TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[2].parent / "shared" / "traces"))

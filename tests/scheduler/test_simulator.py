@@ -19,8 +19,8 @@ from jobsight_scheduler.policies import (
     choose_policy,
     conservative,
 )
-from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
 from jobsight_scheduler.simulator.event_loop import Simulation
+from jobsight_scheduler.simulator.run import CheckpointError, resume, save
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate
 from jobsight_scheduler.workload.canonical import Workload

@@ -16,15 +16,12 @@ import numpy as np
 
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
 from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, bandwidth_source
-from jobsight_scheduler.coallocation.clusters import Clusters
-from jobsight_scheduler.coallocation.cosimulation import CoSimulation
+from jobsight_scheduler.coallocation.clusters import SHARINGS, Clusters
+from jobsight_scheduler.coallocation.communication import draw_communication
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
-from jobsight_scheduler.coallocation.results import figures, job_table
 from jobsight_scheduler.coallocation.scheduler import Scheduler
-from jobsight_scheduler.coallocation.sharing import SHARINGS
-from jobsight_scheduler.coallocation.synthetic import draw_communication
-from jobsight_scheduler.workload.canonical import Workload, canonical
-from jobsight_scheduler.workload.load import scaled_to
+from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
 from jobsight_scheduler.workload.swf import Trace, read_swf
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, EstimateError
-from jobsight_scheduler.coallocation.labels import RIGHT, LabelFaults
-from jobsight_scheduler.workload.communication import Habits
+from jobsight_scheduler.coallocation.communication import RIGHT, Habits, LabelFaults
 
 HALF_BPS = 25e6
 """Bandwidth per processor of a job that communicates for half of its time, where that share rises with bandwidth."""

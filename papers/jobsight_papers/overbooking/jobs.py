@@ -15,8 +15,7 @@ from jobsight_papers.overbooking.strategies import HISTORIES, HistoryName
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_scheduler.overbooking.plan import LARGEST_PLAN
-from jobsight_scheduler.workload.canonical import TIME_AT_MOST_S
-from jobsight_scheduler.workload.questions import questions_of
+from jobsight_scheduler.workload.canonical import TIME_AT_MOST_S, questions_of
 from jobsight_scheduler.workload.swf import Trace, read_swf
 
 LAST_JOBS = 1000

@@ -25,11 +25,11 @@ from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, che
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
-from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load, trace_of
+from jobsight_scheduler.memory.jobs import JobSource, jobs_of, offered_load, trace_of
 from jobsight_scheduler.memory.nodes import MIB, ORDERS, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
-from jobsight_scheduler.workload.load import LOAD_AT_MOST
+from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.commands.simulate.memory import source_of
 from jobsight_server.errors import UserError

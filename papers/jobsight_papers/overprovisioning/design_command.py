@@ -15,10 +15,10 @@ from jobsight_papers.overprovisioning.command import trace_file
 from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
-from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load
+from jobsight_scheduler.memory.jobs import JobSource, jobs_of, offered_load
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
-from jobsight_scheduler.workload.load import LOAD_AT_MOST
+from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.amounts import percent
 from jobsight_server.errors import UserError

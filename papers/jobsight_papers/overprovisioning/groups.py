@@ -14,7 +14,7 @@ from jobsight_predictor.estimators.base import SIMILAR, JobOutcome
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import MIB
-from jobsight_scheduler.workload.questions import questions_of
+from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_scheduler.workload.swf import Trace
 
 BIN = 6.0

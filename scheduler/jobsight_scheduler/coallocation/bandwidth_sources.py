@@ -11,7 +11,7 @@ import numpy as np
 from jobsight_predictor.question import Question
 from jobsight_scheduler.prediction import AskedAgain, Predictor, Stated
 
-from .synthetic import SyntheticWorkload
+from .communication import SyntheticWorkload
 
 CONSTANT_BPS = 40e6
 """Default of the source ``constant``, per processor: four times the median of synthetic jobs; nine in ten use less."""

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.confidence import interval
+from jobsight_scheduler.figures import interval
 
 from .bandwidth_sources import bandwidth_source
 from .clusters import Clusters
-from .cosimulation import CoSimulation
+from .communication import SyntheticWorkload
+from .cosimulation import CoSimulation, figures, job_table
 from .placement import PLACEMENTS
-from .results import figures, job_table
 from .scheduler import Scheduler
-from .synthetic import SyntheticWorkload
 
 Floats = NDArray[np.float64]
 CONSTANTS_BPS = (20e6, 40e6, 80e6, 160e6)

@@ -1,8 +1,4 @@
-"""One simulation of giving jobs the memory that they need instead of what they request.
-
-It has one cluster, fill order, policy, load and estimator, and takes all jobs of a trace; a seed decides after which
-fraction of its run time a job fails.
-"""
+"""Runs on nodes of several memory sizes: how memory is chosen, by an estimator or the truth, and the figures."""
 
 from __future__ import annotations
 
@@ -12,16 +8,91 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.estimators import ESTIMATORS, Estimator, Requested, SystemState
+from jobsight_predictor.estimators import ESTIMATORS, Requested
+from jobsight_predictor.estimators.base import Estimator, JobOutcome, SystemState
 from jobsight_predictor.estimators.last_instance import LastInstance
 from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.job_source import JobSource, at_load, jobs_of
+from jobsight_scheduler.memory.jobs import JobSource, MemoryJobs, at_load, jobs_of, numbered
 from jobsight_scheduler.memory.nodes import MIB, Nodes, Order, parse_classes
-from jobsight_scheduler.memory.requirements import Estimated, Oracle, Requirements
-from jobsight_scheduler.memory.results import memory_figures
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation, Retry
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation, Requirements, Retry
+
+
+class Estimated(Requirements):
+    """Uses an estimator. With ``explicit`` feedback it also learns what a finished job used."""
+
+    def __init__(self, estimator: Estimator, jobs: MemoryJobs, *, explicit: bool = False) -> None:
+        self._estimator = estimator
+        self.sees_system = estimator.sees_system
+        self._questions = jobs.questions
+        self._requested = jobs.requested_bytes.tolist()
+        self._used = [None if used != used else used for used in jobs.used_bytes.tolist()]
+        self._explicit = explicit
+
+    def ask(self, job: int, system: SystemState | None) -> float:
+        return self._estimator.estimate(self._questions[job], self._requested[job], system)
+
+    def learn(self, job: int, outcome: JobOutcome) -> None:
+        if self._explicit and not outcome.failed:
+            outcome = outcome._replace(used=self._used[job])
+        self._estimator.learn(self._questions[job], self._requested[job], outcome)
+
+    def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
+        kinds: list[int] = numbered(zip(jobs.questions, self._requested, strict=True)).tolist()
+        return kinds
+
+
+class Oracle(Requirements):
+    """Knows what each job will use; gives the request if use is not recorded."""
+
+    def __init__(self, jobs: MemoryJobs) -> None:
+        unknown = np.isnan(jobs.used_bytes)
+        self._need = np.where(unknown, jobs.requested_bytes, jobs.used_bytes).tolist()
+
+    def ask(self, job: int, system: SystemState | None) -> float:
+        return float(self._need[job])
+
+    def learn(self, job: int, outcome: JobOutcome) -> None:
+        """Does nothing."""
+
+    def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
+        return range(len(jobs))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFigures:
+    """Shares are of 1, times in seconds.
+
+    ``utilisation``: node-seconds of finished jobs, as a share of all from the first submission to the last end.
+    ``failed_share`` of attempts; ``lowered_share`` of jobs that finished on less than they requested;
+    ``failed_node_hours`` spent on failed attempts. Slowdown is (wait + run) / run, ``mean_bounded_slowdown`` with at
+    least 10 s of run time and at least 1. ``mean_wait_s`` is until the start of the attempt that succeeded.
+    """
+
+    utilisation: float
+    failed_share: float
+    lowered_share: float
+    mean_slowdown: float
+    mean_bounded_slowdown: float
+    mean_wait_s: float
+    failed_node_hours: float
+
+
+def memory_figures(simulation: MemorySimulation) -> MemoryFigures:
+    """Figures of a simulation in which every job has ended."""
+    jobs = simulation.jobs
+    stay = simulation.end_s - jobs.submit_s
+    span = float(simulation.end_s.max() - jobs.submit_s[0])
+    return MemoryFigures(
+        utilisation=jobs.node_seconds / (sum(simulation.nodes.nodes) * span),
+        failed_share=simulation.failures / simulation.attempts,
+        lowered_share=float(simulation.is_lowered.mean()),
+        mean_slowdown=float((stay / jobs.run_s).mean()),
+        mean_bounded_slowdown=float(np.maximum(1.0, stay / np.maximum(jobs.run_s, 10.0)).mean()),
+        mean_wait_s=float((simulation.start_s - jobs.submit_s).mean()),
+        failed_node_hours=float(simulation.failed_node_s) / 3600.0,
+    )
 
 
 class SmallestNode(Requested):

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from jobsight_scheduler.policies.placement import NEVER, Placement
 
-from .free_nodes import FreeNodes
 from .jobs import MemoryJobs
-from .nodes import Nodes, Taken
+from .nodes import FreeNodes, Nodes, Taken
 
 
 class NodePlacement(Placement[Taken]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Literal
@@ -17,7 +18,6 @@ from jobsight_scheduler.workload.canonical import Workload
 from .jobs import MemoryJobs
 from .nodes import Nodes
 from .placement import NodePlacement
-from .requirements import Requirements
 
 Retry = Literal["request", "estimate"]
 """What a failed job asks for next: its request, or the estimate again, above what failed."""
@@ -27,6 +27,25 @@ Asked = Literal["submission", "group", "all"]
 or again whenever any job has ended. But for the first, it is also estimated whenever the job is first in the queue."""
 
 MEMORY_POLICIES: dict[str, MakePolicy] = {name: POLICIES[name].make for name in ("fcfs", "easy", "conservative")}
+
+
+class Requirements(ABC):
+    """The memory to ask for each job, by its index; at most its request."""
+
+    sees_system = False
+    """Whether the estimate depends on the state of the cluster."""
+
+    @abstractmethod
+    def ask(self, job: int, system: SystemState | None) -> float:
+        """The memory in bytes per node that the job's next attempt asks for."""
+
+    @abstractmethod
+    def learn(self, job: int, outcome: JobOutcome) -> None:
+        """Take in how an attempt ended."""
+
+    @abstractmethod
+    def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
+        """A number for each job; jobs with the same number and group always need the same."""
 
 
 class MemorySimulation(Simulation):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from .base import NEVER, JobRequests, Policy, PolicyError, QueueTooLongError
-from .chosen import ChosenPolicy, choose_policy
+from .chosen import POLICIES, ChosenPolicy, PolicyEntry, choose_policy
 from .easy_by_key import EasyByKey
-from .entry import PolicyEntry
 from .multifactor import PriorityWeights, priority_weights
 from .own import entry_of
-from .table import POLICIES
 
 __all__ = [
     "NEVER",

@@ -1,18 +1,65 @@
-"""A policy as chosen for one simulation: its predictor, its weights."""
+"""The built-in policies by name, and a policy chosen with its predictor and weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
+from jobsight_scheduler.policies.base import JobRequests, Policy
+from jobsight_scheduler.policies.conservative import Conservative
+from jobsight_scheduler.policies.easy import Easy
+from jobsight_scheduler.policies.easy_plus import EasyPlus
+from jobsight_scheduler.policies.fcfs import Fcfs
+from jobsight_scheduler.policies.multifactor import Multifactor, PriorityWeights
+from jobsight_scheduler.policies.sjf import Sjf
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.validator import Check
+from jobsight_scheduler.validator.promises import (
+    check_head_waits_for_room,
+    check_order,
+    check_promises,
+    check_reservation,
+    check_room_is_used,
+    check_shortest_first,
+)
 
-from .base import JobRequests, Policy
-from .entry import PolicyEntry
-from .multifactor import Multifactor, PriorityWeights
-from .table import POLICIES
+
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """``make(requests)``, or ``make(requests, predictor)`` if run times are predicted.
+
+    Every schedule keeps ``rules``, and those without a predictor ``request_rules`` as well; all keep capacity and the
+    jobs' own times. ``default_predictor`` is used if no other is named. ``asks_again``: ``make(requests, predictor,
+    ask_again=True)`` goes by forecasts as of now while jobs wait. ``needs_questions``: it asks who submitted a
+    job, or what else is known about it, also without a predictor.
+    """
+
+    make: Callable[..., Policy]
+    rules: tuple[Check, ...] = ()
+    request_rules: tuple[Check, ...] = ()
+    takes_predictor: bool = False
+    default_predictor: str | None = None
+    needs_questions: bool = False
+    asks_again: bool = False
+
+
+POLICIES: dict[str, PolicyEntry] = {
+    "fcfs": PolicyEntry(Fcfs, rules=(check_order, check_head_waits_for_room)),
+    "sjf": PolicyEntry(Sjf, request_rules=(check_shortest_first,), takes_predictor=True, asks_again=True),
+    "easy": PolicyEntry(Easy, rules=(check_head_waits_for_room, check_reservation)),
+    # It promises no start: predictions are corrected.
+    "easy++": PolicyEntry(
+        EasyPlus,
+        rules=(check_head_waits_for_room,),
+        takes_predictor=True,
+        default_predictor="last-two",
+        asks_again=True,
+    ),
+    "conservative": PolicyEntry(Conservative, rules=(check_promises,)),
+    # Nor does this: priorities change while jobs wait.
+    "multifactor": PolicyEntry(Multifactor, rules=(check_room_is_used,), needs_questions=True),
+}
 
 
 @dataclass(frozen=True, slots=True)

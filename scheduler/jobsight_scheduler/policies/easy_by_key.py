@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_scheduler.validator import Check
-from jobsight_scheduler.validator.queue_order import check_room_is_used
+from jobsight_scheduler.validator.promises import check_room_is_used
 
 from .base import JobRequests, PolicyError
 from .easy import Easy

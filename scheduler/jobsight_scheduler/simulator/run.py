@@ -1,9 +1,14 @@
-"""One simulation from beginning to end, in slices between which it can be watched, saved and stopped."""
+"""Runs a simulation in slices, saves it, and resumes it."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 import time
+import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from jobsight_scheduler.workload.canonical import Workload
@@ -58,3 +63,60 @@ def run(simulation: Steps, watch: Watch | None = None) -> float:
         spent += time.process_time() - began
         if done or (watch is not None and watch(simulation)):
             return spent
+
+
+VERSION = 1
+
+
+class CheckpointError(ValueError):
+    """A file that is not a checkpoint, or not one of this simulation."""
+
+
+def save(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
+    """Writes the state of ``simulation``, as compressed JSON; ``settings`` is everything else that the schedule depends
+    on.
+
+    The file is replaced atomically: readers find the old one or the new one.
+    """
+    content = {"identity": _identity(simulation, settings), "state": simulation.state()}
+    part = file.with_name(f"{file.name}.part")
+    part.write_bytes(gzip.compress(json.dumps(content).encode(), 1))
+    part.replace(file)
+
+
+def resume(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
+    """Restores the saved state into a new ``simulation``.
+
+    Raises:
+        CheckpointError: it is of another workload or other settings, or not a checkpoint.
+        OSError: the file cannot be read.
+    """
+    try:
+        content = json.loads(gzip.decompress(file.read_bytes()))
+        saved, state = content["identity"], content["state"]
+    except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file} is not a saved simulation ({error}): remove it to start again") from error
+    ours = _identity(simulation, settings)
+    for name in {**ours, **saved}:
+        if saved.get(name) != ours.get(name):
+            raise CheckpointError(
+                f"{file} was saved with {name} {saved.get(name)!r}, this is {ours.get(name)!r}: "
+                "use the same value as then, or another file"
+            )
+    simulation.restore(state)
+
+
+def _identity(simulation: Steps, settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "workload": _digest(simulation.workload),
+        "processors": simulation.capacity,
+        **settings,
+    }
+
+
+def _digest(workload: Workload) -> str:
+    digest = hashlib.sha256()
+    for column in (workload.submit_s, workload.run_s, workload.estimate_s, workload.processors):
+        digest.update(column.tobytes())
+    return digest.hexdigest()[:16]

@@ -8,9 +8,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, demand
-from jobsight_scheduler.coallocation.sharing import Sharing
-from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
+from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, Sharing, demand
+from jobsight_scheduler.coallocation.communication import CommunicatingJobs
 
 from .basics import BrokenRule
 

@@ -14,7 +14,7 @@ from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.question import Question
 
-from .questions import asked_si, questions_of
+from .canonical import asked_si, questions_of
 from .swf import Trace, TraceError
 
 Floats = NDArray[np.float64]

@@ -1,13 +1,15 @@
-"""Traces as simulated, so that simulators can be compared (docs/use/definitions.md, Canonical form)."""
+"""The canonical form of a workload, its load on a machine, and its jobs as questions to a predictor."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.swf import Trace
 
 LARGEST_MACHINE = 10**7
@@ -90,3 +92,65 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
         dropped=dropped,
         places=places,
     )
+
+
+LOAD_AT_MOST = 100.0
+
+
+def offered_load(workload: Workload, capacity: int) -> float:
+    """Processor seconds submitted, as a share of those that the machine has from the first submission to the last.
+
+    Raises:
+        ValueError: all jobs are submitted at once, or there are none: the load is infinite or undefined.
+    """
+    span = float(workload.submit_s[-1]) if len(workload) else 0.0
+    if span <= 0.0:
+        raise ValueError(f"{len(workload)} jobs, all submitted at once, have no load that can be measured or scaled")
+    return float(workload.processors @ workload.run_s) / (capacity * span)
+
+
+def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
+    """The jobs of ``workload`` with all times between submissions stretched or shrunk to an offered load of ``load``.
+
+    Raises:
+        ValueError: ``load`` is not above 0 or beyond 100, the workload has none that can be scaled, or it would last
+            too long for precise times.
+    """
+    if not 0.0 < load <= LOAD_AT_MOST:
+        raise ValueError(
+            f"a load of {load} cannot be offered; give a share of the machine such as 0.8, at most {LOAD_AT_MOST:g}"
+        )
+    stretched = offered_load(workload, capacity) / load
+    if float(workload.submit_s[-1]) * stretched > TIME_AT_MOST_S:
+        raise ValueError(f"a load of {load} stretches the workload beyond {TIME_AT_MOST_S:.0e} s; give a higher one")
+    return replace(workload, submit_s=workload.submit_s * stretched)
+
+
+def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
+    """A question for each of ``rows``; fields missing in the trace are None. Memory is per processor."""
+    processors = np.where(trace["requested_processors"] > 0.0, trace["requested_processors"], trace["processors"])
+    columns = [
+        _names(trace["user"][rows]),
+        _names(trace["application"][rows]),
+        _names(trace["queue"][rows]),
+        [int(count) if count > 0.0 else None for count in processors[rows].tolist()],
+        _known(asked_si(trace["requested_memory_kb"][rows], 1024.0)),
+        _known(asked_si(trace["requested_s"][rows], 1.0)),
+        _names(trace["group"][rows]),
+    ]
+    return [Question(*row) for row in zip(*columns, strict=True)]
+
+
+def asked_si(requests: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    """Requests in SI units, NaN if there was none or it is invalid."""
+    there = (requests > 0.0) & (requests <= LARGEST / unit)
+    return np.where(there, requests, np.nan) * unit
+
+
+def _known(numbers: NDArray[np.float64]) -> list[float | None]:
+    return [None if value != value else value for value in numbers.tolist()]
+
+
+def _names(numbers: NDArray[np.float64]) -> list[str | None]:
+    # Every digit: users numbered beyond a million must not be merged.
+    return [f"{number:.17g}" if number >= 0.0 else None for number in numbers.tolist()]

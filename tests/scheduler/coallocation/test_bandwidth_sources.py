@@ -17,13 +17,17 @@ from jobsight_scheduler.coallocation.bandwidth_sources import (
     bandwidth_source,
 )
 from jobsight_scheduler.coallocation.clusters import Allocation, Clusters
+from jobsight_scheduler.coallocation.communication import (
+    CommunicatingJobs,
+    LabelFaults,
+    SyntheticWorkload,
+    draw_communication,
+    labels_of,
+)
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
-from jobsight_scheduler.coallocation.labels import LabelFaults, labels_of
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement
 from jobsight_scheduler.coallocation.scheduler import Scheduler
-from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload, draw_communication
 from jobsight_scheduler.workload.canonical import Workload, canonical
-from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 from jobsight_scheduler.workload.lublin import lublin
 
 

@@ -17,17 +17,16 @@ from jobsight_predictor.forecasters import FORECASTERS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation import scheduler as scheduler_module
 from jobsight_scheduler.coallocation.bandwidth_sources import ApplicationMeans, BandwidthSource
-from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.clusters import SHARINGS, Clusters
+from jobsight_scheduler.coallocation.communication import CommunicatingJobs
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement, aware, naive, none
 from jobsight_scheduler.coallocation.scheduler import ClusterRequests, Scheduler
-from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.policies import choose_policy
 from jobsight_scheduler.prediction import PerUser, Stated
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_scheduler.workload.canonical import Workload
-from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 
 ALL = 1_000_000
 

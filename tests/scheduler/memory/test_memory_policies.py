@@ -11,9 +11,9 @@ import pytest
 
 from jobsight_predictor.estimators.base import Requested
 from jobsight_predictor.question import Question
+from jobsight_scheduler.memory.cases import Estimated, Oracle
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
-from jobsight_scheduler.memory.requirements import Estimated, Oracle
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation
 from jobsight_scheduler.policies import choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation

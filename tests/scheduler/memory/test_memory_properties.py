@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.estimators import ESTIMATORS
 from jobsight_predictor.question import Question
+from jobsight_scheduler.memory.cases import Estimated, memory_figures
 from jobsight_scheduler.memory.jobs import MemoryJobs
 from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
-from jobsight_scheduler.memory.requirements import Estimated
-from jobsight_scheduler.memory.results import memory_figures
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation, Retry
 
 CLASSES = st.dictionaries(st.sampled_from([1.0, 4.0, 16.0, 24.0, 32.0]), st.integers(1, 4), min_size=1, max_size=3)

@@ -24,8 +24,7 @@ from jobsight_scheduler.policies.easy_plus import EasyPlus
 from jobsight_scheduler.prediction import Jobsight
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.simulator.run import run
-from jobsight_scheduler.workload.canonical import Workload, canonical
-from jobsight_scheduler.workload.questions import questions_of
+from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.swf import Trace, parse_swf
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth import create_token

@@ -14,20 +14,15 @@ from typing import Any
 from rich.console import Console
 
 from jobsight_scheduler.coallocation.bandwidth_sources import EstimateError, bandwidth_source
-from jobsight_scheduler.coallocation.clusters import Clusters
-from jobsight_scheduler.coallocation.cosimulation import CoSimulation
-from jobsight_scheduler.coallocation.labels import LabelFaults
+from jobsight_scheduler.coallocation.clusters import SHARINGS, Clusters
+from jobsight_scheduler.coallocation.communication import Habits, LabelFaults, draw_communication
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table, link_history
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
-from jobsight_scheduler.coallocation.results import figures, job_table, link_history
 from jobsight_scheduler.coallocation.scheduler import Scheduler
-from jobsight_scheduler.coallocation.sharing import SHARINGS
-from jobsight_scheduler.coallocation.synthetic import draw_communication
-from jobsight_scheduler.comparison import differences
-from jobsight_scheduler.figures import by_size, by_user
+from jobsight_scheduler.figures import by_size, by_user, differences
 from jobsight_scheduler.table import JobTable
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_scheduler.validator.spread_jobs import check
-from jobsight_scheduler.workload.communication import Habits
 from jobsight_server.amounts import percent
 from jobsight_server.commands.simulate.command import OWN
 from jobsight_server.commands.simulate.outputs import check_outputs, write_jobs

@@ -19,11 +19,9 @@ from sqlalchemy import Connection, FromClause, and_, func, select
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
 from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, compared, variation
-from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload
-from jobsight_scheduler.workload.canonical import Workload
-from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
-from jobsight_scheduler.workload.load import scaled_to
+from jobsight_scheduler.workload.canonical import Workload, scaled_to
 from jobsight_server.amounts import percent
 from jobsight_server.command_line.trace_argument import open_database_trace
 from jobsight_server.commands.simulate.clusters import clusters_with

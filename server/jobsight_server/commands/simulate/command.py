@@ -8,16 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES
+from jobsight_scheduler.coallocation.clusters import SHARINGS
+from jobsight_scheduler.coallocation.communication import Habits
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import THETA
-from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.memory.cases import VARIANTS
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies import POLICIES, PriorityWeights
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import SCHEDULE
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
-from jobsight_scheduler.workload.communication import Habits
 from jobsight_server.errors import UserError
 
 CLUSTERS_AT_MOST = 1000

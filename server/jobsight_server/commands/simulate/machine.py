@@ -11,8 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from jobsight_scheduler.comparison import differences
-from jobsight_scheduler.figures import by_size, by_user, schedule_figures
+from jobsight_scheduler.figures import by_size, by_user, differences, schedule_figures
 from jobsight_scheduler.policies import (
     ChosenPolicy,
     PolicyError,
@@ -25,7 +24,7 @@ from jobsight_scheduler.policies.multifactor import Multifactor
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import JobTable, ScheduleError, read_schedule, table_of
 from jobsight_scheduler.validator import BrokenRule, validate
-from jobsight_scheduler.workload.questions import questions_of
+from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_server.commands.simulate.outputs import check_outputs, write_jobs
 from jobsight_server.commands.simulate.own_policies import own_policy
 from jobsight_server.commands.simulate.report import show, show_findings

@@ -21,11 +21,11 @@ from rich.text import Text
 from sqlalchemy import Connection, select
 
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
-from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load, source_for
+from jobsight_scheduler.memory.jobs import JobSource, jobs_of, offered_load, source_for
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
 from jobsight_scheduler.policies.base import QueueTooLongError
-from jobsight_scheduler.workload.load import LOAD_AT_MOST
+from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.amounts import percent
 from jobsight_server.command_line.progress import watched

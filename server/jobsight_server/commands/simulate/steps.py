@@ -13,8 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
-from jobsight_scheduler.simulator.run import Steps, Watch
+from jobsight_scheduler.simulator.run import CheckpointError, Steps, Watch, resume, save
 from jobsight_scheduler.simulator.run import run as run_simulation
 from jobsight_server.errors import UserError
 

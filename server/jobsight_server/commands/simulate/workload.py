@@ -13,8 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical
-from jobsight_scheduler.workload.load import scaled_to
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical, scaled_to
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
 from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace, write_site_trace

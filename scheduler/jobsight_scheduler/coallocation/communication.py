@@ -1,0 +1,214 @@
+"""What the jobs of a workload communicate: drawn per user and application, or measured, with the names jobs carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.question import Question
+from jobsight_scheduler.workload.canonical import Workload, questions_of
+from jobsight_scheduler.workload.swf import Trace
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CommunicatingJobs:
+    """Jobs and their network use, arrays of shape (jobs,).
+
+    ``bandwidth_bps`` per processor, on average over a dedicated run; ``share`` of that run in communication, 0..1.
+
+    Raises:
+        ValueError: a job has a field that is not a number, negative, or out of range; or jobs are out of order.
+    """
+
+    jobs: Workload
+    bandwidth_bps: Floats
+    share: Floats
+
+    def __post_init__(self) -> None:
+        jobs = self.jobs
+        for name, column, low, high, rule in (
+            ("submission", jobs.submit_s, 0.0, np.inf, "at least 0"),
+            ("run time", jobs.run_s, 0.0, np.inf, "above 0"),
+            ("requested time", jobs.estimate_s, 0.0, np.inf, "above 0"),
+            ("number of processors", jobs.processors, 1, np.inf, "at least 1"),
+            ("bandwidth", self.bandwidth_bps, 0.0, np.inf, "at least 0"),
+            ("share of communication", self.share, 0.0, 1.0, "from 0 to 1"),
+        ):
+            if len(column) != len(jobs):
+                raise ValueError(f"{len(column)} values of {name} for {len(jobs)} jobs: give one each")
+            good = (column >= low) & (column <= high) & np.isfinite(column)
+            if rule == "above 0":
+                good &= column > 0.0
+            if not good.all():
+                bad = int(np.argmin(good))
+                raise ValueError(f"job {bad + 1} has a {name} of {column[bad]}: it must be {rule}; drop and count it")
+        if (np.diff(jobs.submit_s) < 0.0).any():
+            late = int(np.argmax(np.diff(jobs.submit_s) < 0.0)) + 2
+            raise ValueError(f"job {late} was submitted before job {late - 1}: sort them by submission")
+
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How communication varies between applications, from job to job, and from users' statements."""
+
+    median_bps: float = 10e6
+    """Median over applications of the bandwidth per processor."""
+    application_spread: float = 1.0
+    """Standard deviation of its logarithm over applications."""
+    job_spread: float = 0.1
+    """The same over the jobs of one application of one user."""
+    share: tuple[float, float] = (2.0, 3.0)
+    """Beta distribution, over applications, of the share of time in communication."""
+    share_spread: float = 0.03
+    """Standard deviation of that share over the jobs of one application of one user."""
+    half_bps: float | None = None
+    """If given, the share of time in communication is not drawn but rises with the bandwidth: half at this one."""
+    applications: int = 4
+    """Largest number of applications of a user, if the trace does not record them."""
+    loyalty: float = 0.85
+    """Probability that a user's next job is of the same application as the last."""
+    stated_bias: float = 2.0
+    """Median ratio of stated to used bandwidth: users ask for more than they need."""
+    stated_spread: float = 0.8
+    """Standard deviation of the logarithm of that factor over users."""
+
+
+@dataclass(frozen=True, slots=True)
+class Communication:
+    """Arrays of shape (jobs,): application (numbered per user), bandwidth per processor while alone, share of the
+    dedicated run time in communication, and the bandwidth that the user states at submission.
+    """
+
+    application: Ints
+    bandwidth_bps: Floats
+    share: Floats
+    stated_bps: Floats
+
+
+def communication(users: Ints, applications: Ints, seed: int, habits: Habits | None = None) -> Communication:
+    """Draws the communication of jobs, given in the order of submission with their users and applications.
+
+    Negative applications are unknown: those users' jobs are divided among some applications of their own. The same seed
+    gives the same result.
+
+    Raises:
+        ValueError: the arrays differ in length.
+    """
+    if len(users) != len(applications):
+        raise ValueError(f"{len(users)} users and {len(applications)} applications are not of the same jobs")
+    habits = habits or Habits()
+    rng = np.random.default_rng(seed)
+    labels = np.where(applications >= 0, applications, _dealt(users, habits, rng))
+    pairs, of_job = np.unique(np.stack([users, labels, applications >= 0]), axis=1, return_inverse=True)
+    kinds = pairs.shape[1]
+    typical: Floats = habits.median_bps * np.exp(habits.application_spread * rng.standard_normal(kinds))
+    share = np.asarray(rng.beta(habits.share[0], habits.share[1], kinds))
+    people, user_of_job = np.unique(users, return_inverse=True)
+    factor = habits.stated_bias * np.exp(habits.stated_spread * rng.standard_normal(len(people)))
+    bandwidth = typical[of_job] * np.exp(habits.job_spread * rng.standard_normal(len(users)))
+    drawn = np.clip(share[of_job] + habits.share_spread * rng.standard_normal(len(users)), 0.0, 1.0)
+    return Communication(
+        application=labels.astype(np.int64),
+        bandwidth_bps=bandwidth,
+        share=drawn if habits.half_bps is None else bandwidth / (bandwidth + habits.half_bps),
+        stated_bps=typical[of_job] * factor[user_of_job],
+    )
+
+
+def _dealt(users: Ints, habits: Habits, rng: np.random.Generator) -> Ints:
+    """An application for each job: mostly that of the user's last job, else any of the user's."""
+    stays, any_of_them = rng.random(len(users)) < habits.loyalty, rng.random(len(users))
+    how_many: dict[int, int] = {}
+    last: dict[int, int] = {}
+    dealt = np.empty(len(users), dtype=np.int64)
+    for i, user in enumerate(users.tolist()):
+        if user not in how_many:
+            how_many[user] = int(rng.integers(1, habits.applications + 1))
+        if user not in last or not stays[i]:
+            last[user] = int(any_of_them[i] * how_many[user])
+        dealt[i] = last[user]
+    return dealt
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFaults:
+    """Shares of jobs, 0..1 in all, that carry the name of another application, no name, or one never used before.
+
+    Raises:
+        ValueError: a share is not a number from 0 to 1, or they add up to more than 1.
+    """
+
+    wrong: float = 0.0
+    missing: float = 0.0
+    unique: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = self.wrong, self.missing, self.unique
+        if not all(0.0 <= share <= 1.0 for share in shares) or sum(shares) > 1.0:
+            raise ValueError(
+                f"shares of jobs with wrong, missing and unique names of {', '.join(f'{share:g}' for share in shares)}:"
+                " give each from 0 to 1, and at most 1 in all"
+            )
+
+
+RIGHT = LabelFaults()
+
+
+def labels_of(applications: NDArray[np.int64], kinds: int, seed: int, faults: LabelFaults = RIGHT) -> list[str | None]:
+    """The name that each job carries, of ``applications`` numbered from 0, shape (jobs,).
+
+    A wrong name is that of another of ``kinds`` applications, drawn with equal probability, whether its user runs it or
+    not. The same seed gives the same names, and more faults of a kind leave the others where they were.
+    """
+    rng = np.random.default_rng([seed, 3])
+    drawn = rng.random(len(applications))
+    others = max(kinds, 2)
+    swapped = (applications + rng.integers(1, others, len(applications))) % others
+    names: list[str | None] = []
+    for job, (chance, right, wrong) in enumerate(
+        zip(drawn.tolist(), applications.tolist(), swapped.tolist(), strict=True)
+    ):
+        if chance < faults.wrong:
+            names.append(str(wrong if wrong != right else right + 1))
+        elif chance >= 1.0 - faults.missing:
+            names.append(None)
+        elif chance < faults.wrong + faults.unique:
+            names.append(f"run-{job}")
+        else:
+            names.append(str(right))
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticWorkload:
+    """The jobs as they are, their users' statements, and what a predictor may know about them."""
+
+    work: CommunicatingJobs
+    stated_bps: NDArray[np.float64]
+    questions: Sequence[Question]
+
+
+def draw_communication(
+    trace: Trace, jobs: Workload, seed: int, habits: Habits | None = None, faults: LabelFaults = RIGHT
+) -> SyntheticWorkload:
+    """Draws the communication of ``jobs`` of ``trace``, per user and application, and the names that jobs carry.
+
+    Applications are assigned to users even if the trace has some: those of SDSC-SP2 are 44,722 in 49,943 jobs, names
+    of single runs.
+    """
+    habits = habits or Habits()
+    users = trace["user"][jobs.row].astype(np.int64)
+    drawn = communication(users, np.full(len(jobs), -1), seed, habits)
+    names = labels_of(drawn.application, habits.applications, seed, faults)
+    questions = [
+        replace(question, application=name) for question, name in zip(questions_of(trace, jobs.row), names, strict=True)
+    ]
+    return SyntheticWorkload(CommunicatingJobs(jobs, drawn.bandwidth_bps, drawn.share), drawn.stated_bps, questions)
