@@ -18,8 +18,7 @@ from jobsight_agent.config import Config
 from jobsight_agent.control import ControlSocket
 from jobsight_agent.hooks import MarkFiles, checked_request
 from jobsight_agent.log import Log
-from jobsight_agent.machine import benchmark_flops, read_facts
-from jobsight_agent.owner import OwnerWatch
+from jobsight_agent.machine import OwnerWatch, benchmark_flops, read_facts
 from jobsight_agent.portable import Reader, reader_for
 from jobsight_agent.push import Pusher, TroubleReport
 from jobsight_agent.reading import EVENTS, Reading

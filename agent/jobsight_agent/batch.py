@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobsight_agent.machine import NodeDescription
-from jobsight_agent.owner import OwnerPresence
+from jobsight_agent.machine import NodeDescription, OwnerPresence
 from jobsight_agent.reading import Interface, JobUsage, Mark, Reading
 
 FORMAT = 1

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jobsight_agent.cgroups import PATTERNS, check_pattern
-from jobsight_agent.owner import SIGNS
 from jobsight_agent.reading import sendable_name
 
 MOST_NAMES = 64  # of compilers or libraries
+SIGNS = ("logins", "load")  # of the machine's owner
 
 
 class ConfigError(ValueError):

@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from jobsight_agent.cgroups import PATTERNS, CgroupReader
-from jobsight_agent.infiniband import Port, find_ports, read_words
-from jobsight_agent.interfaces import find_interfaces
+from jobsight_agent.interfaces import Port, find_interfaces, find_ports, read_words
 from jobsight_agent.procfiles import busy_ticks, bytes_in_and_out, memory_bytes, network_rows
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
 

@@ -26,7 +26,6 @@ from pathlib import Path
 
 from jobsight_agent.aside import Aside
 from jobsight_agent.reading import Reading, from_record, to_record
-from jobsight_agent.reserve import Reserve
 
 LAST_ERROR = "last-error"
 REFUSED_SHARE = 0.2  # of the spool's limit, for rejected batches
@@ -272,3 +271,40 @@ def _write(file: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink()  # half a file would fill the disk for nothing
         raise
+
+
+class Reserve:
+    """A file of ``size`` bytes; deleting it frees as much."""
+
+    def __init__(self, file: Path, size: int) -> None:
+        self._file, self._size = file, size
+        self._held = False
+        self.take()
+
+    def take(self) -> None:
+        """Reserves the space again if there is any; does nothing if it is reserved already."""
+        if self._held:
+            return
+        try:
+            descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError:
+            return
+        try:
+            os.posix_fallocate(descriptor, 0, self._size)
+            self._held = True
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.unlink()
+        finally:
+            os.close(descriptor)
+
+    def spend(self) -> bool:
+        """Frees the space; returns whether there was any."""
+        if not self._held:
+            return False
+        self._held = False
+        try:
+            self._file.unlink()
+        except OSError:
+            return False
+        return True

@@ -52,13 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=int, default=60, metavar="SECONDS", help="between readings (default: %(default)s)"
     )
     parser.add_argument(
-        "--speed",
-        type=_speed,
-        default=None,
-        metavar="max|FACTOR",
-        help="multiple of real time (default: max, as fast as possible)",
-    )
-    parser.add_argument(
         "--seed",
         type=int,
         default=1,
@@ -133,8 +126,8 @@ def _emulate(args: argparse.Namespace) -> int:
     end = int(time.time()) // 60 * 60 if args.end is None else args.end
     if not 1 <= args.batch <= 5_000:
         raise EmulatorError(f"{args.batch} readings per batch: give 1 to 5000")
-    if args.live < 0 or (args.live and args.speed is not None):
-        raise EmulatorError(f"--live {args.live}: give seconds, without --speed")
+    if args.live < 0:
+        raise EmulatorError(f"--live {args.live}: give seconds")
     if not 0 <= args.unreliable <= 1:
         raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
     start = end - int(args.weeks * WEEK_S)
@@ -169,7 +162,7 @@ def _emulate(args: argparse.Namespace) -> int:
         output = open_output(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
         try:
             with delivery:
-                progress = play(emulation, delivery, output, args.batch, args.speed, report, live)
+                progress = play(emulation, delivery, output, args.batch, report, live)
         except KeyboardInterrupt:
             failure = "interrupted"
         except (EmulatorError, TargetError) as error:
@@ -188,8 +181,8 @@ def _emulate(args: argparse.Namespace) -> int:
 
 def _write_only(args: argparse.Namespace, plan: SitePlan) -> int:
     """Writes the accounting files and the truth of the whole period; sends nothing."""
-    if args.live or args.speed is not None or args.server is not None:
-        raise EmulatorError("--no-server: leave out --server, --live and --speed")
+    if args.live or args.server is not None:
+        raise EmulatorError("--no-server: leave out --server and --live")
     emulation = make_emulation(plan, args.batch)
     progress = Progress(plan.start, plan.end, plan.start)
     with ExitStack() as stack:
@@ -283,15 +276,6 @@ class _Reporter:
             fresh = self._path.with_name(self._path.name + ".new")
             fresh.write_text(json.dumps(line) + "\n", encoding="utf-8")
             fresh.replace(self._path)
-
-
-def _speed(text: str) -> float | None:
-    if text == "max":
-        return None
-    speed = float(text)
-    if not 0 < speed < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: give max or a number above 0")
-    return speed
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ from itertools import count
 from typing import Self
 
 from jobsight_agent.send import ACKNOWLEDGED, Reply, Sender, Target, TargetError
-from jobsight_emulator.batches import PackedBatch
+from jobsight_emulator.emulation import PackedBatch
 from jobsight_emulator.plan import EmulatorError
 
 # Batches that wait for one connection: enough to keep it busy, few enough to keep the accounting close behind.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
+from jobsight_agent import __version__
+from jobsight_agent.batch import AgentCost, machine_to_wire, pack, to_wire
+from jobsight_agent.machine import OwnerPresence
 from jobsight_emulator.accounting import LogLine, make_entries
-from jobsight_emulator.batches import Packer
-from jobsight_emulator.campaign import campaign_users, make_published_jobs, three_users
 from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, EmulatedRun, place_jobs
 from jobsight_emulator.plan import SitePlan
-from jobsight_emulator.readings import EmulatedReader
+from jobsight_emulator.published import campaign_users, make_published_jobs, three_users
+from jobsight_emulator.readings import EmulatedReader, NodeColumns
 from jobsight_emulator.segments import make_segments, wraps
-from jobsight_emulator.site import Cluster, make_site
+from jobsight_emulator.site import Cluster, EmulatedNode, make_site
 from jobsight_emulator.truth import Truth, make_truth
 from jobsight_emulator.workload import EmulatedJob, make_jobs
 
@@ -85,3 +88,71 @@ def _job_facts(jobs: list[EmulatedJob], runs: list[EmulatedRun], truths: list[Tr
             "marks_lost_on_purpose": sum(truth.lost_marks for truth in truths),
         }
     )
+
+
+_GZIP_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """One request body; ``again`` marks the second copy of a batch that is sent twice on purpose."""
+
+    body: bytes
+    readings: int
+    again: bool = False
+
+
+class Packer:
+    """Closes and encodes the batches of one node. Deterministic, whatever happens in delivery."""
+
+    def __init__(self, node: EmulatedNode, plan: SitePlan, batch_readings: int) -> None:
+        self._node = node
+        self._batch_readings = batch_readings
+        self._faults = plan.faults
+        self._rng = plan.rng("delivery", node.name)
+        self._sequence = 0
+        self._readings = 0
+        self.late = 0
+
+    def pack(self, columns: NodeColumns) -> list[PackedBatch]:
+        """The batches of ``columns`` in the order of their delivery."""
+        count = len(columns)
+        pieces = -(-count // self._batch_readings)
+        late = count >= 2 and self._rng.random() < self._faults.late_batches
+        if late:
+            pieces = max(pieces, 2)
+        cuts = [count * piece // pieces for piece in range(pieces + 1)]
+        batches = [self._pack_batch(columns.part(begin, end)) for begin, end in pairwise(cuts)]
+        if late:
+            self.late += 1
+            batches[0], batches[1] = batches[1], batches[0]
+        if self._rng.random() < self._faults.duplicate_batches:
+            first = batches[0]
+            batches.append(PackedBatch(first.body, first.readings, again=True))
+        return batches
+
+    def _pack_batch(self, columns: NodeColumns) -> PackedBatch:
+        self._sequence += 1
+        self._readings += len(columns)
+        cost = AgentCost(
+            version=__version__,
+            cpu_seconds=0.0,
+            rss_bytes=0,
+            readings=self._readings,
+            readings_missed=columns.lost,
+            metrics_missed={},
+            batches_spooled=0,
+            batches_dropped=0,
+            send_failures=0,
+        )
+        node = self._node
+        batch = to_wire(
+            columns,
+            cluster=node.cluster,
+            node=node.name,
+            sequence=self._sequence,
+            sent_at=None,
+            cost=cost,
+            machine=machine_to_wire(node.machine, OwnerPresence(), None),
+        )
+        return PackedBatch(pack(batch, _GZIP_LEVEL), len(columns))

@@ -48,7 +48,6 @@ class Live:
 
     since: int
     at_present: Callable[[Progress], None]
-    wall_clock: Callable[[], float] = time.time
     caught_up: bool = False
 
 
@@ -103,18 +102,15 @@ def play(
     delivery: Delivery,
     output: Output,
     batch_readings: int,
-    speed: float | None,
     report: Callable[[Progress], None],
     live: Live | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Progress:
-    """Plays to the end, ``speed`` times as fast as real time (None: as fast as possible; ``live``: up to the present).
+    """Plays to the end as fast as possible, from the present of ``live`` on in real time.
 
     ``report`` is called whenever more was acknowledged. Raises EmulatorError when the delivery fails.
     """
     plan = emulation.plan
     progress = Progress(plan.start, plan.end, plan.start)
-    begun = clock()
     ahead: deque[tuple[int, BatchGroup]] = deque()
 
     def settle(timeout_s: float | None) -> bool:
@@ -126,17 +122,14 @@ def play(
         report(progress)
         return True
 
-    for until in _slices(emulation, batch_readings, speed, live):
-        due = None if speed is None else begun + (until - plan.start) / speed
+    for until in _slices(emulation, batch_readings, live):
         if live is not None and until > live.since:
-            if due is None and not live.caught_up:
+            if not live.caught_up:
                 while ahead:
                     settle(None)
                 live.caught_up = True
                 live.at_present(progress)
-            due = clock() + until - live.wall_clock()
-        if due is not None:
-            while (left := due - clock()) > 0:
+            while (left := until - time.time()) > 0:
                 if ahead:
                     settle(left)
                 else:
@@ -151,13 +144,11 @@ def play(
     return progress
 
 
-def _slices(emulation: Emulation, batch_readings: int, speed: float | None, live: Live | None) -> Iterator[int]:
-    """Ends of the slices of time that are sent as a whole; at a given speed, at most a second of the clock each."""
+def _slices(emulation: Emulation, batch_readings: int, live: Live | None) -> Iterator[int]:
+    """Ends of the slices of time that are sent as a whole."""
     plan = emulation.plan
     present = plan.end if live is None else live.since
     readings = max(1, int(batch_readings * _REGULAR_SHARE))
-    if speed is not None:
-        readings = max(1, min(readings, int(speed / plan.interval_s)))
     yield from range(plan.start + readings * plan.interval_s, present, readings * plan.interval_s)
     yield present
     step = max(1, plan.interval_s // 4)  # at the present, as agents send: soon after each reading

@@ -1,13 +1,21 @@
-"""What the jobs of users X, Y and Z use, as the paper on the profile-guided predictor describes them.
+"""Users X, Y and Z of the paper on the profile-guided predictor, and its campaign, submitted at even intervals.
 
 X is ideal: nearly all jobs alike. Y switches once, at the third job. Z is spread: most jobs are near one level, the
-others are spikes. The fourth kind, users whose needs drift, is in ``applications``.
+others are spikes. The fourth kind, users whose needs drift, is in ``applications``. The campaign has 600 jobs of 62
+users: as in the paper, 38 (61 %) use memory and 25 (40 %) use bandwidth as X does, with PQM above .8. The others are
+like Y and Z in turn.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from jobsight_emulator.applications import Demand, EmulatedApplication, EmulatedUser
+from jobsight_emulator.plan import EmulatorError, SitePlan
+from jobsight_emulator.site import Cluster
+from jobsight_emulator.workload import EmulatedJob
 
 # Jobs that differ by less than a fifth count as alike, so noise within this share keeps all of them alike: 1.09 / 0.91.
 _NOISE_AT_MOST = 0.09
@@ -61,3 +69,128 @@ CAMPAIGN = PUBLISHED | {"x": steady}
 def _noisy(rng: random.Random, noise: float) -> float:
     """A factor around 1, by ``noise`` on average squared, at most 9 % off."""
     return min(max(rng.gauss(1.0, noise), 1.0 - _NOISE_AT_MOST), 1.0 + _NOISE_AT_MOST)
+
+
+CAMPAIGN_JOBS = 600
+CAMPAIGN_USERS = 62
+STEADY_MEMORY, STEADY_BANDWIDTH = 38, 25
+
+_FEWEST_JOBS = 5
+_CAMPAIGN_NOISE = 0.05
+_RUNTIME_S = 1200
+_WALLTIME_S = 3600
+_MB = 1e6
+_BPS = 0.8e6
+# Most of the processors that such jobs may keep busy: they must start, and so end, in the order of submission.
+_LOAD_AT_MOST = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedUser:
+    """A user and the needs of each job: memory in bytes and bandwidth in bit/s, both per processor."""
+
+    user: EmulatedUser
+    memory: list[float]
+    bandwidth: list[float]
+
+
+def three_users(plan: SitePlan) -> list[PublishedUser]:
+    """X with 36 jobs of about 30 MB, Y with 20 that switch from 200 to 800 MB, Z with 40, most of them near 50 MB."""
+    rng = plan.rng("published")
+    users = []
+    for kind, jobs, level_mb, noise in (("x", 36, 30.0, 0.01), ("y", 20, 200.0, 0.01), ("z", 40, 50.0, 0.05)):
+        draw = PUBLISHED[kind]
+        memory = draw(rng, jobs, level_mb * _MB, noise)
+        users.append(PublishedUser(_user(kind, kind, 0), memory, draw(rng, jobs, _BPS, noise)))
+    return users
+
+
+def campaign_users(plan: SitePlan) -> list[PublishedUser]:
+    """The users of the campaign, each with at least five jobs, a few with many."""
+    rng = plan.rng("campaign")
+    counts = _job_counts(rng)
+    memory_kinds = _kinds(rng, STEADY_MEMORY)
+    # A user who is steady in bandwidth is steady in memory, too.
+    steady = [position for position, kind in enumerate(memory_kinds) if kind == "x"]
+    chosen = set(rng.sample(steady, STEADY_BANDWIDTH))
+    others = iter(_others(rng, CAMPAIGN_USERS - STEADY_BANDWIDTH))
+    users = []
+    for position, (jobs, kind) in enumerate(zip(counts, memory_kinds, strict=True)):
+        bandwidth_kind = "x" if position in chosen else next(others)
+        level_mb = rng.uniform(50.0, 500.0)
+        users.append(
+            PublishedUser(
+                _user(f"u{position + 1:02d}", f"{kind}/{bandwidth_kind}", position),
+                CAMPAIGN[kind](rng, jobs, level_mb * _MB, _CAMPAIGN_NOISE),
+                CAMPAIGN[bandwidth_kind](rng, jobs, _BPS * rng.uniform(0.7, 1.3), _CAMPAIGN_NOISE),
+            )
+        )
+    return users
+
+
+def make_published_jobs(plan: SitePlan, cluster: Cluster, users: list[PublishedUser]) -> list[EmulatedJob]:
+    """The jobs of ``users`` in random order at even intervals; no two of a user change places.
+
+    Raises:
+        EmulatorError: the nodes cannot run so many jobs in the period.
+    """
+    rng = plan.rng("order", cluster.name)
+    turns = [position for position, one in enumerate(users) for _ in one.memory]
+    rng.shuffle(turns)
+    busy_node_s = len(turns) * _RUNTIME_S
+    whole = len(cluster.whole_nodes)
+    last = plan.horizon - 2 * _RUNTIME_S
+    if busy_node_s > _LOAD_AT_MOST * whole * (last - plan.start):
+        least = busy_node_s / (_LOAD_AT_MOST * whole) / 86_400
+        raise EmulatorError(f"{len(turns)} jobs need {least:.1f} days on {whole} whole nodes: give more weeks or nodes")
+    upcoming = [iter(zip(one.memory, one.bandwidth, strict=True)) for one in users]
+    jobs = []
+    for index, position in enumerate(turns):
+        user = users[position].user
+        memory, bandwidth = next(upcoming[position])
+        demand = Demand(user.applications[0], 1, 16, bandwidth, memory, 0.9, _RUNTIME_S)
+        jobs.append(
+            EmulatedJob(
+                number=1000 + index,
+                member=None,
+                server=cluster.server,
+                user=user,
+                demand=demand,
+                name=user.applications[0].name,
+                submitted=plan.start + 60 + index * (last - plan.start - 60) // len(turns),
+                walltime_s=_WALLTIME_S,
+                session=rng.randrange(2_000, 32_000),
+                rerunnable=False,
+                exit_status=0,
+                deleted_queued=None,
+                deleted_after_s=None,
+            )
+        )
+    return jobs
+
+
+def _user(name: str, kind: str, position: int) -> EmulatedUser:
+    application = EmulatedApplication(f"code-{name}", _BPS, 100 * _MB, 0.9, _RUNTIME_S, ((1, 16),))
+    return EmulatedUser(name, f"group{position % 4 + 1}", f"proj{position % 6 + 1:03d}", kind, (application,))
+
+
+def _job_counts(rng: random.Random) -> list[int]:
+    """Jobs of each user, 600 in all: the larger, the rarer."""
+    counts = [_FEWEST_JOBS] * CAMPAIGN_USERS
+    weights = [1.0 / rank for rank in range(1, CAMPAIGN_USERS + 1)]
+    rng.shuffle(weights)
+    for position in rng.choices(range(CAMPAIGN_USERS), weights, k=CAMPAIGN_JOBS - sum(counts)):
+        counts[position] += 1
+    return counts
+
+
+def _kinds(rng: random.Random, steady: int) -> list[str]:
+    kinds = ["x"] * steady + _others(rng, CAMPAIGN_USERS - steady)
+    rng.shuffle(kinds)
+    return kinds
+
+
+def _others(rng: random.Random, count: int) -> list[str]:
+    kinds = [("y", "z")[number % 2] for number in range(count)]
+    rng.shuffle(kinds)
+    return kinds

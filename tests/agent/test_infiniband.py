@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.infiniband import find_ports, read_words
+from jobsight_agent.interfaces import find_ports, read_words
 from jobsight_agent.reading import Interface
 
 

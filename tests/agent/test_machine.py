@@ -12,8 +12,17 @@ import pytest
 
 from jobsight_agent.batch import AgentCost, machine_to_wire, to_columns, to_wire
 from jobsight_agent.config import ConfigError, load_config
-from jobsight_agent.machine import NodeDescription, benchmark_flops, clock_hz, machine_id, processor_facts, read_facts
-from jobsight_agent.owner import OwnerPresence, OwnerWatch, logged_in
+from jobsight_agent.machine import (
+    NodeDescription,
+    OwnerPresence,
+    OwnerWatch,
+    benchmark_flops,
+    clock_hz,
+    logged_in,
+    machine_id,
+    processor_facts,
+    read_facts,
+)
 from jobsight_agent.reading import Mark, Reading
 from jobsight_server.ingest.wire import WireError, decode
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_agent.reading import Interface, Mark, Reading
-from jobsight_agent.reserve import Reserve
-from jobsight_agent.spool import Spool, SpoolError
+from jobsight_agent.spool import Reserve, Spool, SpoolError
 
 BODY = gzip.compress(b"{}")
 

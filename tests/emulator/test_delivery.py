@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from jobsight_agent.send import Target
-from jobsight_emulator.batches import PackedBatch
 from jobsight_emulator.cli import add_arguments, run
 from jobsight_emulator.deliver import BatchGroup, Delivery
+from jobsight_emulator.emulation import PackedBatch
 from jobsight_emulator.plan import EmulatorError
 
 END = 1_700_000_040
@@ -274,6 +274,7 @@ def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], tok
         (["--server", "127.0.0.1:80"], "give http://HOST:PORT"),
         (["--token-file", "/does/not/exist"], "token file /does/not/exist"),
         (["--connections", "0"], "0 connections"),
+        (["--live", "-1"], "give seconds"),
     ],
 )
 def test_wrong_options_are_reported_before_anything_is_written(
@@ -282,19 +283,6 @@ def test_wrong_options_are_reported_before_anything_is_written(
     assert run(_parse(_arguments("http://127.0.0.1:9", token, tmp_path / "log", *more))) == 2
     assert given in capsys.readouterr().err
     assert not (tmp_path / "log").exists()
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "fast"])
-def test_a_wrong_speed_is_refused(text: str) -> None:
-    with pytest.raises(SystemExit):
-        _parse(_arguments("http://x", Path("t"), Path("d"), "--speed", text))
-
-
-def test_speed_keeps_to_the_clock(serve: Callable[[Sink], str], token: Path, tmp_path: Path) -> None:
-    begun = time.monotonic()
-    # Two hours at this speed take one second, on a machine with nothing else to do.
-    assert run(_parse(_arguments(serve(Sink()), token, tmp_path / "log", "--speed", "7200"))) == 0
-    assert 0.9 <= time.monotonic() - begun < 120
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -307,7 +295,12 @@ def test_an_interrupted_replay_stops_cleanly(
         "p = argparse.ArgumentParser(); add_arguments(p); sys.exit(run(p.parse_args()))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *_arguments(serve(sink), token, tmp_path / "log", "--speed", "60")],
+        [
+            sys.executable,
+            "-c",
+            code,
+            *_arguments(serve(sink), token, tmp_path / "log", "--end", str(int(time.time())), "--live", "600"),
+        ],
         env={**os.environ, "PYTHONPATH": str(AGENT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -352,11 +345,3 @@ def test_from_the_present_on_the_replay_keeps_pace_with_the_clock(
     assert 60 < at_present["readings_made"] < summary["readings_made"] == summary["readings_acknowledged"]
     assert summary["end"] == present + 3
     assert not early
-
-
-@pytest.mark.parametrize("more", [["--live", "-1"], ["--live", "5", "--speed", "2"]])
-def test_a_live_replay_has_no_other_speed(
-    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
-) -> None:
-    assert run(_parse([*_arguments(serve(Sink()), token, tmp_path / "log"), *more])) == 2
-    assert "give seconds, without --speed" in capsys.readouterr().err

@@ -6,10 +6,9 @@ import random
 
 import pytest
 
-from jobsight_emulator.campaign import campaign_users, make_published_jobs, three_users
 from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import EmulatorError, SitePlan
-from jobsight_emulator.published import CAMPAIGN, PUBLISHED
+from jobsight_emulator.published import CAMPAIGN, PUBLISHED, campaign_users, make_published_jobs, three_users
 from jobsight_emulator.site import make_site
 
 END = 1_700_000_040

@@ -16,9 +16,16 @@ from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.sample_columns import MODULUS, NAMES, SampleColumns
-from jobsight_server.storage.sample_summaries import HOURS_KEPT_S, Period, read_summaries
 from jobsight_server.storage.size_cap import keep_size
-from jobsight_server.storage.summarise import QUANTITIES, Summary, merged, summarise
+from jobsight_server.storage.summarise import (
+    HOURS_KEPT_S,
+    QUANTITIES,
+    Period,
+    Summary,
+    merged,
+    read_summaries,
+    summarise,
+)
 from jobsight_server.storage.upkeep import delete_old
 
 Row = tuple[Any, ...]

@@ -12,9 +12,8 @@ from concurrent.futures import Future
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import BatchOutcome, Submission
+from jobsight_server.ingest.submission import BatchOutcome, Refusal, Submission
 from jobsight_server.storage.fence import FencedError
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 

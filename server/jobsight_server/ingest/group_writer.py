@@ -12,8 +12,16 @@ from sqlalchemy import Connection, Engine
 
 from jobsight_server.ingest.counter_state import BatchEnds, dump_ends
 from jobsight_server.ingest.counters import Corrected, correct
-from jobsight_server.ingest.relink import counters_before, relink
-from jobsight_server.ingest.shifts import Shift, added, amounts_at, as_stored, step, write_shifts
+from jobsight_server.ingest.shifts import (
+    Shift,
+    added,
+    amounts_at,
+    as_stored,
+    counters_before,
+    relink,
+    step,
+    write_shifts,
+)
 from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.wire import Batch, BatchJob
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes

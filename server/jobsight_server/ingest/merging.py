@@ -1,15 +1,23 @@
-"""When readings and batches are old enough to share rows: hourly, a node at a time, between two groups."""
+"""Old readings and batches share rows: packed hourly, a node at a time, between two groups.
+
+Batches of a boot that follow one another without a gap become one row: at the agents' defaults a batch has three
+readings, and its row takes ten times what one of these does. The row keeps what a late batch needs that arrives before
+or after it: the numbers of its batches, and the counters at both ends. Of a batch within it only the number is known:
+sent again, it is a duplicate, whatever is in it. What batches have of one job's cgroup becomes a row each half an hour.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator, Sequence
 from math import inf
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, select, text
 
-from jobsight_server.ingest.merged_batches import merge_batches
-from jobsight_server.ingest.merged_job_readings import merge_job_readings
+from jobsight_server.ingest.counter_state import BatchEnds, dump_ends, load_ends
 from jobsight_server.ingest.packing import pack_samples
+from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_columns
 from jobsight_server.storage.schema import nodes
 
 AFTER_S = 86400.0
@@ -77,3 +85,182 @@ class Merger:
             self._batches_until = {}  # late ones are old by now, too
             self._all_again = now + _ALL_EVERY_S
         return bool(self._waiting)
+
+
+LONGEST_S = 6 * 3600.0
+"""What one row covers at most: retention deletes whole rows."""
+
+SILENCE_S = 600.0
+"""Between two batches: a machine may have been away, which must stay visible."""
+
+_AT_ONCE = 500
+
+_COLUMNS = (
+    "boot_id", "sequence", "last_sequence", "first_time", "last_time", "samples", "received_at", "counters", "uptime_s",
+    "owner_present",
+)  # fmt: skip
+_OLD = text(
+    f"SELECT {', '.join(_COLUMNS)} FROM batches WHERE node_id = :node_id AND first_time >= :since "
+    f"AND received_at < :before ORDER BY first_time LIMIT {_AT_ONCE}"
+)
+_DELETE = "DELETE FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
+_EXTEND = (
+    "UPDATE batches SET last_sequence = ?, last_time = ?, samples = ?, received_at = ?, counters = ?, uptime_s = ? "
+    "WHERE node_id = ? AND boot_id = ? AND sequence = ?"
+)
+
+
+class _Row(NamedTuple):
+    boot_id: str
+    sequence: int
+    last_sequence: int | None
+    first_time: float
+    last_time: float
+    samples: int
+    received_at: float
+    counters: str
+    uptime_s: float | None
+    owner_present: bool | None
+
+    @property
+    def last(self) -> int:
+        return self.sequence if self.last_sequence is None else self.last_sequence
+
+
+def merge_batches(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
+    """Merges some of the node's batches that begin at ``since`` or later and were received before ``before``.
+
+    Returns from when on the next ones are, and whether there are more.
+    """
+    rows = [_Row(*row) for row in connection.execute(_OLD, {"node_id": node_id, "since": since, "before": before})]
+    gone: list[tuple[Any, ...]] = []
+    extended: list[tuple[Any, ...]] = []
+    then = since
+    for chain in _chains(rows):
+        first, last = chain[0], chain[-1]
+        ends = _joined(chain)
+        then = first.first_time if ends else last.first_time  # the last of all may go on
+        if ends is None:
+            continue
+        gone += [(node_id, row.boot_id, row.sequence) for row in chain[1:]]
+        values = (last.last, last.last_time, sum(row.samples for row in chain), max(row.received_at for row in chain))
+        extended.append((*values, dump_ends(ends), last.uptime_s, node_id, first.boot_id, first.sequence))
+    write_many(connection, _DELETE, gone)
+    write_many(connection, _EXTEND, extended)
+    return then, len(rows) == _AT_ONCE and (bool(gone) or then > since)
+
+
+def _chains(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """The rows, in order, in runs that can become one each."""
+    chain: list[_Row] = []
+    for row in rows:
+        if chain and not _continues(chain[0], chain[-1], row):
+            yield chain
+            chain = []
+        chain.append(row)
+    if chain:
+        yield chain
+
+
+def _continues(first: _Row, before: _Row, row: _Row) -> bool:
+    return (
+        row.boot_id == before.boot_id
+        and row.sequence == before.last + 1
+        and 0.0 < row.first_time - before.last_time <= SILENCE_S
+        and row.owner_present == before.owner_present
+        and row.last_time - first.first_time <= LONGEST_S
+    )
+
+
+def _joined(chain: Sequence[_Row]) -> BatchEnds | None:
+    """The counters at both ends of the chain; None if it stays as it is."""
+    if len(chain) == 1:
+        return None
+    first, last = load_ends(chain[0].counters), load_ends(chain[-1].counters)
+    if first is None or last is None or first.interfaces != last.interfaces:
+        return None
+    return BatchEnds(first.first, last.last, last.interfaces)
+
+
+WINDOW_S = 1800.0
+"""What one row of a job's readings covers at most."""
+
+_JOB_COLUMNS = ("job_id", "first_time", "last_time", "samples", "peak_bytes", "readings")
+_NEXT_JOBS = text("SELECT min(last_time) FROM job_samples WHERE node_id = :node_id AND last_time >= :since")
+_OF_JOBS = text(
+    f"SELECT {', '.join(_JOB_COLUMNS)} FROM job_samples WHERE node_id = :node_id AND last_time >= :since "
+    "AND last_time < :until ORDER BY job_id, first_time"
+)
+_DELETE_OF_JOB = "DELETE FROM job_samples WHERE node_id = ? AND job_id = ? AND first_time = ?"
+_EXTEND_OF_JOB = (
+    "UPDATE job_samples SET last_time = ?, samples = ?, peak_bytes = ?, readings = ? "
+    "WHERE node_id = ? AND job_id = ? AND first_time = ?"
+)
+
+
+class _JobRow(NamedTuple):
+    job_id: str
+    first_time: float
+    last_time: float
+    samples: int
+    peak_bytes: int | None
+    readings: str
+
+
+def merge_job_readings(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
+    """Merges the readings of each job of the node in one window of time, which begins at ``since`` or later.
+
+    Returns from when on the next ones are, and whether there are more that end before ``before``.
+    """
+    next_time = connection.execute(_NEXT_JOBS, {"node_id": node_id, "since": since}).scalar()
+    if next_time is None:
+        return since, False
+    begin = next_time // WINDOW_S * WINDOW_S
+    if begin + WINDOW_S > before:
+        return begin, False
+    window = {"node_id": node_id, "since": begin, "until": begin + WINDOW_S}
+    gone: list[tuple[Any, ...]] = []
+    extended: list[tuple[Any, ...]] = []
+    for group in _of_one_cgroup([_JobRow(*row) for row in connection.execute(_OF_JOBS, window)]):
+        if len(group) == 1:
+            continue
+        columns, peaks = _concatenated(group), [row.peak_bytes for row in group if row.peak_bytes is not None]
+        last_time, samples = max(row.last_time for row in group), sum(row.samples for row in group)
+        values = (last_time, samples, max(peaks, default=None), pack_columns(columns))
+        extended.append((*values, node_id, group[0].job_id, group[0].first_time))
+        gone += [(node_id, row.job_id, row.first_time) for row in group[1:]]
+    write_many(connection, _DELETE_OF_JOB, gone)
+    write_many(connection, _EXTEND_OF_JOB, extended)
+    return begin + WINDOW_S, True
+
+
+def _of_one_cgroup(rows: Sequence[_JobRow]) -> Iterator[list[_JobRow]]:
+    """The rows, by job and time, in runs of one cgroup: a job that runs again has another, with a peak of its own."""
+    group: list[_JobRow] = []
+    for row in rows:
+        if group and not _is_same_cgroup(group[-1], row):
+            yield group
+            group = []
+        group.append(row)
+    if group:
+        yield group
+
+
+def _is_same_cgroup(before: _JobRow, row: _JobRow) -> bool:
+    if row.job_id != before.job_id or row.first_time - before.last_time > SILENCE_S:
+        return False
+    if (before.peak_bytes or 0) > (row.peak_bytes or 0):
+        return False
+    known, later = load_columns(before.readings).cpu_s[-1], load_columns(row.readings).cpu_s[0]
+    return known is None or later is None or known <= later
+
+
+def _concatenated(rows: Sequence[_JobRow]) -> JobColumns:
+    joined = JobColumns([], [], [], [])
+    for row in rows:
+        columns = load_columns(row.readings)
+        joined.time += columns.time
+        joined.cpu_s += columns.cpu_s
+        joined.used += columns.used
+        joined.cache += columns.cache
+    return joined

@@ -17,8 +17,7 @@ from sqlalchemy import Engine
 from jobsight_server.auth.tokens import AuthError, TokenCache
 from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, UnavailableError, UnstorableError
 from jobsight_server.ingest.judge import RefusedBatchError, check_sender, judge
-from jobsight_server.ingest.refusals import Refusal
-from jobsight_server.ingest.submission import BatchOutcome, Submission
+from jobsight_server.ingest.submission import BatchOutcome, Refusal, Submission
 from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.seldom import Seldom

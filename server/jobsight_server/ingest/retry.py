@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection
 from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.ingest.refusals import storable
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.submission import Submission, storable
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 from jobsight_server.storage.schema import quarantine

@@ -11,9 +11,15 @@ from sqlalchemy import Connection, Engine
 
 from jobsight_server.ingest.group_writer import GroupWriter, Statements
 from jobsight_server.ingest.merging import Merger
-from jobsight_server.ingest.refusals import Refusal, bound_quarantine, count_rejected, write_refusal
 from jobsight_server.ingest.shifts import step
-from jobsight_server.ingest.submission import BatchOutcome, Submission
+from jobsight_server.ingest.submission import (
+    BatchOutcome,
+    Refusal,
+    Submission,
+    bound_quarantine,
+    count_rejected,
+    write_refusal,
+)
 from jobsight_server.ingest.writer_cache import WriterCache
 from jobsight_server.storage.event_counts import add_event_counts
 

@@ -14,9 +14,8 @@ from sqlalchemy import Connection
 
 from jobsight_server.record import Record
 from jobsight_server.storage.sample_columns import UNKNOWN, Floats, difference
-from jobsight_server.storage.sample_summaries import LENGTH_S, Period, oldest_reading, read_summaries
 from jobsight_server.storage.samples import read_samples
-from jobsight_server.storage.summarise import Spread, merged
+from jobsight_server.storage.summarise import LENGTH_S, Period, Spread, merged, oldest_reading, read_summaries
 
 POINTS = 500
 

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, Engine, text
 
 from jobsight_server.storage.engine import lock_until_commit
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.sample_summaries import delete_hours, summarise_before
 from jobsight_server.storage.samples import lock_name
+from jobsight_server.storage.summarise import delete_hours, summarise_before
 
 _PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so that ingest never waits long
 

@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobsight_server.ingest.committer import GroupCommitter, UnavailableError, UnstorableError
-from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.submission import Refusal, Submission
 
 MakeBatch = Callable[..., Any]
 

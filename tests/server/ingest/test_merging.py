@@ -12,9 +12,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from jobsight_server.ingest import packing
-from jobsight_server.ingest.merged_batches import LONGEST_S
-from jobsight_server.ingest.merged_job_readings import WINDOW_S
-from jobsight_server.ingest.merging import AFTER_S
+from jobsight_server.ingest.merging import AFTER_S, LONGEST_S, WINDOW_S
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import BatchInterface, BatchJob

@@ -95,7 +95,7 @@ sample_summaries = Table(
 
 # Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, from
 # which a batch that arrives late and out of order is continued. Old ones that follow one another share a row, of which
-# ``last_sequence`` is the last (ingest.merged_batches).
+# ``last_sequence`` is the last (ingest.merging).
 batches = Table(
     "batches",
     metadata,
