@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from jobsight_server.command_line.help_text import HelpParser
+from jobsight_server.command_line.help_text import INSTALLED, HelpParser
 from jobsight_server.errors import UserError
 from jobsight_server.systems.listed import SYSTEMS
 
@@ -17,17 +17,13 @@ COMMANDS = {
     "serve": ("jobsight_server.commands.serve", "run the collector, the API and the pages"),
     "setup": ("jobsight_server.commands.setup", "install Jobsight beside a scheduler; shows first what it does"),
     "check": ("jobsight_server.commands.check", "check an installation with a job, from submission to seff"),
-    "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
+    "import": ("jobsight_server.commands.import_logs", "read accounting files once; list and withdraw them"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
     "quarantine": ("jobsight_server.commands.quarantine", "list rejected data, show and retry quarantined batches"),
     "backtest": (
         "jobsight_server.commands.backtest",
         "show how accurate forecasts would have been on a workload",
-    ),
-    "imported": (
-        "jobsight_server.commands.imported",
-        "list the accounting files that were read; withdraw wrong ones",
     ),
     "simulate": (
         "jobsight_server.commands.simulate.command",
@@ -36,7 +32,6 @@ COMMANDS = {
     "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "adjust": ("jobsight_server.commands.adjust", "change what waiting jobs ask for; shows it first"),
-    "trial": ("jobsight_server.commands.trial", "compare jobs that a trial changed with others"),
     "mail": ("jobsight_server.commands.mail", "send the weekly mail on wasted memory and what is wrong"),
     "export": ("jobsight_server.commands.export", "write finished jobs as CSV or Parquet"),
     "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),
@@ -98,7 +93,9 @@ def _overview(arguments: Sequence[str]) -> int:
     stream = sys.stdout if wanted else sys.stderr
     if not wanted:
         print(f"jobsight: unknown command {arguments[0]!r}", file=stream)
-    print("usage: jobsight COMMAND [--help] | --version\n\ncommands:", file=stream)
+    print("usage: jobsight COMMAND [--help] | --version", file=stream)
+    print(f"\nCommands take their settings from {INSTALLED} where it exists,", file=stream)
+    print("unless --config or a database is given.\n\ncommands:", file=stream)
     column = max(map(len, COMMANDS)) + 2
     for name, (_, help_text) in COMMANDS.items():
         print(f"  {name:<{column}}{help_text}", file=stream)

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from jobsight_agent import cli as agent_cli
+from jobsight_papers import __main__ as papers
 from jobsight_server import cli
+from jobsight_server.command_line import arguments as shared
+from jobsight_server.command_line.help_text import HelpParser
+from jobsight_server.settings import SettingsError
 
-COMMANDS = [
-    *([name] for name in cli.COMMANDS),
-    *(["token", action] for action in ("create", "list", "revoke", "login")),
+
+def with_subcommands(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[list[str]]:
+    """The words before ``--help`` for a command and everything below it."""
+    yield words
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from with_subcommands(below, [*words, name])
+
+
+def commands() -> Iterator[list[str]]:
+    for name, (module, _) in cli.COMMANDS.items():
+        parser = HelpParser(prog=name)
+        importlib.import_module(module).add_arguments(parser)
+        yield from with_subcommands(parser, [name])
+
+
+AGENT = [[], ["run"], ["replay"], ["job-start"], ["job-end"], ["status"], ["resend"]]
+ALL = [
+    *((cli.main, words) for words in commands()),
+    *((agent_cli.main, words) for words in AGENT),
 ]
-AGENT = [[], ["run"], ["replay"], ["job-start"], ["job-end"]]
-ALL = [(cli.main, arguments) for arguments in COMMANDS] + [(agent_cli.main, arguments) for arguments in AGENT]
+PAPERS = [(papers.main, [name]) for name in papers.PAPERS]
+MAINS = {cli.main: "server", agent_cli.main: "agent", papers.main: "papers"}
 HOUSE_WORDS = re.compile(r"\b(told|tells?|anew|comes? of|whoever|nobody|foretold|heard|believe[ds]?)\b")
 
 
 def names(case: object) -> str:
-    return " ".join(case) or "alone" if isinstance(case, list) else ("agent" if case is agent_cli.main else "server")
+    return " ".join(case) or "alone" if isinstance(case, list) else MAINS[case]  # type: ignore[index]
 
 
 def help_of(main: object, arguments: list[str], width: int, monkeypatch: pytest.MonkeyPatch, capsys: object) -> str:
@@ -29,6 +56,13 @@ def help_of(main: object, arguments: list[str], width: int, monkeypatch: pytest.
     assert left.value.code == 0
     text: str = capsys.readouterr().out  # type: ignore[attr-defined]
     return text
+
+
+@pytest.mark.parametrize(("main", "arguments"), [*ALL, *PAPERS], ids=names)
+def test_every_command_has_help(
+    main: object, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert help_of(main, arguments, 80, monkeypatch, capsys).startswith("usage: ")
 
 
 @pytest.mark.parametrize(("main", "arguments"), ALL, ids=names)
@@ -57,7 +91,7 @@ def test_every_value_is_named_by_what_it_is(
 
 def test_the_overview_keeps_names_and_explanations_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()[3:]
+    lines = capsys.readouterr().out.splitlines()[6:]
     assert [re.split(r"\s{2,}", line.strip())[0] for line in lines] == list(cli.COMMANDS)
     assert all(len(line) <= 80 for line in lines)
 
@@ -77,3 +111,46 @@ def test_what_is_no_number_is_said_in_plain_words(
     with pytest.raises(SystemExit):
         cli.main(arguments)
     assert message in capsys.readouterr().err
+
+
+def test_every_command_reads_the_settings_of_the_installed_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed, own = tmp_path / "jobsight.toml", tmp_path / "own.toml"
+    monkeypatch.setattr(shared, "INSTALLED", installed)
+    monkeypatch.delenv("JOBSIGHT_DATABASE", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def complaint(*arguments: str) -> str:
+        assert cli.main(["seff", "1", *arguments]) == 1
+        return capsys.readouterr().err
+
+    assert "sqlite:///jobsight.db" in complaint(), "no such installation"
+    installed.write_text('database = "sqlite:////nowhere/installed.db"\n')
+    own.write_text('coverage = 0.9\ndatabase = "sqlite:////nowhere/own.db"\n')
+    assert "/nowhere/installed.db" in complaint()
+    assert "/nowhere/own.db" in complaint("--config", str(own))
+    assert "/nowhere/given.db" in complaint("--database", "sqlite:////nowhere/given.db")
+    monkeypatch.setenv("JOBSIGHT_DATABASE", "sqlite:////nowhere/environment.db")
+    installed.write_text("no toml")
+    assert "/nowhere/environment.db" in complaint()
+    assert "/nowhere/given.db" in complaint("--database", "sqlite:////nowhere/given.db")
+    monkeypatch.delenv("JOBSIGHT_DATABASE")
+    assert f"settings file {installed}: " in complaint()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_who_may_not_read_the_settings_is_asked_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "jobsight.toml"
+    installed.touch(mode=0o600)
+    monkeypatch.setattr(shared, "INSTALLED", installed)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(SettingsError, match="run this as the server's user, or give --config or --database"):
+            shared.settings_of(argparse.Namespace(config=None))
+    finally:
+        os.seteuid(0)

@@ -133,7 +133,7 @@ class Adjuster:
                     result.left["the most changes of one run"] += 1
                     continue
                 if not is_chosen(self.cluster, job.user, self.limits):
-                    result.left["of other users than the chosen share"] += 1
+                    result.left["user not in users_share"] += 1
                     continue
                 need = needs.of(job)
                 if need is None:
@@ -150,7 +150,7 @@ class Adjuster:
                     changes = [planned_running(job, need.known["runtime"], need.attempts_s, self.clock(), self.limits)]
                 found = [change for change in changes if change is not None]
                 if not found:
-                    result.left["as they should be"] += 1
+                    result.left["already right"] += 1
                 arm = None if trial is None else arms.get((job.job_id, job.submitted)) or trial.arm(self.cluster, job)
                 result.proposed += [Proposed(change, need.known[change.resource].request, arm) for change in found]
 
@@ -172,7 +172,7 @@ class Adjuster:
         except CommandError as error:
             return replace(one, outcome=ledger.FAILED, error=str(error))
         if exact is None:
-            return replace(one, outcome="left", error="it has changed since, or its memory is not said clearly")
+            return replace(one, outcome="left", error="it has changed since, or its memory request is ambiguous")
         change = replace(change, old=exact)
         with self.engine.begin() as connection:
             number = ledger.begin(connection, self.cluster, change, one.request, self.clock())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
+from jobsight_server.command_line.help_text import INSTALLED
 from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
 from jobsight_server.storage.engine import Access, DatabaseError, database_file, open_engine
 from jobsight_server.storage.schema_version import NEWEST, present_version
@@ -29,12 +30,13 @@ LEARNING = (
     "walltime_limit",
     "learn_apportioned",
 )
-"""Settings that affect learning; commands that learn or answer must use the server's values."""
+"""Settings that affect learning, as options of commands that learn."""
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequence[type[Section]] = ()) -> None:
     """Adds ``--config`` and a flag for each named setting of the core (all where none is named) and of ``sections``."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (TOML)")
+    where = f"settings file (default: {INSTALLED} where it exists, unless a database is given)"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=where)
     for setting in (*SETTINGS, *(one for kind in sections for one in settings_in(kind, kind.SECTION))):
         if not names or setting.section or setting.name in names:
             default = setting.default_text
@@ -54,7 +56,18 @@ def _metavar(setting: Setting) -> str:
 
 def settings_of(args: argparse.Namespace, sections: Sequence[type[Section]] | None = None) -> Settings:
     """The settings, from defaults, file, environment and these flags; of placing systems those of ``sections``."""
-    return load_settings(args.config, os.environ, vars(args), sections)
+    return load_settings(settings_file(args, os.environ), os.environ, vars(args), sections)
+
+
+def settings_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Path | None:
+    """The settings file of a command: that of ``--config``, or else this host's, unless another database is given.
+
+    A command that is given a database works beside the installed server, whose logs and clusters are not its own.
+    """
+    if args.config is not None:
+        return Path(args.config)
+    has_database = getattr(args, "database", None) or "JOBSIGHT_DATABASE" in environ
+    return INSTALLED if INSTALLED.exists() and not has_database else None
 
 
 def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:

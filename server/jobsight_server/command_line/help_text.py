@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from pathlib import Path
 from typing import Any
 
 _SHOWN = 60
+INSTALLED = Path("/etc/jobsight/jobsight.toml")
+"""Where ``jobsight setup`` writes the settings of this host's server, for every command."""
 
 
 class WholeWords(argparse.HelpFormatter):

@@ -20,28 +20,41 @@ from jobsight_server.adjust.run import Adjuster, Proposed, Result
 from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
 from jobsight_server.amounts import memory_text, time_text
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.queries.trial import Effect, TrialReport, trial_report
 from jobsight_server.settings import Settings
 from jobsight_server.settings.adjust import AdjustLimits
 
+_TITLES = {"memory_gib": "memory given, GiB", "waiting_s": "waited, min", "failed_share": "ran out, of 100 jobs"}
+_SCALES = {"memory_gib": 1.0, "waiting_s": 1.0 / 60.0, "failed_share": 100.0}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", *LEARNING)
-    parser.add_argument("--scheduler", choices=("slurm", "pbs"), required=True, help="whose commands to use")
-    parser.add_argument("--cluster", metavar="NAME", help="cluster of an [[adjust]] table (default: the only one)")
+    add_settings(parser, "database")
+    parser.add_argument("--scheduler", choices=("slurm", "pbs"), help="whose commands to use (needed but for --report)")
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of an [[adjust]] table (default: the only one; for "
+                        "--report all)")  # fmt: skip
     act = parser.add_mutually_exclusive_group()
     act.add_argument("--apply", action="store_true", help="make the changes (default: only show them)")
     undo = "give jobs that still wait, or these, what they had before"
     act.add_argument("--undo", nargs="*", metavar="JOB", help=undo)
-    trial = "change this share of the jobs, chosen at random, and leave the others; `jobsight trial` compares them"
+    report = "compare the jobs that a trial changed so far with those that it left alone"
+    act.add_argument("--report", action="store_true", help=report)
+    trial = "change this share of the jobs, chosen at random, and leave the others; --report compares them"
     parser.add_argument("--trial", type=float, metavar="SHARE", help=trial)
     parser.add_argument("--seed", default=SEED, metavar="TEXT", help=f"name of the trial's draw (default: {SEED})")
+    level = "of the intervals of --report (default: 0.95)"
+    parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help=level)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.report:
+        return _report(args)
+    if args.scheduler is None:
+        raise UserError("give --scheduler slurm or pbs: its commands list and change the jobs")
     if args.trial is not None and not 0 < args.trial < 1:
         raise UserError(f"--trial {args.trial:g} is not a share; give one such as 0.5")
     if args.trial is not None and args.undo is not None:
@@ -154,3 +167,46 @@ def _record(result: Result) -> dict[str, Any]:
         "resolved": [{"job_id": one.job_id, "resource": one.resource, "state": one.state} for one in result.resolved],
         "left": dict(result.left),
     }
+
+
+def _report(args: argparse.Namespace) -> int:
+    if not 0 < args.level < 1:
+        raise UserError(f"--level {args.level:g} is not a share; give one such as 0.95")
+    engine = open_existing(args, "read")
+    try:
+        with engine.connect() as connection:
+            report = trial_report(connection, args.seed, args.cluster, args.level)
+    finally:
+        engine.dispose()
+    if not any(arm.assigned for arm in report.arms):
+        how = "`jobsight adjust --apply --trial 0.5` assigns them"
+        raise UserError(f"no job was assigned by a trial with seed {args.seed!r}; {how}")
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        show_report(report, Console())
+    return 0
+
+
+def show_report(report: TrialReport, console: Console) -> None:
+    """Who took part, and a row for each measure."""
+    for arm in report.arms:
+        what = "changed" if arm.arm == "advice" else "left alone"
+        console.print(f"{arm.assigned:,} jobs {what}: {arm.started:,} started, {arm.ended:,} ended", highlight=False)
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("mean of")
+    for head in ("changed", "left alone", "difference", f"{report.level:.0%} interval", "jobs", "users"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for effect in report.effects:
+        table.add_row(_TITLES[effect.measure], *_cells(effect))
+    console.print(table)
+    console.print("The difference is between jobs of the same user. An interval that holds 0 proves nothing.")
+
+
+def _cells(effect: Effect) -> tuple[str, ...]:
+    scale = _SCALES[effect.measure]
+    interval = "too few users"
+    if effect.low is not None and effect.high is not None:
+        interval = f"{effect.low * scale:+.3g} to {effect.high * scale:+.3g}"
+    means = (f"{effect.advice * scale:.3g}", f"{effect.none * scale:.3g}", f"{effect.difference * scale:+.3g}")
+    return (*means, interval, f"{effect.jobs:,}", f"{effect.users:,}")

@@ -1,4 +1,4 @@
-"""``jobsight import``: reads accounting files once and profiles the jobs in them."""
+"""``jobsight import``: reads accounting files once and profiles the jobs in them; lists and withdraws such files."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.command_line.arguments import LEARNING, add_settings, settings_of
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.commands.database import open_database
+from jobsight_server.commands.imported import forget_files, show_files
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.profiler.asking import SiteMonitoring
@@ -65,15 +66,18 @@ PARSE = HelpParser.parse_intermixed_args
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
-        nargs="+",
+        nargs="*",
         type=Path,
         metavar="[FORMAT] FILE",
         help=f"accounting files, plain or gzip, perhaps after their format: {', '.join(ACCOUNTING_FORMATS)} "
         "(default: guessed from each file)",
     )
-    parser.add_argument(
-        "--cluster", metavar="NAME", help="cluster that the files are from (default: the only one known)"
-    )
+    act = parser.add_mutually_exclusive_group()
+    act.add_argument("--list", action="store_true", help="list the files that were read, by an import or by a server")
+    forget = "withdraw the files: remove their runs and counts, and retrain"
+    act.add_argument("--forget", action="store_true", help=forget)
+    parser.add_argument("--cluster", metavar="NAME", help="cluster that the files are from (default: the only one "
+                        "known; for --list all)")  # fmt: skip
     parser.add_argument(
         "--user", metavar="NAME", help="who ran the tasks of nextflow and snakemake files (default: each file's owner)"
     )
@@ -85,7 +89,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.list:
+        if args.files:
+            raise UserError("--list takes no files: it lists all that were read")
+        return show_files(args)
+    if not args.files:
+        raise UserError("name the accounting files, or give --list")
     _split_format(args)
+    if args.forget:
+        return forget_files(args)
     given = args.cluster
     formats = {str(file): _format_of(file, args.format) for file in args.files}
     for name in (args.user, args.application):
@@ -123,8 +135,12 @@ def _split_format(args: argparse.Namespace) -> None:
     args.format = named[0] if named else None
     args.files = args.files[len(named) :]
     absent = [str(file) for file in args.files if not file.exists()]
-    if absent and not named:
+    if absent and not named and not args.forget:
         _refuse_format(str(args.files[0]), len(args.files))
+    if absent and args.forget:
+        raise UserError(
+            f"no such file: {', '.join(absent)}; it shows which runs to withdraw: restore it, under any name"
+        )
     if absent:
         raise UserError(f"no such file: {', '.join(absent)}; formats are {', '.join(ACCOUNTING_FORMATS)}")
 

@@ -1,4 +1,4 @@
-"""``jobsight imported``: lists the accounting files that were read, and withdraws those that should not have been."""
+"""``jobsight import --list`` and ``--forget``: the files that were read, and those that should not have been."""
 
 from __future__ import annotations
 
@@ -6,47 +6,20 @@ import argparse
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from sqlalchemy import Connection, select
 
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import open_existing, settings_of
 from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config, rebuild
-from jobsight_server.settings import ACCOUNTING_FORMATS
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.schema import accounting_files
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--forget",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="withdraw these files: remove their runs and counts, and retrain",
-    )
-    parser.add_argument(
-        "--cluster", metavar="NAME", help="cluster that the files are from (default: all, or the only one)"
-    )
-    parser.add_argument(
-        "--format",
-        choices=ACCOUNTING_FORMATS,
-        metavar="FORMAT",
-        help=f"format of the files: {', '.join(ACCOUNTING_FORMATS)} (default: guessed from each)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_settings(parser, "database", *LEARNING)
-
-
-def run(args: argparse.Namespace) -> int:
-    return _forget(args) if args.forget else _show(args)
-
-
-def _show(args: argparse.Namespace) -> int:
+def show_files(args: argparse.Namespace) -> int:
     """Lists every file that was read, by an import or by a server that follows a directory."""
     engine = open_existing(args, "read")
     try:
@@ -65,12 +38,8 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _forget(args: argparse.Namespace) -> int:
+def forget_files(args: argparse.Namespace) -> int:
     """Withdraws the files, and retrains the model without their runs."""
-    if absent := [str(file) for file in args.forget if not file.exists()]:
-        raise UserError(
-            f"no such file: {', '.join(absent)}; it shows which runs to withdraw: restore it, under any name"
-        )
     settings = settings_of(args)
     engine = open_existing(args)
     try:
@@ -79,10 +48,10 @@ def _forget(args: argparse.Namespace) -> int:
         followed = {
             source.place.absolute() for source in settings.accounting if source.cluster == cluster and not source.sacct
         }
-        for file in args.forget:
+        for file in args.files:
             if followed & {file.absolute(), file.absolute().parent}:
                 raise UserError(f"{file}: the server follows this directory and would read it again; move it out first")
-        found = withdraw(engine, args.forget, cluster, args.format)
+        found = withdraw(engine, args.files, cluster, args.format)
         if found.runs:
             with Console(stderr=True).status("retraining"):
                 rebuild(engine, forecast_config(settings))

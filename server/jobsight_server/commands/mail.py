@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.weekly import due_mails, send_due
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", *LEARNING)
+    add_settings(parser, "database")
     parser.add_argument("--dry-run", action="store_true", help="print the mails that are due, and send none")
 
 

@@ -18,7 +18,7 @@ from jobsight_predictor.metrics import METRICS, Format
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.amounts import memory_bytes, memory_text, span_s, time_text
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
@@ -35,7 +35,7 @@ _WRITTEN: dict[Format, Callable[[float], str]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", *LEARNING)
+    add_settings(parser, "database")
     parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster that the job will run on")
     parser.add_argument("--user", required=True, metavar="NAME", help="user who submits the job")
     parser.add_argument(

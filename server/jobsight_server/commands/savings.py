@@ -16,7 +16,7 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from jobsight_server.amounts import memory_text, percent, time_text, utc_day
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
@@ -56,7 +56,7 @@ _REASONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", *LEARNING)
+    add_settings(parser, "database")
     parser.add_argument("--by", choices=BY, default=BY[0], help=f"print one row for each of these (default: {BY[0]})")
     parser.add_argument("--cluster", metavar="NAME", help="count only this cluster's jobs")
     parser.add_argument("--user", metavar="NAME", help="count only this user's jobs")

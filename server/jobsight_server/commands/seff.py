@@ -7,7 +7,7 @@ import argparse
 import msgspec
 from rich.console import Console
 
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
@@ -16,7 +16,7 @@ from jobsight_server.web.efficiency_text import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", *LEARNING)
+    add_settings(parser, "database")
     parser.add_argument("job", metavar="JOB", help="its id, 4711, or a task of an array: 13_2")
     parser.add_argument("--cluster", metavar="NAME", help="needed if several clusters have a job with this id")
     parser.add_argument("--json", action="store_true", help="print JSON, in SI units")

@@ -91,7 +91,7 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
     if not attempts:
         return _left_out("without_bound")
     bound = attempts[0]
-    if job.ran_out and metric != "cpu":
+    if job.ran_out:
         value = max(value, nextafter(request, inf))
     unit = _UNITS[metric]
     per_unit = (request, value, bound, request, held(attempts, value, request))

@@ -197,7 +197,9 @@ def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"settings file {file}: {error.strerror}") from error
+        others = "; run this as the server's user, or give --config or --database"
+        hint = others if isinstance(error, PermissionError) else ""
+        raise SettingsError(f"settings file {file}: {error.strerror}{hint}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"settings file {file}: {error}") from error
 

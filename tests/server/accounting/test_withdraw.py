@@ -38,7 +38,7 @@ def run_import(run_command: Run) -> Run:
 
 @pytest.fixture
 def imported(run_command: Run) -> Run:
-    return lambda *arguments: run_command("imported", *arguments)
+    return lambda *arguments: run_command("import", *(arguments if "--forget" in arguments else ("--list", *arguments)))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_the_list_says_what_was_read(
     given = [(entry["cluster"], entry["path"], entry["lines"], entry["rejected"]) for entry in found]
     assert (status, given) == (0, [("x", str(right), 8, 0), ("y", str(wrong), 6, 3)])
     assert [entry["cluster"] for entry in imported("--cluster", "y")[1]] == ["y"]
-    assert main(["imported", "--database", engine.url.render_as_string(hide_password=False)]) == 0
+    assert main(["import", "--list", "--database", engine.url.render_as_string(hide_password=False)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["lines", "rejected", "last", "read", "cluster:", "file"]
     assert lines[2].endswith(f"y: {wrong}")

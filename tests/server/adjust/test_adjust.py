@@ -181,7 +181,7 @@ def test_only_jobs_of_known_form_and_chosen_users_are_touched(site: Any) -> None
     assert site.adjuster().dry_run().proposed == []
     site.pbs.submit("103.srv")
     site.follow()
-    assert site.adjuster(users_share=0.0).dry_run().left == {"of other users than the chosen share": 2}
+    assert site.adjuster(users_share=0.0).dry_run().left == {"user not in users_share": 2}
     assert [one.change.job.job_id for one in site.adjuster().dry_run().proposed] == ["103.srv"]
 
 

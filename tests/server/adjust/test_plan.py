@@ -43,6 +43,8 @@ def gets(known: Known, has: int = 16 * GIB, times: int = 1, **limits: float) -> 
         (Known(64 * GIB, 40 * GIB), {}, 40 * GIB),
         (Known(64 * GIB, None), {}, 64 * GIB),
         (Known(64 * GIB, 8 * GIB, failed=16 * GIB), {}, 20 * GIB),
+        (Known(64 * GIB, 8 * GIB, failed=16 * GIB), {"least_change": 0.5}, 20 * GIB),
+        (Known(64 * GIB, 8 * GIB, failed=15 * GIB), {"least_change": 0.5}, None),
     ],
 )
 def test_what_a_job_with_16_gib_gets(known: Known, limits: dict[str, float], expected: int | None) -> None:

@@ -79,10 +79,10 @@ def test_arms_are_recorded_once_and_shown(capsys: pytest.CaptureFixture[str], si
     assert all(one.arm == "none" for one in again.proposed), "another share changes no arm"
     assert site.pbs.given() == given
     url = site.engine.url.render_as_string(hide_password=False)
-    assert main(["trial", "--seed", "spring", "--json", "--database", url]) == 0
+    assert main(["adjust", "--report", "--seed", "spring", "--json", "--database", url]) == 0
     report = json.loads(capsys.readouterr().out)
     assert {arm["arm"]: arm["assigned"] for arm in report["arms"]} == {
         name: list(arms.values()).count(name) for name in ("advice", "none")
     }
-    assert main(["trial", "--database", url]) == 1
+    assert main(["adjust", "--report", "--database", url]) == 1
     assert "no job was assigned by a trial with seed 'jobsight'" in capsys.readouterr().err

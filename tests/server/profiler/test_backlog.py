@@ -95,7 +95,7 @@ def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(si
         nonlocal rounds
         rounds += 1
         if rounds == 3:
-            with site.engine.begin() as connection:  # as `jobsight imported --forget` does
+            with site.engine.begin() as connection:  # as `jobsight import --forget` does
                 connection.execute(delete(jobs).where(jobs.c.id <= 20))
                 connection.execute(delete(series))
                 connection.execute(delete(learned_until))

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
 from jobsight_server.amounts import span_s
-from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.request import job_question
@@ -40,7 +40,7 @@ _FORMATS = ("table", "json", "condor", "slurm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", *LEARNING, sections=(RankingSettings,))
+    add_settings(parser, "database", sections=(RankingSettings,))
     job = parser.add_mutually_exclusive_group()
     job.add_argument("--for", dest="run_time", type=_run_time, metavar="TIME", help="run time of the job (default: 1h)")
     job.add_argument("--user", metavar="NAME", help="take the run time that is predicted for this user's next job")
