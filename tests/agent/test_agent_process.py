@@ -170,32 +170,6 @@ def test_readings_arrive_over_one_connection_and_sigterm_sends_the_rest(node: No
     assert sorted(last["cpu_busy_s"]) == last["cpu_busy_s"]
 
 
-@pytest.mark.exhaustive
-def test_kill_9_and_an_absent_server_lose_no_reading(node: Node) -> None:
-    with serving(Collector()) as away:
-        port = away.port
-    for round_ in range(1, 4):  # no server there; the agent reads on and is killed
-        process = node.start(port)
-        wait_for(lambda wanted=round_: len(node.batches()) > wanted and len(node.noted()) >= 1)  # type: ignore[misc]
-        finish(process, signal.SIGKILL)
-    noted = node.noted()
-    waiting = len(node.batches())
-    assert waiting >= 3
-    kept = noted | {time for body in node.batches() for time in body["time"]}
-    with serving(Collector(port)) as back:
-        process = node.start(port)
-        wait_for(lambda: len(back.batches) > waiting + 2)
-        finish(process)
-    sequences = [batch["sequence"] for batch in back.batches]
-    assert len(set(sequences)) == len(sequences)
-    assert sequences == sorted(sequences)
-    times = back.readings()
-    assert len(times) == len(set(times))
-    assert kept <= set(times)
-    assert len(kept) > waiting
-    assert back.batches[-1]["agent"]["batches_dropped"] == 0
-
-
 def test_kill_9_loses_no_reading_of_a_job_and_the_hook_reads_its_end(node: Node) -> None:
     """Cgroups as a file tree: read with the node, journalled, sent once each as format 2."""
     folder = node.directory / "root/sys/fs/cgroup/torque/4711.head"
@@ -229,23 +203,6 @@ def test_kill_9_loses_no_reading_of_a_job_and_the_hook_reads_its_end(node: Node)
     assert ends == 1
 
 
-@pytest.mark.exhaustive
-def test_what_the_server_says_decides(node: Node, collector: Collector) -> None:
-    collector.statuses = [503, 401, 0, 429, 422, 400]
-    process = node.start(collector.port)
-    wait_for(lambda: len(collector.batches) >= 4)
-    errors = finish(process)
-    sequences = [batch["sequence"] for batch in collector.batches]
-    # 503, 401, a broken connection and 429 are tried again; 422 and 400 end the first and second batch.
-    assert sequences[0] == int(min(sequences))
-    assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
-    cost = collector.batches[-1]["agent"]
-    assert (cost["batches_dropped"], cost["batches_refused"]) == (0, 2)
-    assert cost["send_failures"] >= 3
-    assert "answered 503" in errors
-    assert "the server accepts batches again" in errors
-
-
 def test_hooks_mark_a_reading_at_that_instant(node: Node, collector: Collector) -> None:
     process = node.start(collector.port, "--interval", "0.5")
     wait_for(lambda: (node.spool / "agent.socket").exists())
@@ -270,17 +227,6 @@ def test_hooks_mark_a_reading_at_that_instant(node: Node, collector: Collector) 
     assert list((node.spool / "marks").iterdir()) == []
 
 
-def test_hooks_wait_for_an_agent_that_is_away(node: Node, collector: Collector) -> None:
-    (node.spool / "marks").mkdir(parents=True)
-    node.hook("job-start", "1.s")
-    (node.spool / "marks" / "rubbish.json").write_text("{")
-    process = node.start(collector.port)
-    wait_for(lambda: any(batch["marks"] for batch in collector.batches))
-    finish(process)
-    assert [f.name for f in (node.spool / "damaged").iterdir()] == ["rubbish.json"]
-    assert collector.batches[-1]["agent"]["metrics_missed"]["mark"] == 1
-
-
 def test_a_hook_never_fails_a_job(node: Node) -> None:
     done = node.hook("job-start", "1.s")  # there is no spool
     assert done.returncode == 0
@@ -293,11 +239,9 @@ def test_a_hook_never_fails_a_job(node: Node) -> None:
     ("options", "status", "message"),
     [
         (["--interval", "fast"], 2, "--interval: interval = 'fast' is not a number"),
-        (["--batch", "0"], 2, "must be at least 1"),
         (["--server", "collector:8470"], 1, "give http://HOST:PORT"),
         (["--token-file", "/nonexistent"], 1, "token file /nonexistent"),
         (["--spool", "/proc/spool"], 1, "give a directory that the agent may write"),
-        (["--config", "/nonexistent.toml"], 2, "configuration /nonexistent.toml"),
     ],
 )
 def test_what_cannot_be_used_is_named(node: Node, options: list[str], status: int, message: str) -> None:

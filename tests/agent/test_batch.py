@@ -92,21 +92,9 @@ def test_the_same_batch_has_the_same_bytes_without_a_time_in_them() -> None:
     assert body[4:8] == bytes(4)  # RFC 1952: MTIME
 
 
-def test_equal_times_are_made_to_rise() -> None:
-    same = [READINGS[0]] * 3 + [READINGS[1]]
-    ordered, times = in_order(same)
-    assert [reading.time for reading in ordered] == sorted(reading.time for reading in same)
-    assert times == [1700000000.0, 1700000010.0, 1700000010.000001, 1700000010.000002]
-
-
 def test_readings_of_one_time_keep_their_order() -> None:
     first, second = replace(READINGS[0], cpu_busy_s=1.0), replace(READINGS[0], cpu_busy_s=2.0)
     assert wire([first, second])["cpu_busy_s"] == [1.0, 2.0]
-
-
-def test_a_time_within_the_microsecond_of_the_last_does_not_fall_behind_it() -> None:
-    times = in_order([replace(READINGS[0], time=t) for t in (5.0, 5.0, 5.0, 5.000001, 5.0000015)])[1]
-    assert times == [5.0, 5.000001, 5.000002, 5.000003, 5.000004]
 
 
 @settings(deadline=None, max_examples=100)

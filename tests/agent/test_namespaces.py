@@ -17,11 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.batch import AgentCost, pack, to_columns, to_wire
 from jobsight_agent.reading import Reading, from_record
-from jobsight_server.ingest.counters import correct
-from jobsight_server.ingest.unpacking import unpack
-from jobsight_server.ingest.wire import decode
 
 AGENT = Path(__file__).parents[2] / "agent"
 READER = """
@@ -58,7 +54,11 @@ class Cable:
         for space in (self.node, self.outside):
             ip("netns", "add", space)
             ip("-n", space, "link", "set", "lo", "up")
-        self.plug("eth0", 0)
+        far = ("link", "add", "o0", "type", "veth", "peer", "name", "eth0", "netns", self.node)
+        ip("-n", self.outside, *far)
+        for space, end, host in ((self.node, "eth0", 1), (self.outside, "o0", 2)):
+            ip("-n", space, "address", "add", f"10.9.0.{host}/24", "dev", end)
+            ip("-n", space, "link", "set", end, "up")
 
     def close(self) -> None:
         if self._reader is not None:
@@ -67,23 +67,15 @@ class Cable:
             with contextlib.suppress(OSError):
                 ip("netns", "del", space)
 
-    def plug(self, name: str, number: int) -> None:
-        """Another card: ``name`` in the node, ``o<number>`` outside, addresses 10.9.<number>.1 and .2."""
-        far = f"o{number}"
-        ip("-n", self.outside, "link", "add", far, "type", "veth", "peer", "name", name, "netns", self.node)
-        for space, end, host in ((self.node, name, 1), (self.outside, far, 2)):
-            ip("-n", space, "address", "add", f"10.9.{number}.{host}/24", "dev", end)
-            ip("-n", space, "link", "set", end, "up")
-
-    def add(self, name: str, *kind: str, space: str | None = None) -> None:
+    def add(self, name: str, *kind: str) -> None:
         """A virtual interface; skips the test where the kernel has none of its kind."""
         try:
-            ip("-n", space or self.node, "link", "add", "name", name, *kind)
+            ip("-n", self.node, "link", "add", "name", name, *kind)
         except OSError as error:
             if any(reason in str(error) for reason in ("Unknown device type", "not supported", "invalid lladdr")):
                 pytest.skip(f"this kernel has no {kind[kind.index('type') + 1]}")
             raise
-        ip("-n", space or self.node, "link", "set", name, "up")
+        ip("-n", self.node, "link", "set", name, "up")
 
     def read(self) -> Reading:
         if self._reader is None:
@@ -98,9 +90,9 @@ class Cable:
         self._reader.stdin.flush()
         return from_record(json.loads(self._reader.stdout.readline()))
 
-    def send(self, to: str, packets: int = 200, space: str | None = None) -> None:
-        """``packets`` of 1,000 bytes from the node."""
-        command = ["ip", "netns", "exec", space or self.node, sys.executable, "-IS", "-c", SENDER, to, str(packets)]
+    def send(self) -> None:
+        """200 packets of 1,000 bytes from the node."""
+        command = ["ip", "netns", "exec", self.node, sys.executable, "-IS", "-c", SENDER, "10.9.0.2", "200"]
         subprocess.run(command, check=True, timeout=60)
 
     def arrived(self) -> tuple[int, int]:
@@ -146,31 +138,21 @@ def counted(earlier: Reading, later: Reading) -> tuple[int, int]:
     )
 
 
-def check(cable: Cable, to: str, space: str | None = None) -> None:
+def check(cable: Cable) -> None:
     """What the node counts of 200 kB is what the other side saw, to the byte."""
     first, before = cable.settled()
     deadline = time.monotonic() + 30
-    cable.send(to, space=space)
+    cable.send()
     last, after = cable.settled()
     while after[0] - before[0] < 200_000:  # a bridge forwards when it is ready to, and an address is asked for first
         assert time.monotonic() < deadline, f"{after[0] - before[0]} bytes arrived"
-        cable.send(to, space=space)
+        cable.send()
         last, after = cable.settled()
     assert counted(first, last) == (after[0] - before[0], after[1] - before[1])
 
 
 def test_the_only_way_out_is_counted_to_the_byte(cable: Cable) -> None:
-    check(cable, "10.9.0.2")
-
-
-def test_a_vxlan_without_dev_is_not_counted_twice(cable: Cable) -> None:
-    kind = ("type", "vxlan", "id", "7", "dstport", "4789")
-    cable.add("fabric", *kind, "remote", "10.9.0.2")
-    cable.add("fabric", *kind, "remote", "10.9.0.1", space=cable.outside)
-    ip("-n", cable.node, "address", "add", "10.8.0.1/24", "dev", "fabric")
-    ip("-n", cable.outside, "address", "add", "10.8.0.2/24", "dev", "fabric")
-    assert [port.name for port in cable.read().interfaces] == ["eth0"]
-    check(cable, "10.8.0.2")
+    check(cable)
 
 
 STACKED = {
@@ -195,18 +177,7 @@ STACKED = {
 def test_nothing_virtual_is_counted_beside_the_way_out(cable: Cable, kind: tuple[str, ...]) -> None:
     cable.add("eth5", *kind)
     assert [port.name for port in cable.read().interfaces] == ["eth0"]
-    check(cable, "10.9.0.2")
-
-
-def test_a_tap_is_not_counted_beside_the_way_out_but_alone(cable: Cable) -> None:
-    try:
-        ip("-n", cable.node, "tuntap", "add", "mode", "tap", "name", "eth5")
-    except OSError as error:
-        pytest.skip(f"no tap here: {error}")
-    ip("-n", cable.node, "link", "set", "eth5", "up")
-    assert [port.name for port in cable.read().interfaces] == ["eth0"]
-    ip("-n", cable.node, "link", "del", "eth0")
-    assert [port.name for port in cable.read().interfaces] == ["eth5"]
+    check(cable)
 
 
 @pytest.mark.parametrize("kind", ["bond", "bridge"])
@@ -218,7 +189,7 @@ def test_what_carries_a_bond_or_bridge_counts_once(cable: Cable, kind: str) -> N
     ip("-n", cable.node, "link", "set", "eth0", "up")
     ip("-n", cable.node, "address", "add", "10.9.0.1/24", "dev", "stack")
     assert [port.name for port in cable.read().interfaces] == ["eth0"]
-    check(cable, "10.9.0.2")
+    check(cable)
 
 
 def test_a_container_in_a_bridge_inside_passes_the_way_out(cable: Cable) -> None:
@@ -228,29 +199,3 @@ def test_a_container_in_a_bridge_inside_passes_the_way_out(cable: Cable) -> None
     ip("-n", cable.node, "link", "add", "lan1", "type", "veth", "peer", "name", "eth0", "netns", space)
     ip("-n", cable.node, "link", "set", "lan1", "master", "inner", "up")
     assert [port.name for port in cable.read().interfaces] == ["eth0"]
-
-
-def test_a_card_that_appears_is_unknown_since_the_last_reading_and_no_longer(cable: Cable) -> None:
-    first, _ = cable.settled()
-    cable.plug("eth1", 1)
-    cable.send("10.9.1.2", 300)  # unseen
-    second, before = cable.settled()
-    cable.send("10.9.1.2", 200)
-    cable.send("10.9.0.2", 100)
-    third, after = cable.settled()
-    assert [port.name for port in first.interfaces] == ["eth0"]
-    assert [port.name for port in second.interfaces] == ["eth0", "eth1"]
-    assert counted(second, third) == (after[0] - before[0], after[1] - before[1])
-
-    state, gaps, sums = None, [], []
-    cost = AgentCost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
-    for number, reading in enumerate((first, second, third)):
-        batch = to_wire(to_columns([reading]), cluster="a", node="n", sequence=number, sent_at=None, cost=cost)
-        corrected = correct(decode(unpack(pack(batch, 1), "gzip", 10**6)), state, 1e10)
-        state = corrected.last
-        gaps.append(state.gap)
-        sums.append((state.net_out, state.net_in))
-    assert gaps[0] == 0.0
-    assert gaps[1] == pytest.approx(second.time - first.time, abs=1e-5)
-    assert gaps[2] == gaps[1]
-    assert (sums[2][0] - sums[1][0], sums[2][1] - sums[1][1]) == counted(second, third)

@@ -144,21 +144,6 @@ def test_a_tiny_site_is_delivered_whole(
     assert json.loads(progress.read_text())["fraction"] == 1.0
 
 
-def test_twice_the_same_gives_the_same_files_and_batches(
-    serve: Callable[[Sink], str], token: Path, tmp_path: Path
-) -> None:
-    sinks, files = [Sink(), Sink()], []
-    for number, sink in enumerate(sinks):
-        out = tmp_path / f"log{number}"
-        assert run(_parse(_arguments(serve(sink), token, out, "--connections", str(number + 1)))) == 0
-        files.append({path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()})
-    assert files[0] == files[1]
-    assert sinks[0].batches == sinks[1].batches
-    for node in {name for name, _ in sinks[0].order}:
-        # One connection a node: the order in which its batches arrive is kept as well.
-        assert [one for one in sinks[0].order if one[0] == node] == [one for one in sinks[1].order if one[0] == node]
-
-
 def test_the_log_never_runs_ahead_of_the_samples(serve: Callable[[Sink], str], token: Path, tmp_path: Path) -> None:
     out = tmp_path / "log"
     latest_truth: list[tuple[int, float]] = []
@@ -211,24 +196,28 @@ def test_a_refused_batch_is_counted_and_fails_the_replay(
     assert summary["readings_acknowledged"] < summary["readings_made"]
 
 
-def test_a_refused_token_ends_the_replay_at_once(
-    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((401, {"error": "unknown token"}, {}), "give a token of role agent"),
+        ((200, {"status": "welcome"}, {}), "answered 200 welcome: is it a Jobsight server?"),
+    ],
+)
+def test_another_token_or_server_ends_the_replay_at_once(
+    serve: Callable[[Sink], str],
+    token: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    answer: Answer,
+    said: str,
 ) -> None:
-    sink = Sink(lambda number: (401, {"error": "unknown token"}, {}))
+    sink = Sink(lambda number: answer)
     assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 1
     captured = capsys.readouterr()
     assert json.loads(captured.out)["delivered"] is False
-    assert "give a token of role agent" in captured.err
+    assert said in captured.err
     assert sink.requests <= 2
     assert list((tmp_path / "log").glob("*/2*")) == []
-
-
-def test_what_is_no_jobsight_server_ends_the_replay(
-    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sink = Sink(lambda number: (200, {"status": "welcome"}, {}))
-    assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 1
-    assert "answered 200 welcome: is it a Jobsight server?" in capsys.readouterr().err
 
 
 def test_a_token_that_goes_away_ends_the_replay(

@@ -100,25 +100,6 @@ def test_what_was_marked_before_a_stop_is_taken_in_after_the_start(
         assert writer.rows("SELECT count(*) FROM samples") == [(4,)]
 
 
-def test_bodies_are_whole_and_within_the_budget(engine: Engine, serve_writer: Serve, golden: dict[str, Any]) -> None:
-    body = batch(golden, 1, format=7, agent={"version": "x" * 90_000})
-    room = 3 * (len(body) + 1024)
-    with serve_writer(engine, quarantine_bytes=room) as writer:
-        for _ in range(5):
-            assert writer.post(body)[0] == 422
-            held = writer.rows("SELECT sum(bytes) + 1024 * count(*), min(id), count(*) FROM quarantine")[0]
-            assert held[0] <= room
-        assert held[1:] == (3, 3)  # the oldest two went
-        assert writer.counts()["quarantine_dropped", ""] == 2
-        assert {bytes(row[0]) for row in writer.rows("SELECT body FROM quarantine")} == {body}
-        for number in range(200):  # small ones are bounded, too
-            assert writer.post(b"%d!" % number)[0] == 422
-        assert writer.rows("SELECT count(*) FROM quarantine")[0][0] <= room // 1024
-        sums = writer.balance()
-        assert sums["quarantined"] == 205
-        assert writer.counts()["quarantine_dropped", ""] == 205 - writer.rows("SELECT count(*) FROM quarantine")[0][0]
-
-
 @pytest.mark.storage
 def test_a_budget_of_nothing_keeps_nothing(engine: Engine, serve_writer: Serve) -> None:
     with serve_writer(engine, quarantine_bytes=0) as writer:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
-from werkzeug.serving import make_server
 
 from jobsight_server.auth import create_token, list_tokens
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
 from jobsight_server.cli import main
 from jobsight_server.errors import UserError
-from jobsight_server.ingest.app import create_writer
 from jobsight_server.queries.rejected import rejected_data
-from jobsight_server.settings import load_settings
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.event_counts import read_event_counts
 
@@ -40,28 +35,16 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def post(engine: Engine, now: list[float]) -> Iterator[Post]:
+def post(engine: Engine, now: list[float], serve_writer: Callable[..., Any]) -> Iterator[Post]:
     """Sends the golden batch, changed, with a token; the writer knows the clusters alpha and beta."""
-    app = create_writer(load_settings(flags={"database": "unused", "clusters": "alpha beta"}), engine, lambda: now[0])
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
+    with serve_writer(engine, lambda: now[0], clusters=("alpha", "beta")) as writer:
 
-    def send(token: str, **changes: Any) -> tuple[int, dict[str, Any]]:
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
-        body = json.dumps({**GOLDEN, **changes})
-        connection.request("POST", "/api/v1/samples", body, {"Authorization": f"Bearer {token}"})
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-        connection.close()
-        app.extensions["committer"].flush()
-        return response.status, answer
+        def send(token: str, **changes: Any) -> tuple[int, dict[str, Any]]:
+            answer: tuple[int, dict[str, Any]] = writer.post(json.dumps({**GOLDEN, **changes}).encode(), token)
+            writer.committer.flush()
+            return answer
 
-    yield send
-    server.shutdown()
-    thread.join()
-    server.server_close()
-    app.extensions["committer"].close()
+        yield send
 
 
 def token(engine: Engine, cluster: str | None = None, nodes: str | None = None) -> str:
@@ -127,12 +110,6 @@ def test_whose_batches_are_refused_is_in_the_log_and_in_the_list(
     assert "Not kept here: its agent still has it" in capsys.readouterr().out
     assert main(["quarantine", "retry", "--database", database_url]) == 0
     assert "the quarantine is empty" in capsys.readouterr().out
-
-
-def test_no_sequence_number_of_another_node_can_be_taken(engine: Engine, post: Post) -> None:
-    mine, another = token(engine, "alpha", "n1"), token(engine, "alpha", "n2")
-    assert post(another, node="n1", sequence=7, cpus=999)[0] == 403
-    assert post(mine, node="n1", sequence=7) == (200, {"status": "stored", "samples": 4})
 
 
 def test_a_cluster_that_is_not_declared_is_refused_by_name(engine: Engine, post: Post) -> None:
