@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobsight_predictor.profile.group import Group
+from jobsight_predictor.profile.groups import Group
+from jobsight_predictor.profile.model import FailurePrice
 from jobsight_predictor.profile.prospect import Prospect, Witness, prospect
-from jobsight_predictor.profile.reserve import FEW, Bound, Bounds, Case, FailurePrice
-from jobsight_predictor.profile.steps import wasted
+from jobsight_predictor.profile.reserve import FEW, Bound, Bounds, Case, wasted
 
 
 class Priced:

@@ -5,7 +5,7 @@ import pytest
 
 from jobsight_predictor.evaluation.baselines import BASELINES, FirstAllocation, PaddedP90
 from jobsight_predictor.evaluation.cost import reservation_cost
-from jobsight_predictor.profile.steps import RETRIES, wasted
+from jobsight_predictor.profile.reserve import RETRIES, wasted
 
 
 def test_cost_of_a_few_jobs_by_hand() -> None:

@@ -13,7 +13,7 @@ from jobsight_predictor.evaluation.coverages import coverages
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.group import Group
+from jobsight_predictor.profile.groups import Group
 from jobsight_predictor.profile.prospect import Witness, prospect
 from jobsight_predictor.question import Question
 

@@ -7,15 +7,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_predictor.profile.forecast import AtStart, FinishedJob, PendingForecast
+from jobsight_predictor.profile.groups import JobKeys
 from jobsight_predictor.profile.probability import (
     ExpertLosses,
     ExpertWeights,
     FadedLosses,
+    Forecasts,
     best_vote,
     capped_error,
 )
-from jobsight_predictor.question import MOMENTS
+from jobsight_predictor.question import MOMENTS, Question
 from jobsight_predictor.series import accuracy
+
+
+def score(
+    experts: ExpertWeights,
+    user: str | None,
+    forecasts: Forecasts,
+    answered: float | None,
+    actual: float,
+    at_start: Forecasts,
+) -> None:
+    """Score a job of the user with these forecasts at submission and at its start."""
+    forecast = PendingForecast(forecasts)
+    forecast.value = answered
+    hit = None if answered is None else abs(answered - actual) <= 0.2 * actual
+    again = AtStart(None, None, None, None, None, at_start)
+    keys = JobKeys(None, [], [], (0, ()), [])
+    experts.score(FinishedJob(Question(user), actual, 1.0, keys, forecast, again, hit, 1, True, True, 1.0))
 
 
 def test_capped_error_is_what_accuracy_lacks() -> None:
@@ -31,14 +51,14 @@ def test_the_best_voteed_maximises_expected_accuracy_on_a_fine_grid(votes: dict[
     ranking = best_vote(votes)
     expected, value = ranking[0]
 
-    def score(p: float) -> float:
+    def worth(p: float) -> float:
         return sum(weight * accuracy(p, q) for q, weight in votes.items()) / sum(votes.values())
 
     assert value in votes
-    assert expected == pytest.approx(score(value), abs=1e-9)
+    assert expected == pytest.approx(worth(value), abs=1e-9)
     top = max(votes)
     for p in [*votes, *np.linspace(0.0, 2.5 * top, 300).tolist(), *np.geomspace(1e-6, 1e6, 200).tolist()]:
-        assert score(p) <= expected + 1e-9
+        assert worth(p) <= expected + 1e-9
     assert [e for e, _ in ranking] == sorted((e for e, _ in ranking), reverse=True)
 
 
@@ -48,7 +68,7 @@ def test_weights_follow_the_candidate_that_is_right() -> None:
     for _ in range(100):
         actual = float(rng.uniform(50, 100))
         said: list[float | None] = [actual * 1.02, actual * 1.6, None]
-        experts.score("x", said, actual * 1.02, actual, [actual * 1.6, actual * 1.02, None])
+        score(experts, "x", said, actual * 1.02, actual, [actual * 1.6, actual * 1.02, None])
     good, bad, silent = experts.weights("x", "submission")
     assert good == 1.0
     assert bad < 1e-3
@@ -62,7 +82,7 @@ def test_weights_follow_the_candidate_that_is_right() -> None:
 def test_mean_error_is_against_the_best_single_expert() -> None:
     experts = ExpertWeights(2)
     for said, answered in (([100.0, 50.0], 50.0), ([100.0, None], 100.0), ([100.0, 100.0], None)):
-        experts.score("x", said, answered, 100.0, said)
+        score(experts, "x", said, answered, 100.0, said)
     error = experts.mean_error("x")
     assert error is not None
     assert (error.jobs, error.answered, error.best, error.best_expert) == (3, 0.5, 0.0, 0)
@@ -74,14 +94,14 @@ def test_state_goes_through_json_exactly() -> None:
     rng = np.random.default_rng(2)
     for user in ("x", None, "y") * 10:
         said: list[float | None] = [float(rng.uniform(1, 9)), None]
-        experts.score(user, said, 3.0, float(rng.uniform(1, 9)), [float(rng.uniform(1, 9)), 2.0])
+        score(experts, user, said, 3.0, float(rng.uniform(1, 9)), [float(rng.uniform(1, 9)), 2.0])
     restored = ExpertWeights(2)
     for moment, losses in experts.site.items():
         restored.site[moment] = FadedLosses.from_state(json.loads(json.dumps(losses.state())))
     for user, of_user in experts.users.items():
         restored.users[user] = ExpertLosses.from_state(json.loads(json.dumps(of_user.state())))
     for each in (restored, experts):
-        each.score("x", [4.0, 5.0], 4.0, 5.0, [5.0, None])
+        score(each, "x", [4.0, 5.0], 4.0, 5.0, [5.0, None])
     for moment in MOMENTS:
         assert restored.site[moment].state() == experts.site[moment].state()
         for user in ("x", None, "y", "new"):

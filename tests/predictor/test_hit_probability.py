@@ -19,7 +19,7 @@ def test_it_learns_probabilities_that_come_true() -> None:
         if i > 10_000:
             given.append(hit_probability.probability(features))
             came.append(hit)
-        hit_probability.score(features, hit)
+        hit_probability.learn(features, hit)
     given_, came_ = np.array(given), np.array(came)
     for low in (0.1, 0.3, 0.5, 0.7):
         inside = (given_ >= low) & (given_ < low + 0.2)
@@ -34,5 +34,5 @@ def test_first_answers_rank_sensibly() -> None:
 
 def test_state_goes_through_json_exactly() -> None:
     hit_probability = HitProbability()
-    hit_probability.score([0.3, 0.5, 0.1, 0.9], True)
+    hit_probability.learn([0.3, 0.5, 0.1, 0.9], True)
     assert HitProbability.from_state(json.loads(json.dumps(hit_probability.state()))).state() == hit_probability.state()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
-from jobsight_predictor.profile.group import CANDIDATES
+from jobsight_predictor.profile.groups import CANDIDATES
 from jobsight_predictor.profile.profile import QUESTIONS_AT_MOST
 from jobsight_predictor.profile.prospect import MOST
 from jobsight_predictor.question import Moment, Question

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobsight_predictor.forecasters import LARGEST, Floats
-from jobsight_predictor.profile.steps import RETRIES
+from jobsight_predictor.profile.reserve import RETRIES
 
 
 @dataclass(frozen=True, slots=True)

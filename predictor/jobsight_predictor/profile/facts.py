@@ -1,21 +1,25 @@
-"""What the numbers that are known of a job, such as the size of its input, say of its need: jobs near it in these."""
+"""Forecasts by facts of a job, such as the size of its input: from the jobs nearest to it in these."""
 
 from __future__ import annotations
 
 from collections import deque
 from math import asinh
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from jobsight_predictor.question import Facts
 
+from .groups import STAYS, Parts
 from .prospect import GATHERED, PRIOR, TAIL, Prospect, pareto
-from .steps import wasted
+from .reserve import wasted
+
+if TYPE_CHECKING:
+    from .forecast import FinishedJob
 
 KEPT = 500  # jobs; of an application, the last ones
-NEAREST = 50  # jobs; the nearest ones that tell what the next may need
-LEAST = 10  # jobs; with the same facts, before they tell anything
+NEAREST = 50  # jobs; the nearest ones, from which the next is forecast
+LEAST = 10  # jobs; with the same facts, before they are used
 WASTE_FADE = 0.98  # share; of a waste that still counts one job later
 
 
@@ -63,14 +67,14 @@ class FactsHistory:
         values = [rows[i][1] for i in nearest.tolist()]
         tail, top = pareto(TAIL, GATHERED), max(values)
         each = 1.0 / (len(values) + PRIOR)
-        found: dict[float, float] = {}
+        masses: dict[float, float] = {}
         for value in values:
             place = min(value, ceiling)
-            found[place] = found.get(place, 0.0) + each
+            masses[place] = masses.get(place, 0.0) + each
         for up, share in tail.places:
             place = min(up * top, ceiling)
-            found[place] = found.get(place, 0.0) + PRIOR * each * share
-        return Prospect(found, PRIOR * each * tail.rest)
+            masses[place] = masses.get(place, 0.0) + PRIOR * each * share
+        return Prospect(masses, PRIOR * each * tail.rest)
 
     def state(self) -> list[Any]:
         """The whole state, as JSON values."""
@@ -86,3 +90,22 @@ class FactsHistory:
         restored._jobs.extend((tuple((name, value) for name, value in facts), value) for facts, value in jobs)
         restored._wasted_by_groups, restored._wasted_by_facts = by_groups, by_facts
         return restored
+
+
+class FactsHistories(Parts[FactsHistory]):
+    """The history of each application whose jobs have facts."""
+
+    def __init__(self) -> None:
+        super().__init__(FactsHistory)
+
+    def score(self, job: FinishedJob) -> None:
+        """Learn what a job with facts needed, and how far both recommendations for it were off."""
+        if not job.question.facts:
+            return
+        key, forecast = job.keys.application, job.forecast
+        history = self.setdefault(key, FactsHistory())
+        if forecast.by_groups is not None and forecast.by_facts is not None:
+            history.score(forecast.by_groups, forecast.by_facts, job.value)
+        history.until = self.period + STAYS
+        history.learn(job.question.facts, job.value)
+        self.changed.add(key)

@@ -1,31 +1,31 @@
-"""The forecast of one job: the votes of its groups, how certain it is, and how much to reserve."""
+"""The forecast of one job: similar jobs, their votes, how certain it is, and how much to reserve."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
+from statistics import median_low
 from typing import Any, NamedTuple, Self
 
-from jobsight_predictor.profile.probability import Forecasts, best_vote
-from jobsight_predictor.question import Moment, Question
+from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.question import GroupKey, Moment, Question
 from jobsight_predictor.series import NEAR
 
-from .calibration import Calibration
-from .findings import Findings
-from .group import Group, JobKeys
-from .model import Model
-from .prospect import Prospect
-from .reserve import Basis, Bound
-from .steps import ladder
+from .groups import CANDIDATES, SHARE, SHARES, USER, Group, JobKeys
+from .model import Calibration, Model
+from .probability import Forecasts, best_vote
+from .prospect import Prospect, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
+from .reserve import Basis, Bound, Case, ladder
 
 
 class PendingForecast:
-    """Made when the job was submitted; ``value`` and ``bound`` are None if nothing was known then.
+    """A forecast kept until its job has ended; ``value`` and ``bound`` are None if nothing was known.
 
     ``forecasts`` are those of each candidate of each job group. ``known`` is the number of jobs of the site learned by
-    then; ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of such jobs, and by
-    their facts; ``stated_exceed`` what the distribution alone says of ``exceed_probability``, and ``out_near_limit``
-    what it says of jobs near their limit (``stated_near_limit``). ``keys``, ``is_new`` (no job of its kind has ended),
+    then; ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by
+    the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
+    of jobs near their limit (``stated_near_limit``). ``keys``, ``is_new`` (no job of its application has ended),
     ``ranking``, ``exceed_probability``, ``is_limit`` (whether it is held to its request), ``of_time`` and ``prospect``
     serve the immediate answer and are not kept.
     """
@@ -59,7 +59,7 @@ class PendingForecast:
 
     @property
     def attempts(self) -> tuple[float, ...]:
-        """What to reserve at each attempt, the bound first; empty if nothing is known. Made when first asked for."""
+        """The reservation of each attempt, the bound first; empty if nothing is known. Made when first needed."""
         if self._attempts is None:
             self._attempts = () if self.bound is None else (self.bound,)
             if self.bound is not None and self.prospect is not None:
@@ -70,7 +70,7 @@ class PendingForecast:
         return self._attempts
 
     def state(self) -> list[Any]:
-        """What scoring needs, as JSON values."""
+        """The part of it that scoring needs, as JSON values."""
         return [
             self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis,
             [self.by_groups, self.by_facts], self.stated_exceed, self.attempts, self.out_near_limit,
@@ -78,30 +78,21 @@ class PendingForecast:
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
-        """Restores the forecast whose ``state()`` this was, as far as scoring needs it."""
-        forecasts, value, bound, probability, features, *rest = state
-        restored = cls(forecasts)
-        if rest:  # release 0.1 kept none of these
-            restored.known, restored.basis, *later = rest
-            if later and isinstance(later[0], list):  # release 0.2 kept a number in its place
-                restored.by_groups, restored.by_facts = later[0]
-            if len(later) > 1:
-                restored.stated_exceed = later[1]
-            if len(later) > 2:
-                restored._attempts = tuple(later[2])
-            if len(later) > 3:
-                restored.out_near_limit = later[3]
-        restored.value = value
-        restored.bound = bound
-        restored.probability = probability
-        restored.features = tuple(features)
+        """The forecast whose ``state()`` this was, as far as scoring needs it."""
+        forecasts, value, bound, probability, features, known, basis, bounds, exceed, attempts, near_limit = state
+        restored = cls(forecasts, known=known)
+        restored.value, restored.bound, restored.basis = value, bound, basis
+        restored.probability, restored.features = probability, tuple(features)
+        restored.by_groups, restored.by_facts = bounds
+        restored.stated_exceed, restored.out_near_limit = exceed, near_limit
+        restored._attempts = tuple(attempts)
         return restored
 
 
 class AtStart(NamedTuple):
-    """What is kept of a forecast that was asked for again as the job started: no group learns by it.
+    """The part kept of a forecast made again as the job started, from which no group learns.
 
-    None where nothing was known; ``stated_exceed``, ``out_near_limit`` and ``forecasts`` as of a ``PendingForecast``.
+    None where nothing was known; ``stated_exceed``, ``out_near_limit`` and ``forecasts`` as in a ``PendingForecast``.
     """
 
     value: float | None
@@ -113,76 +104,212 @@ class AtStart(NamedTuple):
 
     @classmethod
     def of(cls, forecast: PendingForecast) -> Self:
-        """What is kept of this one."""
+        """The part kept of this one."""
         probability = None if forecast.value is None else forecast.probability
-        return cls(
-            forecast.value,
-            forecast.bound,
-            probability,
-            forecast.stated_exceed,
-            forecast.out_near_limit,
-            forecast.forecasts,
-        )
+        kept = (forecast.stated_exceed, forecast.out_near_limit, forecast.forecasts)
+        return cls(forecast.value, forecast.bound, probability, *kept)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedJob:
+    """A finished job, as each submodel learns from it: what it used, and what had been forecast.
+
+    ``seconds`` it ran; ``at_start`` is the forecast as it started, ``forecast`` itself where it did not wait; ``hit``
+    whether the forecast was within 20 %, None without one; ``n`` jobs have been learned with it. ``weight`` is less
+    than 1 within a burst, whose jobs share much of their fate; ``is_first`` of its application.
+    """
+
+    question: Question
+    value: float
+    seconds: float
+    keys: JobKeys
+    forecast: PendingForecast
+    at_start: AtStart | PendingForecast
+    hit: bool | None
+    n: int
+    begins_burst: bool
+    is_first: bool
+    weight: float
+
+
+def finished_job(
+    model: Model,
+    question: Question,
+    value: float,
+    seconds: float | None,
+    forecast: PendingForecast,
+    at_start: AtStart | None,
+) -> FinishedJob:
+    """The job with all that submodels need; counts it, and adds it to the bursts of its application."""
+    model.n += 1
+    keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
+    burst = model.bursts.add(keys.application, forecast.known, model.n)
+    hit = None if forecast.value is None else abs(forecast.value - value) <= NEAR * value
+    ran_s = seconds or question.requested_time_s or 1.0
+    return FinishedJob(question, value, ran_s, keys, forecast, at_start or forecast, hit, model.n, *burst)
+
+
+BEYOND = 1.01  # share of the request; more than this is no rounding
+ROUNDED = 1.01  # factor; a lower bound may have been this much larger than reported (rounding)
+
+
+@dataclass(slots=True)
+class SimilarJobs:
+    """The votes, the distribution and the case of jobs similar to one, which do not depend on the moment of its life.
+
+    ``votes`` has the index and the value of each candidate's forecast, ``forecasts`` the values of all candidates.
+    ``closest`` is the most specific group, None if there are no votes; ``by_facts`` the distribution and the case of
+    jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``. ``is_new``: no job of its application has
+    ended.
+    """
+
+    keys: JobKeys
+    is_new: bool
+    forecasts: Forecasts
+    votes: list[tuple[int, float]]
+    closest: Group | None
+    prospect: Prospect
+    case: Case
+    by_facts: tuple[Prospect, Case] | None = None
+    facts_are_better: bool = False
+    out_near_limit: float | None = None
+
+
+def similar_jobs(model: Model, question: Question) -> SimilarJobs:
+    """The jobs similar to this one; changes nothing."""
+    keys = model.keys(question)
+    request = keys.request
+    shortfall = model.shortfalls.of(question)
+    is_limit = (
+        request is not None
+        and request > ROUNDED * shortfall.lower_bound
+        and model.requests.are_limits
+        and not _beyond(model, keys)
+    )
+    ceiling = request if request is not None and is_limit else LARGEST
+    is_new = keys.application not in model.bursts and not _lacks_application(model, question)
+    forecasts: Forecasts = [None] * model.size
+    votes: list[tuple[int, float]] = []
+
+    def vote(index: int, values: tuple[float, ...]) -> None:
+        if is_limit and max(values) > ceiling:
+            values = tuple([value if value < ceiling else ceiling for value in values])
+        first = index * len(CANDIDATES)
+        forecasts[first : first + len(CANDIDATES)] = values
+        votes.extend(enumerate(values, first))
+
+    present: list[tuple[GroupKey, Group]] = []
+    for index, key in keys.groups:
+        if (group := model.groups.get(key)) is not None:
+            present.append((key, group))
+            vote(index, group.forecasts())
+    shares: list[Group | None] = [None] * len(SHARES)
+    if request is not None:
+        for index, key in keys.shares:
+            if (group := model.groups.get(key)) is not None:
+                shares[index - model.shares.start] = group
+                vote(index, tuple([share * request for share in group.forecasts()]))
+
+    def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0) -> Case:
+        missed = 0.0 if explained else shortfall.share
+        return Case(question.requested_time_s, request, is_limit, ended, evidence, missed, largest)
+
+    if not votes:
+        unknown = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
+        return SimilarJobs(keys, is_new, forecasts, votes, None, unknown, case(False, 0.0))
+    levels = first_jobs(model.groups, keys) if is_new else []
+    levels = levels or levels_of(present, shares, request)
+    of_user = [group for key, group in present if key[0] & USER or question.user is None]
+    evidence = of_user[-1].evidence if of_user else 0
+    fields = keys.application[0]
+    ended = max([group.mode.n for key, group in present if key[0] & fields == fields], default=0)
+    by_groups = prospect(levels, ceiling, of_time=model.of_time)
+    decides = with_shortfall(by_groups, shortfall, ended, ceiling)
+    largest = max([group.top * scale for group, scale, _ in levels[0]])
+    of_groups = case(decides is by_groups, largest, evidence, ended)
+    similar = SimilarJobs(keys, is_new, forecasts, votes, present[0][1], decides, of_groups)
+    history = model.facts.get(keys.application) if question.facts else None
+    by_facts = None if history is None else history.prospect(question.facts, ceiling)
+    if history is not None and by_facts is not None:
+        raised = with_shortfall(by_facts, shortfall, ended, ceiling)
+        similar.by_facts = raised, case(raised is by_facts, inf, evidence, ended)
+        similar.facts_are_better = history.is_better
+        decides = raised if history.is_better else decides
+    if request is not None:
+        similar.out_near_limit = stated_near_limit(decides, request)
+    return similar
+
+
+def _beyond(model: Model, keys: JobKeys) -> bool:
+    """Whether most of the last jobs of this application used more than requested: nothing holds this one to it."""
+    fields, values = keys.application
+    of_application = model.groups.get((SHARE | fields, values))
+    return of_application is not None and median_low(of_application.recent) > BEYOND
+
+
+def _lacks_application(model: Model, question: Question) -> bool:
+    """Whether the question leaves out the application, rather than naming a new one: jobs of the user are known.
+
+    A log without applications has none for its first jobs either, but then their user is new too.
+    """
+    known = model.n > 0 if question.user is None else question.user in model.experts.users
+    return question.application is None and known
 
 
 FIRST_SHARE = 0.5  # share; of hits, for a new user
 UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
 
 
-def weigh(model: Model, question: Question, findings: Findings, moment: Moment) -> PendingForecast:
-    """What the model forecasts for the job at this moment of its life, which has weights and a price of its own.
+def weigh(model: Model, question: Question, similar: SimilarJobs, moment: Moment) -> PendingForecast:
+    """The forecast for the job at this moment of its life, which has weights and a price of its own.
 
-    Changes nothing. Nothing may have been learned since the ``findings`` were gathered; forecasts share their lists.
+    Changes nothing. The model must not have learned since the ``similar`` jobs were found; forecasts share their lists.
     """
     calibration = model.calibrations[moment]
-    keys, request = findings.keys, findings.keys.request
-    forecast = PendingForecast(findings.forecasts, keys, model.n, findings.is_new)
-    forecast.is_limit, forecast.of_time = findings.case.is_limit, model.of_time
+    keys, request = similar.keys, similar.keys.request
+    forecast = PendingForecast(similar.forecasts, keys, model.n, similar.is_new)
+    forecast.is_limit, forecast.of_time = similar.case.is_limit, model.of_time
     price = calibration.price.mean_jobs()
-    found, group = findings.prospect, findings.closest
+    by_groups, group = similar.prospect, similar.closest
     if group is None:  # there are no votes
-        if request is not None or found.places:
-            _use(calibration, forecast, found, model.bounds.reserve(found, findings.case, price))
+        if request is not None or by_groups.places:
+            _use(calibration, forecast, by_groups, model.bounds.reserve(by_groups, similar.case, price))
         return forecast
     weights = model.experts.weights(question.user, moment)
     votes: dict[float, float] = {}
     vote = votes.get
-    for i, value in findings.votes:
+    for i, value in similar.votes:
         votes[value] = vote(value, 0.0) + weights[i]
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
     forecast.features = _features(model, question.user, expected, forecast.value, group)
     forecast.probability = model.hit_probability.probability(forecast.features)
-    _use(calibration, forecast, found, model.bounds.reserve(found, findings.case, price))
+    _use(calibration, forecast, by_groups, model.bounds.reserve(by_groups, similar.case, price))
     forecast.by_groups = forecast.bound
-    if findings.by_facts is not None:
-        near, case = findings.by_facts
-        by_facts = model.bounds.reserve(near, case, price)
-        forecast.by_facts = by_facts.value
-        if findings.facts_are_better:
-            _use(
-                calibration,
-                forecast,
-                near,
-                by_facts if by_facts.basis == "request" else by_facts._replace(basis="facts"),
-            )
-    forecast.out_near_limit = findings.out_near_limit
+    if similar.by_facts is not None:
+        by_facts, case = similar.by_facts
+        bound = model.bounds.reserve(by_facts, case, price)
+        forecast.by_facts = bound.value
+        if similar.facts_are_better:
+            bound = bound if bound.basis == "request" else bound._replace(basis="facts")
+            _use(calibration, forecast, by_facts, bound)
+    forecast.out_near_limit = similar.out_near_limit
     spared = (
         moment == "start" and request is not None and model.bounds.can_fail(request, question.requested_time_s, price)
     )
     if request is not None and forecast.is_limit and model.requests.are_better and not spared:
-        _use(calibration, forecast, found, Bound(request, 0.0, "request"))
+        _use(calibration, forecast, by_groups, Bound(request, 0.0, "request"))
     return forecast
 
 
-def _use(calibration: Calibration, forecast: PendingForecast, found: Prospect, bound: Bound) -> None:
-    forecast.prospect = found
+def _use(calibration: Calibration, forecast: PendingForecast, prospect: Prospect, bound: Bound) -> None:
+    forecast.prospect = prospect
     forecast.bound, forecast.stated_exceed, forecast.basis = bound
     forecast.exceed_probability = calibration.exceeding.correct(forecast.stated_exceed)
 
 
 def _features(model: Model, user: str | None, expected: float, value: float, group: Group) -> tuple[float, ...]:
-    """As in ``hit_probability.FEATURES``, of the most specific group."""
+    """As in ``probability.FEATURES``, of the most specific group."""
     losses = model.experts.users.get(user)
     user_share = losses.hits.share(FIRST_SHARE) if losses else FIRST_SHARE
     places, total = group.distribution()

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from operator import mul
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.question import MOMENTS, Moment
-from jobsight_predictor.series import NEAR
+
+if TYPE_CHECKING:
+    from .forecast import FinishedJob
 
 Forecasts = list[float | None]
 
@@ -109,7 +111,12 @@ class HitProbability:
         lean = self._weights[0] + sum(map(mul, self._weights[1:], features))
         return 1.0 / (1.0 + exp(-lean)) if lean > -500.0 else 0.0
 
-    def score(self, features: Sequence[float], hit: bool, weight: float = 1.0) -> None:
+    def score(self, job: FinishedJob) -> None:
+        """Learn whether the job's forecast was within 20 %."""
+        if job.hit is not None:
+            self.learn(job.forecast.features, job.hit, job.weight)
+
+    def learn(self, features: Sequence[float], hit: bool, weight: float = 1.0) -> None:
         """Learn whether the forecast with these features was within 20 %; ``weight`` of the job in the correction."""
         # Quick to settle, steady afterwards.
         self._n += 1
@@ -247,45 +254,39 @@ class ExpertWeights:
         self._experts = experts
         self.site: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
         self.users: dict[str | None, ExpertLosses] = {}
+        self.changed: set[str | None] = set()
+        """Users whose losses changed since they were last stored."""
 
     def weights(self, user: str | None, moment: Moment) -> list[float]:
         """Weight of each expert's vote, (experts,), 1 for the one expected to be best."""
         losses = self.users.get(user)
         return _votes(self.site[moment].expected()) if losses is None else losses.at[moment].weights
 
-    def score(
-        self, user: str | None, forecasts: Forecasts, answered: float | None, actual: float, at_start: Forecasts
-    ) -> bool | None:
-        """Learn how far each expert (None: it had no forecast) and the answer given were off.
-
-        ``at_start``: the experts' forecasts as the job started; the same list where it did not wait.
-
-        Returns whether the answer at submission was within 20 %; None if there was none.
-        """
+    def score(self, job: FinishedJob) -> None:
+        """Learn how far each expert and the answer were off, at submission and as the job started."""
+        user, at_submission, at_start = job.question.user, job.forecast.forecasts, job.at_start.forecasts
         losses = self.users.get(user)
         if losses is None:
             losses = self.users[user] = ExpertLosses(self._experts)
-        lost, spoke = _lost(forecasts, actual)
+        self.changed.add(user)
+        lost, spoke = _lost(at_submission, job.value)
         losses.totals += lost
         losses.jobs += 1
         self._take("submission", losses, lost * spoke, spoke)
-        if at_start is not forecasts:
-            lost, spoke = _lost(at_start, actual)
+        if at_start is not None and at_start is not at_submission:
+            lost, spoke = _lost(at_start, job.value)
         self._take("start", losses, lost * spoke, spoke)
-        hit = None
-        if answered is None:
+        if job.hit is None or job.forecast.value is None:
             losses.answered += 1.0
         else:
-            losses.answered += capped_error(answered, actual)
-            hit = abs(answered - actual) <= NEAR * actual
-            losses.hits.score(hit)
-        return hit
+            losses.answered += capped_error(job.forecast.value, job.value)
+            losses.hits.score(job.hit)
 
     def _take(self, moment: Moment, of_user: ExpertLosses, lost: Floats, spoke: Floats) -> None:
-        site, own = self.site[moment], of_user.at[moment]
+        site, user = self.site[moment], of_user.at[moment]
         site.take(lost, spoke)
-        own.take(lost, spoke)
-        own.weights = _votes((own.losses + PRIOR * site.expected()) / (own.counts + PRIOR))
+        user.take(lost, spoke)
+        user.weights = _votes((user.losses + PRIOR * site.expected()) / (user.counts + PRIOR))
 
     def mean_error(self, user: str | None) -> ExpertError | None:
         """The answers compared with the user's best single expert in hindsight; None for a user without jobs."""

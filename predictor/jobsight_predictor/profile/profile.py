@@ -1,39 +1,174 @@
-"""Learns from finished jobs; forecasts what the next one will use."""
+"""Learns from finished jobs; forecasts what the next one will use, and says from which jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
-from jobsight_predictor.forecasters import LARGEST, checked
-from jobsight_predictor.profile.age import Part
-from jobsight_predictor.profile.explain import JobForecast, MeanError, explain, mean_error
-from jobsight_predictor.profile.facts import FactsHistory
-from jobsight_predictor.profile.findings import Findings, gather
-from jobsight_predictor.profile.forecast import AtStart, PendingForecast, weigh
-from jobsight_predictor.profile.model import Model
-from jobsight_predictor.profile.running import NEAR_LIMIT, Outlook
-from jobsight_predictor.question import (
-    Limit,
-    Moment,
-    Objective,
-    Question,
-)
+from jobsight_predictor.forecasters import checked
+from jobsight_predictor.question import GroupKey, Limit, Moment, Objective, Question, label
 
-NEARLY_ALL = 0.97  # share; of its limit that a job was last seen to hold that was killed for want of more
+from .forecast import AtStart, PendingForecast, SimilarJobs, finished_job, similar_jobs, weigh
+from .groups import CANDIDATES, SHARE, SHARES, Part
+from .model import NEARLY_ALL, Model
+from .reserve import Basis
+from .running import Outlook
+
+NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
+
+_SHARE_OF_REQUEST = ", share of request"
+DIFFERENT = 0.01  # share of the better one; forecasts further apart than this differ
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The next best forecast and its source."""
+
+    value: float
+    forecaster: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobForecast:
+    """A job's expected use and its reservation; ``value`` is None, with a ``reason``, if nothing is known.
+
+    ``attempts`` is the ladder of what to reserve: the bound, and what wastes least after that was too little, each time
+    given that all before were.
+
+    ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
+    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more; what
+    the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
+    seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
+    ``last_values`` what the last of them used, oldest first.
+    """
+
+    value: float | None
+    unit: str
+    forecaster: str | None
+    level: str | None
+    n: int
+    probability: float | None
+    bound: float | None
+    bound_basis: Basis | None
+    attempts: tuple[float, ...]
+    exceed_probability: float | None
+    coverage: float
+    observed_coverage: float | None
+    observed_cost_coverage: float | None
+    runner_up: RunnerUp | None
+    last_values: tuple[float, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """Mean relative error, each capped at 1, over a user's jobs: of the answers, and of the best single candidate.
+
+    ``best_candidate`` names the one that was best for the user in hindsight.
+    """
+
+    jobs: int
+    answered: float
+    best: float
+    best_candidate: str
+
+
+def explain(
+    model: Model, unit: str, user: str | None, forecast: PendingForecast, moment: Moment = "submission"
+) -> JobForecast:
+    """The forecast for a job, made for this moment, and its source."""
+    held = model.calibrations[moment].held
+    value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
+    last_values: tuple[float, ...] = ()
+    if value is not None:
+        weights = model.experts.weights(user, moment)
+        forecaster, key, scale = _source(model, forecast, value, weights)
+        level = level_name(model, key)
+        group = model.groups[key]
+        n, last_values = group.mode.n, tuple(last * scale for last in group.recent)
+        for _, other in forecast.ranking[1:]:
+            if abs(other - value) > DIFFERENT * value:
+                its_forecaster, its_key, _ = _source(model, forecast, other, weights)
+                runner_up = RunnerUp(other, its_forecaster, level_name(model, its_key))
+                break
+    return JobForecast(
+        value=value,
+        unit=unit,
+        forecaster=forecaster,
+        level=level,
+        n=n,
+        probability=None if value is None else forecast.probability,
+        bound=forecast.bound,
+        bound_basis=forecast.basis,
+        attempts=forecast.attempts,
+        exceed_probability=forecast.exceed_probability,
+        coverage=model.bounds.coverage,
+        observed_coverage=held.coverage,
+        observed_cost_coverage=held.cost_coverage,
+        runner_up=runner_up,
+        last_values=last_values,
+        reason=NO_HISTORY if value is None else None,
+    )
+
+
+def mean_error(model: Model, user: str | None) -> MeanError | None:
+    """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
+    error = model.experts.mean_error(user)
+    if error is None:
+        return None
+    job_group, candidate = divmod(error.best_expert, len(CANDIDATES))
+    if job_group in model.shares:
+        group = label(SHARES[job_group - model.shares.start]) + _SHARE_OF_REQUEST
+    else:
+        group = label(model.job_groups.groups[job_group])
+    return MeanError(error.jobs, error.answered, error.best, f"{CANDIDATES[candidate]} by {group}")
+
+
+def level_name(model: Model, key: GroupKey) -> str:
+    """How answers name the group."""
+    return model.job_groups.name(key) + (_SHARE_OF_REQUEST if key[0] & SHARE else "")
+
+
+def level_fields(level: str) -> tuple[str, ...]:
+    """What the jobs of a group have in common, by its name in an answer.
+
+    >>> level_fields("user + application, share of request"), level_fields("site")
+    (('user', 'application'), ())
+    """
+    fields = level.removesuffix(_SHARE_OF_REQUEST)
+    return () if fields == label(()) else tuple(fields.split(" + "))
+
+
+def _source(model: Model, forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:
+    """(candidate, key, factor) of the most specific group that forecast ``value``, by the greatest weight.
+
+    The factor converts the group's values to the unit.
+    """
+    width = len(CANDIDATES)
+    assert forecast.keys is not None
+    for index, key in (*forecast.keys.groups, *forecast.keys.shares):
+        matching = [i for i in range(index * width, (index + 1) * width) if forecast.forecasts[i] == value]
+        if matching:
+            best = max(matching, key=weights.__getitem__)
+            return CANDIDATES[best % width], key, (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
+    raise LookupError(f"no candidate forecast {value!r}")
+
+
 QUESTIONS_AT_MOST = 200
-"""Whose forecasts are kept until something is learned."""
+"""Cached forecasts; cleared whenever the model learns."""
 
 
 class Profile:
     """Learns from finished jobs of one metric on one cluster; forecasts what the next one will use.
 
-    A forecast is judged as of the submission, when somebody had to decide: keep the result of ``forecast_job`` at that
+    A forecast is judged as of the submission, when the user had to decide: keep the result of ``forecast_job`` at that
     time, and pass it to ``learn`` when the job has ended. In a burst of a thousand jobs it differs much from the
     forecast after the first of them have ended. Without it, the job is judged by the forecast at its end.
 
-    A job that waited may be forecast again as it starts. Votes and bounds of these forecasts are weighed and calibrated
-    by how they did themselves; otherwise the model learns by those at submission.
+    A job that waited may be forecast again as it starts. These forecasts have weights and a calibration of their own;
+    otherwise the model learns by those at submission.
     """
 
     def __init__(
@@ -49,7 +184,7 @@ class Profile:
         self.unit = unit
         self._model = Model(coverage, metric, objective, limit)
         # Emptied whenever something is learned.
-        self._latest: dict[Question, tuple[Findings, dict[Moment, PendingForecast]]] = {}
+        self._latest: dict[Question, tuple[SimilarJobs, dict[Moment, PendingForecast]]] = {}
 
     @property
     def n(self) -> int:
@@ -80,22 +215,22 @@ class Profile:
         if latest is None:
             if len(self._latest) >= QUESTIONS_AT_MOST:
                 self._latest.clear()
-            latest = self._latest[question] = gather(self._model, question), {}
-        findings, by_moment = latest
+            latest = self._latest[question] = similar_jobs(self._model, question), {}
+        similar, by_moment = latest
         forecast = by_moment.get(moment)
         if forecast is None:
-            forecast = by_moment[moment] = weigh(self._model, question, findings, moment)
+            forecast = by_moment[moment] = weigh(self._model, question, similar, moment)
         return forecast
 
     def outlook(self, question: Question) -> Outlook:
-        """What such a job may need in all once it runs. Changes nothing."""
+        """The distribution of what the job needs in all, for when it runs. Changes nothing."""
         forecast, model = self.forecast_job(question, "start"), self._model
-        return Outlook.of(forecast.prospect, model.near_limit.shifts, of_time=model.of_time)
+        return Outlook.of(forecast.prospect, model.near_limit.correction.shifts, of_time=model.of_time)
 
     @property
     def are_limits(self) -> bool:
-        """Whether jobs are held to what they request: as good as none has used more."""
-        return self._model.requests.are_limits(self._model.bounds.coverage)
+        """Whether requests are enforced: hardly any job has used more than it requested."""
+        return self._model.requests.are_limits
 
     def learn(
         self,
@@ -110,89 +245,41 @@ class Profile:
     ) -> None:
         """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
 
-        ``at_start``: what was forecast as it started; None: it did not wait, and ``forecast`` stands for both.
+        ``at_start``: the forecast as it started; None: it did not wait, and ``forecast`` stands for both.
         ``lower_bound``: it needed more than ``value``, as it was killed or measured in part. ``at``: when it ended, in
-        seconds, UTC; what learned nothing for long is dropped. Without it, nothing is.
+        seconds, UTC; groups without jobs for a year are removed. Without it, none are.
 
         Raises:
             ValueError: the value, which is named, is not a measurement; nothing changes then.
         """
         checked(value)
+        model = self._model
         if at is not None:
             self._latest.clear()
-            self._model.advance(at)
+            model.advance(at)
         if lower_bound:
             self._learn_lower_bound(question, value, forecast, at_start)
             return
         if forecast is None:
             forecast = self.forecast_job(question)
         self._latest.clear()
-        model = self._model
-        keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
-        request = keys.request
-        again = forecast.forecasts if at_start is None or at_start.forecasts is None else at_start.forecasts
-        hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value, again)
-        model.bounds.learn(value, question.requested_time_s)
-        used_s = seconds or question.requested_time_s or 1.0
-        model.n += 1
-        kind, known = keys.kind, forecast.known
-        began, burst, _ = model.kinds.get(kind, (0, 0, 0))
-        adds = known >= began
-        is_first = burst == 0
-        began, burst = (model.n, 1) if adds else (began, burst + 1)
-        model.kinds[kind] = began, burst, model.clock.until
-        model.changed_kinds.add(kind)
-        weight = burst**-0.5  # jobs of a burst share much of their fate
-        if hit is not None:
-            model.hit_probability.score(forecast.features, hit, weight)
-        model.calibrations["submission"].score(forecast, value, used_s, weight)
-        model.calibrations["start"].score(at_start or forecast, value, used_s, weight)
-        self._learn_near_limit(request, value, at_start or forecast, weight)
-        of_request = value if request is None else min(value / request, LARGEST)
-        model.groups.learn([key for _, key in keys.groups], value, hit, known, model.n, adds)
-        if keys.shares:
-            model.groups.learn([key for _, key in keys.shares], of_request, hit, known, model.n, adds)
-        if is_first:
-            model.groups.learn(keys.firsts, of_request, None, known, model.n, None)
-        model.requests.score(request, forecast.by_groups, value, used_s, model.bounds.failure())
-        model.shortfalls.score(question, value)
-        if question.facts:
-            history = model.facts.setdefault(kind, FactsHistory())
-            if forecast.by_groups is not None and forecast.by_facts is not None:
-                history.score(forecast.by_groups, forecast.by_facts, value)
-            history.until = model.clock.until
-            history.learn(question.facts, value)
-            model.changed_facts.add(kind)
-        model.changed_users.add(question.user)
+        job = finished_job(model, question, value, seconds, forecast, at_start)
+        for submodel in model.learners:
+            submodel.score(job)
 
     def _learn_lower_bound(
         self, question: Question, value: float, forecast: PendingForecast | None, at_start: AtStart | None
     ) -> None:
-        expected = self.forecast_job(question).value
+        model, expected = self._model, self.forecast_job(question).value
         self._latest.clear()
         if expected is None or value >= expected:  # or it says nothing: such jobs need more anyway
-            self._model.shortfalls.add(question, value)
+            model.shortfalls.add(question, value)
         if forecast is not None:
-            request = self._model.requests.of(question)
-            self._learn_near_limit(request, value, at_start or forecast, 1.0, lower_bound=True)
-            self._model.calibrations["submission"].score_lower_bound(forecast, value)
-            self._model.calibrations["start"].score_lower_bound(at_start or forecast, value)
-            self._model.is_site_changed = True
-
-    def _learn_near_limit(
-        self,
-        request: float | None,
-        value: float,
-        said: AtStart | PendingForecast,
-        weight: float,
-        *,
-        lower_bound: bool = False,
-    ) -> None:
-        """Learn whether a job that came near its limit ran out of it."""
-        if request is None or said.out_near_limit is None or value < NEAR_LIMIT * request:
-            return
-        ran_out = value >= (NEARLY_ALL if lower_bound else 1.0) * request
-        self._model.near_limit.score(said.out_near_limit, ran_out, weight)
+            again = at_start or forecast
+            model.near_limit.learn(model.requests.of(question), value, again.out_near_limit, NEARLY_ALL, 1.0)
+            model.calibrations["submission"].score_lower_bound(forecast, value)
+            model.calibrations["start"].score_lower_bound(again, value)
+            model.is_site_changed = True
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""

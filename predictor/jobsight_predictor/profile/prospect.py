@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobsight_predictor.profile.age import STAYS, Part
-from jobsight_predictor.profile.group import Group, JobKeys
 from jobsight_predictor.question import GroupKey, Question
+
+from .groups import STAYS, Group, JobKeys, Part
+
+if TYPE_CHECKING:
+    from .forecast import FinishedJob
 
 MOST = 5  # jobs; that needed more, and were not run again or came one after the other, at most
 OVER = 0.03  # share; a shortfall that is less likely than this to concern the next job is forgotten
@@ -21,7 +24,7 @@ BELOW = 0.99  # factor; where need grows, the next job may need a little less th
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 Place = tuple[str | None, str | None]
-"""User and application of such jobs; None if a report names none."""
+"""User and application of jobs; None if a report names none."""
 
 
 class Shortfall(NamedTuple):
@@ -48,9 +51,9 @@ NONE = Shortfall()
 
 
 class Shortfalls:
-    """What was too little lately, by user and application, of whatever the jobs asked for.
+    """Reservations that were too small lately, by user and application, whatever the jobs requested.
 
-    Somebody whose job was killed for want of more runs it again, and where need has grown, it stays so. Where requests
+    A user whose job was killed for want of more runs it again, and where need has grown, it stays so. Where requests
     are lowered as recommended, the log has the lowered one, and the next question the user's.
     """
 
@@ -58,10 +61,10 @@ class Shortfalls:
         self._of: dict[Place, Shortfall] = {}
         self._until: dict[Place, int] = {}  # the last period in which each counts
         self._changed: set[Place] = set()
-        self.until = STAYS
+        self.period = 0
 
     def add(self, question: Question, lower_bound: float) -> None:
-        """Learn that such a job needed more than this. One that failed with less is taken for the same job."""
+        """Learn from a job that needed more than this. One that failed with less counts as the same job."""
         place = (question.user, question.application)
         known = self._of.get(place, NONE)
         if known.pending and lower_bound > known.lower_bound:
@@ -71,9 +74,10 @@ class Shortfalls:
             known = Shortfall(least, min(known.pending + 1, MOST), 0, min(known.grown + 1.0, MOST))
         self._learn(place, known._replace(since=0))
 
-    def score(self, question: Question, value: float) -> None:
-        """Learn that such a job needed ``value``, and had it."""
-        for place in _places(question):
+    def score(self, job: FinishedJob) -> None:
+        """Learn from a job that used ``value`` and had enough."""
+        value = job.value
+        for place in _places(job.question):
             known = self._of.get(place, NONE)
             if known == NONE:
                 continue
@@ -91,12 +95,12 @@ class Shortfalls:
 
     def _learn(self, place: Place, known: Shortfall) -> None:
         self._of[place] = known
-        self._until[place] = self.until
+        self._until[place] = self.period + STAYS
         self._changed.add(place)
 
-    def drop_before(self, period: int) -> None:
-        """Drop what does not count in that period any more."""
-        for place in [place for place, until in self._until.items() if until < period]:
+    def drop_old(self) -> None:
+        """Drop what counts until an earlier period than the current one."""
+        for place in [place for place, until in self._until.items() if until < self.period]:
             del self._of[place], self._until[place]
             self._changed.discard(place)
 
@@ -122,7 +126,7 @@ class Shortfalls:
 
 
 def _places(question: Question) -> list[Place]:
-    """Where such a job is counted: with the jobs of its application, and with those that no application is known of."""
+    """Where the job counts: with the jobs of its application, and with those of no known application."""
     user, application = question.user, question.application
     return [(user, application)] if application is None else [(user, application), (user, None)]
 
@@ -170,7 +174,7 @@ Level = Sequence[Witness]
 def levels_of(
     present: Sequence[tuple[GroupKey, Group]], shares: Sequence[Group | None], request: float | None
 ) -> list[Level]:
-    """Of the groups of jobs like this one: the most specific, one in between, the user's, the site's."""
+    """Of the groups of a job: the most specific, one in between, the user's, the site's."""
     by_user = [group for key, group in present if key[0] & 1]
     chosen = [present[len(present) // BETWEEN][1], by_user[-1] if by_user else None, present[-1][1]]
     levels: list[Level] = [[Witness(present[0][1], 1.0, present[0][0][0] & 1 == 1)]]
@@ -189,14 +193,14 @@ def levels_of(
     return levels
 
 
-def firsts(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
-    """For a job of a new kind: the first jobs of other kinds, the user's and the site's.
+def first_jobs(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
+    """For a job of a new application: the first jobs of other applications, the user's and the site's.
 
-    A thousand jobs of one application tell little about what the user's next application will need.
+    A thousand jobs of one application say little of what the user's next application will need.
     """
     levels: list[Level] = []
     n = 0
-    for key in keys.firsts:
+    for key in keys.first_jobs:
         group = groups.get(key)
         if group is not None and group.mode.n > n:
             levels.append([Witness(group, 1.0 if keys.request is None else keys.request)])
@@ -259,30 +263,44 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
     return Prospect(places, beyond)
 
 
-def with_shortfall(found: Prospect, shortfall: Shortfall, evidence: int, ceiling: float = inf) -> Prospect:
-    """The distribution where jobs lately needed more than a lower bound: as likely as they did, if it is not already.
+def with_shortfall(by_groups: Prospect, shortfall: Shortfall, evidence: int, ceiling: float = inf) -> Prospect:
+    """The distribution where jobs lately needed more than a lower bound: needing more is at least as likely as that.
 
-    Of a job that does, two things are known: what else is known above the lower bound, of ``evidence`` jobs, and the
-    lower bound itself, like one job with that value. Nothing lies above ``ceiling``.
+    What such a job needs follows the ``evidence`` jobs above the lower bound, and the lower bound itself, which counts
+    as one job with that value. Nothing lies above ``ceiling``.
     """
     if shortfall.share <= 0.0:
-        return found
+        return by_groups
     lower_bound = shortfall.lower_bound
-    above = [(place, mass) for place, mass in found.places.items() if place > lower_bound]
-    known = sum([mass for _, mass in above]) + found.beyond if above else 0.0
+    above = [(place, mass) for place, mass in by_groups.places.items() if place > lower_bound]
+    known = sum([mass for _, mass in above]) + by_groups.beyond if above else 0.0
     if shortfall.share <= known:
-        return found
+        return by_groups
     more = (shortfall.share - known) / (1.0 - known)
-    places = {place: (1.0 - more) * mass for place, mass in found.places.items()}
-    beyond = (1.0 - more) * found.beyond
+    places = {place: (1.0 - more) * mass for place, mass in by_groups.places.items()}
+    beyond = (1.0 - more) * by_groups.beyond
     if known:
         by_known = more * evidence * known / (evidence * known + 1.0)
         more -= by_known
         for place, mass in above:
             places[place] += by_known * mass / known
-        beyond += by_known * found.beyond / known
+        beyond += by_known * by_groups.beyond / known
     tail = pareto(TAIL, GATHERED)
     for up, part in tail.places:
         place = min(up * lower_bound, ceiling)
         places[place] = places.get(place, 0.0) + more * part
     return Prospect(places, beyond + more * tail.rest)
+
+
+NEAR_LIMIT = 0.9  # share; of jobs that need this share of their limit, it is learned how many run out of it
+
+
+def stated_near_limit(prospect: Prospect, limit: float) -> float | None:
+    """Of jobs that need nine tenths of their limit the share that needs all of it; None where it has none of these."""
+    near, out = prospect.beyond, prospect.beyond
+    for place, mass in prospect.places.items():
+        if place >= NEAR_LIMIT * limit:
+            near += mass
+            if place >= limit:
+                out += mass
+    return out / near if near > 0.0 else None

@@ -1,27 +1,183 @@
-"""How much to reserve, so that a chosen share of jobs fits with little waste, or with the least waste of all."""
+"""How much to reserve: the value of least expected cost, or a quantile; what next where that was too little."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, inf, log
-from typing import Any, Literal, NamedTuple, Self
+from functools import lru_cache
+from math import inf, log
+from operator import mul
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from jobsight_predictor.forecasters import LARGEST
-from jobsight_predictor.question import OBJECTIVES, Objective
+import numpy as np
+
+from jobsight_predictor.forecasters import LARGEST, Floats
+from jobsight_predictor.question import OBJECTIVES, Limit, Objective, Question
 
 from .prospect import Prospect
-from .steps import SPREAD, cheapest, quantile, steps_of
 
-FIRST_PRICE = 1.5  # log price; where the price starts for USUAL failures
-STEEPNESS = 2.0  # log price; how much higher it starts for each e-th of these failures
-LOWEST = -4.0  # log price; lower limit: below it, the price has no effect and takes long to recover
-HIGHEST = 8.0  # log price; upper limit
-PACE = 0.008  # log price a failure; how fast the price follows failures: slowly, since they come in bursts
-HASTE = 5.7  # factor; the first jobs move the price up to 1 + HASTE times faster
-SETTLED = 200.0  # jobs; after this many, half of the haste is gone
-SURPLUS = 5.0  # jobs; the price falls faster while more failures than this are missing
-FALL = 5.0  # factor; how much faster
-USUAL = 0.05  # share; of jobs that fail, to which FIRST_PRICE applies
+if TYPE_CHECKING:
+    from .forecast import FinishedJob
+
+SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); where jobs near a known place lie
+FARTHEST = 4.0  # factor; a quantile is at most this many times the highest place
+LEAST_FIT = 0.25  # share; steps into which fewer would fit are never the cheapest, and not worth computing
+FAINT = 2e-3  # probability; places less likely than this are left out
+CLOSE = 1.05  # factor; an attempt is at least this many times the one before
+RETRIES = 10  # doublings; after this many the job gets exactly what it needs
+
+RETRIED = 2.0 / log(2.0) - 1.0
+"""A job that needs y and is tried with b, 2 b, 4 b .. until it fits holds 2 / ln 2 y - b idly, if y may be anything."""
+
+Step = tuple[float, float]
+"""A value that may be reserved, and the probability that the job needs exactly that."""
+
+
+def steps_of(prospect: Prospect) -> list[Step]:
+    """The values that may be needed, ascending."""
+    steps = [
+        (place * up, mass * share) for place, mass in prospect.places.items() if mass > FAINT for up, share in SPREAD
+    ]
+    steps.sort()
+    return steps
+
+
+def cheapest(
+    steps: list[Step], prospect: Prospect, ceiling: float, price: float, *, of_time: bool
+) -> tuple[float, float]:
+    """(the value of least expected cost, the probability of exceeding it); nothing needs more than ``ceiling``.
+
+    Of the candidates b, the one with the least
+
+        E[b - y; y <= b] + E[RETRIED y - b; y > b] + P(y > b) price
+
+    Waste and price are in value, or in value x value if values are times (``of_time``).
+    """
+    places, unexplained = prospect.places, prospect.beyond
+    top = max(places)
+    known = sum(places.values())
+    value_held = sum(map(mul, places.values(), places))
+    mean_spread, mean_square_spread = _spread_moments(SPREAD)
+    # Mass x seconds, and that x value, of everything known and of what would fit: the waste depends on them.
+    held = known if not of_time else mean_spread * value_held
+    if of_time:
+        used = mean_square_spread * sum([mass * place * place for place, mass in places.items()])
+    else:
+        used = mean_spread * value_held
+    least_share = LEAST_FIT * known
+    fits = fits_held = fits_used = 0.0
+    least = inf
+    chosen = (steps[-1][0], unexplained)
+    for step, mass in steps:
+        fits += mass
+        length = step if of_time else 1.0
+        fits_held += mass * length
+        fits_used += mass * length * step
+        if fits < least_share:
+            continue
+        if step >= ceiling:  # nothing fails there
+            if max(0.0, ceiling * held - used) < least:
+                chosen = (ceiling, 0.0)
+            break
+        beyond = unexplained if step <= top else unexplained * top / step
+        wasted = RETRIED * (used - fits_used) - step * (held - fits_held)
+        cost = step * fits_held - fits_used + wasted + price * (beyond + known - fits)
+        if cost < least:
+            least = cost
+            chosen = (step, beyond + known - fits)
+    return chosen
+
+
+@lru_cache(maxsize=4)
+def _spread_moments(spread: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Mean of the factors, and of their squares."""
+    return sum([up * share for up, share in spread]), sum([up * up * share for up, share in spread])
+
+
+def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, float]:
+    """The least step that no more than the share ``may_fail`` exceeds; beyond all if none is that safe.
+
+    How far beyond: the mass above a place falls off at least as fast as the place grows.
+    """
+    exceeds = beyond
+    if exceeds > may_fail:
+        # After very many failures may_fail underflows to 0.
+        farther = exceeds / may_fail if exceeds < FARTHEST * may_fail else FARTHEST
+        return steps[-1][0] * farther, exceeds
+    for step, mass in reversed(steps):
+        if exceeds + mass > may_fail:
+            return step, exceeds
+        exceeds += mass
+    return steps[0][0], exceeds
+
+
+def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -> tuple[float, ...]:
+    """What to reserve at each attempt, ascending, ``bound`` first; nothing needs more than ``ceiling``.
+
+    After the bound, given that the job needs more, the steps that minimise the expected sum of what failed attempts
+    hold and the last one leaves idle, by dynamic programming: an attempt at ``a`` is paid for by every job that needs
+    more than the attempt before. The last is ``ceiling``, or twice all that is known.
+    """
+    if not prospect.places:
+        return (bound,)
+    above = [(min(place, ceiling), mass) for place, mass in steps_of(prospect) if place > CLOSE * bound]
+    top = max([bound, *[place for place, _ in above]])
+    above.append((2.0 * top if ceiling == inf else max(ceiling, top), prospect.beyond))
+    places, index = np.unique([place for place, _ in above], return_inverse=True)
+    masses: Floats = np.bincount(index, [mass for _, mass in above]).astype(np.float64)
+    return (bound, *_cheapest_rungs(places, masses * places if of_time else masses))
+
+
+def _cheapest_rungs(places: Floats, masses: Floats) -> list[float]:
+    """Which of the places to try, given their masses; places ascending, the last is always enough."""
+    n = len(places)
+    left = np.append(np.cumsum(masses[::-1])[::-1], 0.0)  # mass from each place on
+    cost = np.zeros(n + 1)  # of everything from this place on, what is used left out
+    best = np.zeros(n, dtype=np.intp)
+    for first in range(n - 1, -1, -1):
+        costs = places[first:] * left[first] + cost[first + 1 :]
+        best[first] = first + int(np.argmin(costs))
+        cost[first] = costs[best[first] - first]
+    found: list[float] = []
+    first = 0
+    while first < n:
+        found.append(float(places[best[first]]))
+        first = int(best[first]) + 1
+    return found
+
+
+def wasted(reserved: float, value: float) -> float:
+    """What one job's attempts reserve beyond ``value``, per second, in the unit of both."""
+    held = 0.0
+    for _ in range(RETRIES):
+        if value <= reserved:
+            break
+        held += reserved
+        reserved *= 2.0
+    return held + max(reserved, value) - value
+
+
+def held(attempts: Sequence[float], value: float, request: float = 0.0) -> float:
+    """What one job's attempts hold in all, per second, in the unit of both.
+
+    After the last of ``attempts``, each is twice the one before, but the ``request`` before more than that.
+
+    >>> held([2.0, 3.0], 2.5), held([2.0], 5.0), held([2.0, 3.0], 4.0, request=4.0)
+    (5.0, 14.0, 9.0)
+    """
+    total = reserved = 0.0
+    for reserved in attempts:
+        total += reserved
+        if value <= reserved:
+            return total
+    for _ in range(RETRIES):
+        twice = 2.0 * reserved
+        reserved = request if reserved < request < twice else twice
+        total += reserved
+        if value <= reserved:
+            return total
+    return total + value
+
+
 MEAN_OF = 5000  # jobs; memory of the site's mean job and mean requested time
 
 
@@ -55,49 +211,6 @@ class MeanJob:
         """Take over ``state()``."""
         self.value_seconds, n, self._mean_seconds, timed = state
         self._n, self._timed = int(n), int(timed)
-
-
-class FailurePrice:
-    """A price per failed job in units of the site's mean job.
-
-    It rises a little with every failure and falls with every success, so that in the long run failures are the chosen
-    share, spent where waiting for certainty would waste the most.
-    """
-
-    def __init__(self, coverage: float) -> None:
-        self._coverage = coverage
-        self._log_price = _first_price(coverage)
-        self._reserved = 0
-        self._covered = 0
-
-    def mean_jobs(self) -> float:
-        """The price, in mean jobs."""
-        return exp(self._log_price)
-
-    def score(self, *, failed: bool) -> None:
-        """Learn whether a reservation failed."""
-        self._reserved += 1
-        self._covered += not failed
-        pace = PACE * (1.0 + HASTE / (1.0 + self._reserved / SETTLED))
-        if self._coverage * self._reserved - self._covered < -SURPLUS:
-            pace *= FALL
-        self._log_price += pace * (failed - (1.0 - self._coverage))
-        self._log_price = min(HIGHEST, max(LOWEST, self._log_price))
-
-    def state(self) -> list[float]:
-        """The whole state, as JSON values."""
-        return [self._coverage, self._log_price, self._reserved, self._covered]
-
-    def load(self, state: Sequence[float]) -> None:
-        """Take over ``state()``; if the coverage has been changed since, with a price for the new one."""
-        coverage, self._log_price, reserved, covered = state
-        if coverage != self._coverage:
-            self._log_price += _first_price(self._coverage) - _first_price(coverage)
-        self._reserved, self._covered = int(reserved), int(covered)
-
-
-def _first_price(coverage: float) -> float:
-    return FIRST_PRICE + STEEPNESS * log(USUAL / (1.0 - coverage))
 
 
 FEW = 5  # jobs; of an application, before its next ones may be reserved below their own quantile
@@ -137,7 +250,7 @@ class Case(NamedTuple):
 
 
 class Bounds:
-    """Reserves where the expected waste and the price of a failure balance (``steps.cheapest``).
+    """Reserves where the expected waste and the price of a failure balance (``cheapest``).
 
     With the objective ``coverage``, the price follows the site's failures (``FailurePrice``): cheap jobs are safer than
     expensive ones, and the chosen share fits in the long run. With ``waste`` it is zero: an attempt that fails costs
@@ -194,6 +307,10 @@ class Bounds:
         job = request * (request if self._of_time else self.mean_job.seconds(seconds))
         return job * price_mean_jobs < self.mean_job.value_seconds
 
+    def score(self, job: FinishedJob) -> None:
+        """Learn what a job needed that may have run for the time it requested."""
+        self.learn(job.value, job.question.requested_time_s)
+
     def learn(self, value: float, seconds: float | None = None) -> None:
         """Learn what a job needed that may have run for ``seconds``."""
         self.mean_job.learn(value, seconds or (value if self._of_time else None))
@@ -204,46 +321,69 @@ class Bounds:
         return self.mean_job.value_seconds if self.objective == "coverage" else 0.0
 
 
-class Held:
-    """Both coverages of the jobs that had a bound.
+REQUEST_FADE = 0.999  # share; of a waste that still counts one job later
+BETTER = 0.8  # share; requests that wasted less than this share of what bounds wasted are followed
+DOUBTED = 1.0  # jobs; number that may exceed their requests, beyond the share that bounds may fail
 
-    Bounds that let expensive jobs fail look good by jobs and bad by value x seconds, and both matter.
+REQUESTED = {"memory": "requested_memory_bytes", "runtime": "requested_time_s"}
+"""The field of a question that requests the metric."""
+
+
+class RequestedLimits:
+    """Counts the jobs that used more than they had requested.
+
+    A request is a limit as long as at least as many jobs stay within it as within bounds: then no forecast and no bound
+    need exceed it. ``limit`` "yes" or "no" settles it beforehand.
     """
 
-    def __init__(self) -> None:
-        self.jobs = 0
-        self.held = 0
-        self.used = 0.0  # value x seconds
-        self.used_held = 0.0
+    def __init__(self, metric: str, bounds: Bounds, limit: Limit = "auto") -> None:
+        self._bounds = bounds
+        self._field = REQUESTED.get(metric)
+        self._limit = limit
+        self._asked = 0
+        self._beyond = 0
+        self._wasted_by_requests = 0.0
+        self._wasted_by_bounds = 0.0
 
-    def score(self, bound: float | None, value: float, seconds: float) -> None:
-        """Count what a job used for ``seconds``; one without a bound does not count."""
-        if bound is None:
+    def of(self, question: Question) -> float | None:
+        """What the job requests of the metric; None if it requests none."""
+        found: float | None = getattr(question, self._field) if self._field is not None else None
+        return found
+
+    @property
+    def are_limits(self) -> bool:
+        """Whether a job is expected to stay within its request."""
+        if self._limit != "auto":
+            return self._limit == "yes"
+        return self._beyond <= (1.0 - self._bounds.coverage) * self._asked + DOUBTED
+
+    @property
+    def are_better(self) -> bool:
+        """Whether requests have lately wasted clearly less than bounds: these users know what their jobs need."""
+        return self._wasted_by_requests < BETTER * self._wasted_by_bounds
+
+    def score(self, job: FinishedJob) -> None:
+        """Learn what the job used of its request, beside the bound by the history of similar jobs.
+
+        A failed attempt costs the price of a failure (``Bounds.failure``) besides its waste, in value x seconds.
+        """
+        request, bound, value = job.keys.request, job.forecast.by_groups, job.value
+        if request is None:
             return
-        used = min(value * seconds, LARGEST)
-        self.jobs += 1
-        self.used = min(self.used + used, LARGEST)
-        if value <= bound:
-            self.held += 1
-            self.used_held = min(self.used_held + used, LARGEST)
+        self._asked += 1
+        self._beyond += value > request
+        if bound is not None:
+            failure = self._bounds.failure()
+            self._wasted_by_requests *= REQUEST_FADE
+            self._wasted_by_bounds *= REQUEST_FADE
+            self._wasted_by_requests += wasted(request, value) * job.seconds + failure * (value > request)
+            self._wasted_by_bounds += wasted(bound, value) * job.seconds + failure * (value > bound)
 
-    @property
-    def coverage(self) -> float | None:
-        """Share of jobs within their bound; None before the first."""
-        return self.held / self.jobs if self.jobs else None
-
-    @property
-    def cost_coverage(self) -> float | None:
-        """The same weighted by value x seconds; None while nothing was used."""
-        return self.used_held / self.used if self.used else None
-
-    def state(self) -> list[Any]:
+    def state(self) -> list[float]:
         """The whole state, as JSON values."""
-        return [self.jobs, self.held, self.used, self.used_held]
+        return [self._asked, self._beyond, self._wasted_by_requests, self._wasted_by_bounds]
 
-    @classmethod
-    def from_state(cls, state: list[Any]) -> Self:
-        """Restores exactly the one whose ``state()`` this was."""
-        restored = cls()
-        restored.jobs, restored.held, restored.used, restored.used_held = state
-        return restored
+    def load(self, state: list[float]) -> None:
+        """Take over ``state()``."""
+        asked, beyond, self._wasted_by_requests, self._wasted_by_bounds = state
+        self._asked, self._beyond = int(asked), int(beyond)

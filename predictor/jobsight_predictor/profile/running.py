@@ -10,11 +10,10 @@ from math import exp, inf
 from typing import Any, NamedTuple, Self
 
 from .probability import TENTHS
-from .prospect import TAIL, TIME_TAIL, Prospect
-from .steps import steps_of
+from .prospect import NEAR_LIMIT, TAIL, TIME_TAIL, Prospect
+from .reserve import steps_of
 
 GROWTH_S = 600.0  # seconds; memory of the growth of a job's use
-NEAR_LIMIT = 0.9  # share; of jobs that need this share of their limit, it is learned how many run out of it
 HELD_WITHIN = 1.1  # factor; a use that is above the limit by more than this is not held to it
 
 
@@ -107,17 +106,6 @@ class RunsOut(NamedTuple):
     chance: float
     soon: float
     due_s: float
-
-
-def stated_near_limit(prospect: Prospect, limit: float) -> float | None:
-    """Of jobs that need nine tenths of their limit the share that needs all of it; None where it has none of these."""
-    near, out = prospect.beyond, prospect.beyond
-    for place, mass in prospect.places.items():
-        if place >= NEAR_LIMIT * limit:
-            near += mass
-            if place >= limit:
-                out += mass
-    return out / near if near > 0.0 else None
 
 
 def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: float) -> RunsOut | None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select
 
-from jobsight_predictor.profile.steps import held
+from jobsight_predictor.profile.reserve import held
 from jobsight_server.facts import application
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.forecasts.rounds import lock_learning
