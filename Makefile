@@ -75,7 +75,7 @@ bench-predictor: $(BENCH)/.installed
 	$(BENCH)/bin/python benchmarks/predictor.py
 
 accuracy: $(STAMP)
-	$(BIN)/python benchmarks/accuracy.py
+	nice $(BIN)/python benchmarks/accuracy.py
 
 coallocation: $(STAMP)
 	$(BIN)/python benchmarks/coallocation.py

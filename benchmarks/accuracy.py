@@ -1,18 +1,21 @@
 """Makes docs/use/accuracy.md and its figures from the traces at hand.
 
-    python benchmarks/accuracy.py [--output docs] [--partial]
+    nice python benchmarks/accuracy.py [--output docs] [--partial]
 
-Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. The same traces give the same document.
+Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. The same traces give the same document. It takes
+half an hour of two cores. Each backtest is kept in build/accuracy, so that a run that was interrupted goes on where it
+was; a changed program begins again. docs/use/accuracy.json gets the figures that a test compares.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import hashlib
+import json
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +23,15 @@ import numpy as np
 from accuracy_document import document
 from accuracy_figures import draw_accuracy, draw_quality, draw_window
 from accuracy_users import constructed, missed_after_jumps, real
+from recorded_accuracy import FOLDER, ROOT, TRACES, figures, workload, write
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.question import Objective
 from jobsight_predictor.series import pqm
-from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
-from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.commands.backtest_plot import draw_backtest
 
-ROOT = Path(__file__).parents[1]
-
-TRACES = {
-    "LANL-CM5": "LANL-CM5-1994-4.1-cln.swf.gz",
-    "METACENTRUM": "METACENTRUM-2009-2.swf.gz",
-    "UniLu-Gaia": "UniLu-Gaia-2014-2.swf.gz",
-    "KTH-SP2": "KTH-SP2-1996-2.1-cln.swf.gz",
-    "SDSC-SP2": "SDSC-SP2-1998-4.2-cln.swf.gz",
-    "Bitbrains": "bitbrains-rnd-2013-07-6h.csv.gz",
-    "eager": "nextflow/eager.swf.gz",
-    "mag": "nextflow/mag.swf.gz",
-}
 WORKFLOWS = ("eager", "mag")
 
 
@@ -73,25 +63,29 @@ TASKS = (
 DRAWN = [task for task in TASKS if task.baselines]
 
 
-def workload(folder: Path, trace: str, metric: str) -> Jobs:
-    """The jobs of one of `TRACES`."""
-    file = folder / TRACES[trace]
-    if ".csv" in file.name:
-        return jobs_of_machines(file, metric)
-    return jobs_of_trace(read_swf(file), metric, file.name)
+KEPT = ROOT / "build/accuracy"
 
 
-def account(folder: Path, task: Task) -> dict[str, Any]:
-    """What one backtest gives."""
-    jobs = workload(folder, task.trace, task.metric)
-    return run_backtest(jobs, protocol=task.protocol, baselines=task.baselines, objective=task.objective)
+def account(task: Task) -> dict[str, Any]:
+    """What one backtest gives; read where this program has made it before."""
+    code = hashlib.sha256()
+    for file in sorted((ROOT / "predictor").rglob("*.py")):
+        code.update(file.read_bytes())
+    kept = KEPT / code.hexdigest()[:12] / f"{'-'.join(map(str, astuple(task)))}.json"
+    if not kept.exists():
+        jobs = workload(FOLDER, task.trace, task.metric)
+        found = run_backtest(jobs, protocol=task.protocol, baselines=task.baselines, objective=task.objective)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(found), encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+    return loaded
 
 
-def accounts(folder: Path, tasks: Sequence[Task]) -> dict[Task, dict[str, Any]]:
+def accounts(tasks: Sequence[Task]) -> dict[Task, dict[str, Any]]:
     """All backtests, two at a time, in the order of `tasks`."""
     found: dict[Task, dict[str, Any]] = {}
     with ProcessPoolExecutor(2) as pool:
-        waiting = {pool.submit(account, folder, task): task for task in tasks}
+        waiting = {pool.submit(account, task): task for task in tasks}
         for done in as_completed(waiting):
             task = waiting[done]
             found[task] = done.result()
@@ -112,10 +106,10 @@ def _users(jobs: Jobs) -> list[str | None]:
     return [question.user for question in jobs.questions]
 
 
-def figures(folder: Path, traces: Sequence[str], output: Path) -> dict[str, Any]:
+def user_figures(traces: Sequence[str], output: Path) -> dict[str, Any]:
     """Draws the figures of single users; what the text says of them."""
     made = constructed()
-    workloads = {trace: workload(folder, trace, "memory") for trace in traces}
+    workloads = {trace: workload(FOLDER, trace, "memory") for trace in traces}
     found = real(workloads.items())
     both = [*made.values(), *(found[kind] for kind in sorted(found))]
     draw_quality(both, {trace: pqm_of_users(jobs) for trace, jobs in workloads.items()}, output / "figure-2.svg")
@@ -135,24 +129,24 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=ROOT / "docs/use", metavar="DIR", help="default: docs/use")
     parser.add_argument("--partial", action="store_true", help="leave out what traces are missing for")
     args = parser.parse_args()
-    folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
-    missing = [trace for trace, name in TRACES.items() if not (folder / name).exists()]
+    missing = [trace for trace, name in TRACES.items() if not (FOLDER / name).exists()]
     if missing:
         names = ", ".join(TRACES[trace] for trace in missing)
-        print(f"not in {folder}: {names}. Set JOBSIGHT_TRACES to the folder of the traces.", file=sys.stderr)
+        print(f"not in {FOLDER}: {names}. Set JOBSIGHT_TRACES to the folder of the traces.", file=sys.stderr)
         if not args.partial or len(missing) == len(TRACES):
             return 1
     pictures = args.output / "accuracy"
     pictures.mkdir(parents=True, exist_ok=True)
-    tasks = [task for task in TASKS if task.trace not in missing]
-    found = accounts(folder, tasks)
+    tasks = [Task("small", "memory"), *(task for task in TASKS if task.trace not in missing)]
+    found = accounts(tasks)
     for task in DRAWN:
         if task in found:
             draw_backtest(found[task], pictures / f"{task.trace.lower()}-{task.metric}.svg")
     of_users = [
         task.trace for task in tasks if task.metric == "memory" and task.baselines and task.trace not in WORKFLOWS
     ]
-    user_figures = figures(folder, of_users, pictures)
+    users = user_figures(of_users, pictures)
+    made = found.pop(tasks[0])
     completion, submission = (
         {
             (task.trace, task.metric): result
@@ -164,8 +158,12 @@ def main() -> int:
     thrifty = {(task.trace, task.metric): result for task, result in found.items() if task.objective == "waste"}
     written = args.output / "accuracy.md"
     before = written.read_text(encoding="utf-8") if written.exists() else ""
-    text = document(completion, submission, thrifty, user_figures, missing, before)
+    text = document(completion, submission, thrifty, users, missing, before)
     written.write_text(text, encoding="utf-8")
+    write(
+        {"small memory": figures(made)}
+        | {f"{trace} {metric}": figures(result) for (trace, metric), result in completion.items()}
+    )
     print(f"wrote {written}")
     return 0
 
