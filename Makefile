@@ -16,7 +16,7 @@ STEP = @$(PYTHON) tests/step.py
 # The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation papers constraints dist clean
+.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy papers constraints dist clean
 
 $(SITE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -76,9 +76,6 @@ bench-predictor: $(BENCH)/.installed
 
 accuracy: $(STAMP)
 	nice $(BIN)/python benchmarks/accuracy.py
-
-coallocation: $(STAMP)
-	$(BIN)/python benchmarks/coallocation.py
 
 # All papers, with their tables and pictures in papers/out; hours on two cores. One of them: `make papers NAME=ranking`.
 papers: $(STAMP)

@@ -22,7 +22,13 @@ PROGRAMS = {"jobsight": "jobsight_server.cli", "jobsight-agent": "jobsight_agent
 
 def documents() -> list[Path]:
     """Every Markdown document of the project."""
-    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/*.md"), *ROOT.glob("benchmarks/*.md")]
+    found = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("deploy/*.md"),
+        *ROOT.glob("papers/*/*/README.md"),
+        *ROOT.glob("benchmarks/*.md"),
+    ]
     return sorted(found)
 
 

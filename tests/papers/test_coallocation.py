@@ -142,7 +142,7 @@ def test_what_is_better_in_one_of_many_cells_may_be_chance() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_knowledge_prevents_the_collapse_on_a_real_trace() -> None:
-    """A small part of what docs/papers/coallocation.md shows, with the same figures."""
+    """A small part of what papers/jobsight_papers/coallocation/README.md shows, with the same figures."""
     file = TRACES / "KTH-SP2-1996-2.1-cln.swf.gz"
     if not file.exists():
         pytest.skip(f"no {file.name} in {TRACES} (JOBSIGHT_TRACES)")

@@ -1,1 +1,1 @@
-"""Jobs over several clusters: placements compared on whole traces in many scenarios (docs/papers/coallocation.md)."""
+"""Jobs over several clusters: placements compared on whole traces in many scenarios (README.md)."""

@@ -1,1 +1,1 @@
-"""Batches of jobs matched to shared resources, in process and through HTTP (docs/papers/matching.md)."""
+"""Batches of jobs matched to shared resources, in process and through HTTP (README.md)."""

@@ -1,1 +1,1 @@
-"""Jobs accepted into gaps shorter than they request (docs/papers/overbooking.md)."""
+"""Jobs accepted into gaps shorter than they request (README.md)."""

@@ -1,1 +1,1 @@
-"""Jobs given the memory that they need instead of what they request (docs/papers/overprovisioning.md)."""
+"""Jobs given the memory that they need instead of what they request (README.md)."""

@@ -1,1 +1,1 @@
-"""The five published forecasts over single users and over a campaign (docs/papers/profile-guided.md)."""
+"""The five published forecasts over single users and over a campaign (README.md)."""

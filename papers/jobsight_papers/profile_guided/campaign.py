@@ -1,4 +1,4 @@
-"""The campaign: 600 jobs of many users, the last 50 to test (docs/papers/profile-guided.md)."""
+"""The campaign: 600 jobs of many users, the last 50 to test (README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single users: the five forecasts over one user's jobs (docs/papers/profile-guided.md)."""
+"""Single users: the five forecasts over one user's jobs (README.md)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which machine of an emulated campus grid a job should start on (docs/papers/ranking.md)."""
+"""Which machine of an emulated campus grid a job should start on (README.md)."""

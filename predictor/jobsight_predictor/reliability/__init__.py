@@ -1,1 +1,1 @@
-"""Machines: how long they stay, how jobs end on them, and which is best for a job (docs/papers/ranking.md)."""
+"""Machines: how long they stay, how jobs end on them, and which is best for a job."""

@@ -23,7 +23,7 @@ class ApplicationMeans(Predictor):
     """The mean of all finished jobs of the same user and application; None before there is one.
 
     Links carry sums over many jobs, in which means count: neither a job's likeliest value nor an amount that it will
-    hardly exceed placed jobs better (docs/papers/coallocation.md).
+    hardly exceed placed jobs better (papers/jobsight_papers/coallocation/README.md).
     """
 
     def __init__(self, questions: Sequence[Question]) -> None:

@@ -155,7 +155,7 @@ class _Run:
             target = self._target(form)
             yield "search", lambda: self._take(ladder.searched(self.best, target, pause, self._rng))
         if is_integer:
-            # Started from what search found, HiGHS takes six times as long to prove it (docs/papers/matching.md).
+            # Started from what search found, HiGHS takes six times as long to prove it (docs/use/matching.md).
             yield "integer", lambda: self._integer(form, until, is_started=False)
 
     def _try(self, rung: str, climb: Callable[[], None]) -> None:

@@ -1,1 +1,1 @@
-"""Reliability of machines: when each is there, how jobs end on it, and its rank (docs/papers/ranking.md)."""
+"""Reliability of machines: when each is there, how jobs end on it, and its rank."""

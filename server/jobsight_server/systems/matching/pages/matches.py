@@ -51,7 +51,7 @@ Jobs = Annotated[list[Any], Meta(max_length=10_000)]
 
 
 class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to match (docs/papers/matching.md); ``objectives`` instead of those that the administrator chose.
+    """Jobs to match (docs/use/matching.md); ``objectives`` instead of those that the administrator chose.
 
     With a ``key``, the batch can be sent again: jobs that it had matched keep their match.
     """
@@ -62,7 +62,7 @@ class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to queue (docs/papers/matching.md). With a ``key``, they can be sent again: no job is queued twice."""
+    """Jobs to queue (docs/use/matching.md). With a ``key``, they can be sent again: no job is queued twice."""
 
     jobs: Jobs
     key: SubmissionKey | None = None
