@@ -27,7 +27,7 @@ from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.facts import application
 from jobsight_server.forecasts import rebuild
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts, mark_all

@@ -19,7 +19,7 @@ from jobsight_server.auth.tokens import TokenCache, digest_of
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild_if_outdated
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.schema import jobs, profiles
 from jobsight_server.storage.schema_version import NEWEST, present_version

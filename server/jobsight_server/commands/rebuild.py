@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from jobsight_server.command_line.arguments import LEARNING, add_settings, settings_of
 from jobsight_server.commands.database import open_database
 from jobsight_server.forecasts import forecast_config, rebuild
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage.event_counts import mark_all
 
 

@@ -19,12 +19,12 @@ from jobsight_server.amounts import memory_text, percent, time_text, utc_day
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
 from jobsight_server.queries.csv_text import write_csv
 from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
-from jobsight_server.savings.totals import METRICS
 from jobsight_server.storage.clusters import listed, stored_clusters
 
 _LISTED = 20

@@ -15,8 +15,8 @@ from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
 from jobsight_server.profiler.ready import Own, SampledNodes, profiles_of, read_finished, ready
 from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.profiler.totals import add_runs, count_marked
 from jobsight_server.profiler.usage import Measurement, Measurements
-from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted

@@ -15,18 +15,20 @@ from jobsight_server.advice.recommendation import ASKED_FOR
 from jobsight_server.advice.such_jobs import SuchJob
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.profiler.kept_sums import as_date, group_name
+from jobsight_server.profiler.totals import COLUMNS, METRICS
 from jobsight_server.queries.next_job import Borrowed, borrowed
 from jobsight_server.queries.savings import (
     Asking,
+    Days,
     SavingsRow,
     saved_amounts,
     saving_row,
+    stored_days,
+    sums_of_user,
+    widened,
 )
 from jobsight_server.record import Page, Record, pages_of
-from jobsight_server.savings.groups import group_name
-from jobsight_server.savings.kept import as_date
-from jobsight_server.savings.read import Days, stored_days, sums_of_user, widened
-from jobsight_server.savings.totals import COLUMNS, METRICS
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs, profiles
 

@@ -9,20 +9,24 @@ import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection
 
+from jobsight_server.profiler.kept_sums import as_date
+from jobsight_server.profiler.totals import COLUMNS, METRICS
 from jobsight_server.queries.in_order import in_order
 from jobsight_server.queries.savings import (
     BY,
     LISTED,
     Asking,
+    Days,
     LeftOut,
     SavingsRow,
     saved_amounts,
     saving_row,
+    stored_days,
+    sums_of_all,
+    sums_of_user,
+    widened,
 )
 from jobsight_server.record import Record
-from jobsight_server.savings.kept import as_date
-from jobsight_server.savings.read import Days, stored_days, sums_of_all, sums_of_user, widened
-from jobsight_server.savings.totals import COLUMNS, METRICS
 
 RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
 """What can be wasted, and the metric under which its sums are kept."""

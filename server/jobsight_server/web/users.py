@@ -15,6 +15,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.advice.ask_lines import scheduler_of
 from jobsight_server.queries.applications import LISTED, ApplicationList, applications
+from jobsight_server.queries.savings import Days
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
     SORTS,
@@ -27,7 +28,6 @@ from jobsight_server.queries.users import (
     user_list,
     user_profile,
 )
-from jobsight_server.savings.read import Days
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.job_bars import RESOURCE_OF
 from jobsight_server.web.kit.context import context

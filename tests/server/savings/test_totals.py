@@ -15,17 +15,23 @@ from sqlalchemy import Engine, delete, func, insert, select, text, update
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import lock_learning
-from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, forget_empty_groups, group_name
-from jobsight_server.savings.kept import as_date
-from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_user, widened
-from jobsight_server.savings.scores import SCORES
-from jobsight_server.savings.totals import (
+from jobsight_server.profiler.kept_sums import (
+    GROUPS_OF_A_USER,
+    OTHER,
+    SCORES,
+    as_date,
+    counted_as,
+    forget_empty_groups,
+    group_name,
+)
+from jobsight_server.profiler.totals import (
     COLUMNS,
     add_runs,
     count_again,
     count_marked,
     days_of,
 )
+from jobsight_server.queries.savings import Days, periods_of, stored_days, sums_of_all, sums_of_user, widened
 from jobsight_server.storage.event_counts import DAY_S, day_of, mark_all
 from jobsight_server.storage.schema import (
     forecast_scores,

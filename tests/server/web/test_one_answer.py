@@ -13,7 +13,7 @@ from jobsight_server.amounts import time_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.savings.totals import count_again
+from jobsight_server.profiler.totals import count_again
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text
 
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.profiler.totals import count_marked
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema

@@ -19,9 +19,19 @@ from jobsight_predictor.profile.reserve import held
 from jobsight_server.facts import application
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.forecasts.rounds import lock_learning
-from jobsight_server.savings.groups import LEVELS, GroupName, counted_as, group_ids, group_name, levels_of
-from jobsight_server.savings.kept import KeptSums, Sums, month_of
-from jobsight_server.savings.scores import SCORES_KEPT, score_of
+from jobsight_server.profiler.kept_sums import (
+    LEVELS,
+    SCORES_KEPT,
+    GroupName,
+    KeptSums,
+    Sums,
+    counted_as,
+    group_ids,
+    group_name,
+    levels_of,
+    month_of,
+    score_of,
+)
 from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to_do

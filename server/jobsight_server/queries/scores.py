@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.savings.scores import PARTS, SCORES
+from jobsight_server.profiler.kept_sums import PARTS, SCORES
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 
 RECENT_WEEKS = 2
