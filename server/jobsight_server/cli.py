@@ -37,7 +37,7 @@ COMMANDS = {
     "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     **{
-        name: (f"{system.package}.commands.{name.replace('-', '_')}", help_text)
+        name: (f"{system.package}.commands", help_text)
         for system in SYSTEMS
         for name, help_text in system.commands.items()
     },

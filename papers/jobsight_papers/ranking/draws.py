@@ -10,11 +10,17 @@ from typing import Literal
 
 import numpy as np
 
-from jobsight_papers.ranking.choosers.base import Observed
+from jobsight_papers.ranking.choosers import Observed
 from jobsight_papers.ranking.failure_trace import FailureTrace, read_failure_trace
 from jobsight_papers.ranking.job_sets import SETS, CampusJobs, draw_jobs
-from jobsight_papers.ranking.machines import HOUR_S, CampusMachines, campus_machines
-from jobsight_papers.ranking.owners import Availability, OwnerSettings, draw_availability
+from jobsight_papers.ranking.owners import (
+    HOUR_S,
+    Availability,
+    CampusMachines,
+    OwnerSettings,
+    campus_machines,
+    draw_availability,
+)
 
 HISTORY_S = 28 * 24 * HOUR_S
 MARGIN_S = 20 * 24 * HOUR_S

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from jobsight_papers.ranking.choosers.base import Chooser, GridView
+from jobsight_papers.ranking.choosers import Chooser, GridView
 from jobsight_papers.ranking.job_sets import CampusJobs
 from jobsight_papers.ranking.owners import Availability
 

@@ -1,4 +1,4 @@
-"""The owners of the emulated campus: when each machine is available. What is drawn here no rank may see."""
+"""The emulated campus: its machines, three classes in departments, and when owners are at them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,53 @@ from math import gamma
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_papers.ranking.machines import DEPARTMENTS, HOUR_S, CampusMachines
 from jobsight_predictor.reliability.resource_vector import Floats
+
+HOUR_S = 3600.0
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineClass:
+    """``count`` machines alike. ``speed`` is that of a core relative to the Windows machines', and ours."""
+
+    count: int
+    speed: float
+    owned: bool
+
+
+CLASSES = (
+    MachineClass(4, 2.0, owned=False),  # Linux
+    MachineClass(538, 1.0, owned=True),  # Windows
+    MachineClass(4, 1.5, owned=False),  # Linux
+)
+DEPARTMENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CampusMachines:
+    """n machines by number: speed, department (0 is the one without owners), and whether owners come."""
+
+    speed: Floats
+    department: Ints
+    owned: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.speed)
+
+
+def campus_machines(rng: np.random.Generator, speed_sigma: float = 0.0) -> CampusMachines:
+    """The classes in order of numbers; owned machines are dealt to the departments in turn.
+
+    ``speed_sigma`` is the spread of the logarithm of speed among owned machines: 0 is one speed per class.
+    """
+    counts = [each.count for each in CLASSES]
+    owned = np.repeat([each.owned for each in CLASSES], counts)
+    speed = np.repeat([each.speed for each in CLASSES], counts)
+    spread = np.exp(rng.normal(0.0, 1.0, len(speed)) * speed_sigma)
+    department = np.where(owned, 1 + np.cumsum(owned) % DEPARTMENTS, 0).astype(np.int64)
+    return CampusMachines(np.where(owned, speed * spread, speed), department, owned)
+
 
 WEEK_HOURS = 168
 WEEK_S = WEEK_HOURS * HOUR_S

@@ -12,23 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_papers.ranking.choosers.base import Chooser, GridView, Observed, new_view
-from jobsight_papers.ranking.choosers.baselines import AvailabilityOracle, FastestFirst, FirstCome, Lazy, Random
-from jobsight_papers.ranking.choosers.history import (
+from jobsight_papers.ranking.choosers import (
+    AvailabilityOracle,
+    Chooser,
+    FastestFirst,
     Figure,
+    FirstCome,
+    GridView,
     HistoryRank,
+    Lazy,
+    Observed,
+    Random,
     fewest_evictions,
     longest_last,
     longest_mean,
     longest_present,
+    new_view,
     share_of_time,
 )
-from jobsight_papers.ranking.choosers.survival import SurvivalRank
-from jobsight_papers.ranking.choosers.vector import ObservedVectorRank, ResourceVectorRank
 from jobsight_papers.ranking.draws import Drawn, Owners, draw, draw_on_trace, observed
 from jobsight_papers.ranking.grid import CampusGrid, OnEviction
 from jobsight_papers.ranking.job_sets import SETS
-from jobsight_papers.ranking.machines import HOUR_S
+from jobsight_papers.ranking.model_choosers import ObservedVectorRank, ResourceVectorRank, SurvivalRank
+from jobsight_papers.ranking.owners import HOUR_S
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 
 LOAD = 0.3

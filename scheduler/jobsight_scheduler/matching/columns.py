@@ -1,8 +1,4 @@
-"""Evaluates predicates and expressions over all resources of a type at once.
-
-Logic has three values. A comparison that reads a field which a resource does not have, or compares a number with a
-string by size, is unknown; so is its negation. A resource satisfies a predicate that is true for it.
-"""
+"""Kinds of arrays. Their shapes are in letters: D dependencies, R resources of a type, K kinds of capacity."""
 
 from __future__ import annotations
 
@@ -15,9 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Flags, Floats
-from .predicates import Constant, Listed, Name, Node, Operation, names_in
-from .problem import MatchJob, Resource
+from jobsight_scheduler.matching.predicates import Constant, Listed, Name, Node, Operation, names_in
+from jobsight_scheduler.matching.problem import MatchJob, Resource
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
 
 _ORDERS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,

@@ -9,8 +9,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from jobsight_scheduler.matching.arrays import Flags, Floats, Integers
-from jobsight_scheduler.matching.columns import ResourceColumns, bound_to
+from jobsight_scheduler.matching.columns import Flags, Floats, Integers, ResourceColumns, bound_to
 from jobsight_scheduler.matching.predicates import Node, names_in
 from jobsight_scheduler.matching.problem import AttributeValue, Dependency, MatchJob, Problem, Relation
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .arrays import Floats, Integers
+from .columns import Floats, Integers
 from .eligibility import Eligibility
 from .objectives import LinearForm
 from .packing import Packing, Placement, Score

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from .arrays import Floats, Integers
+from .columns import Floats, Integers
 
 Clock = Callable[[], float]
 

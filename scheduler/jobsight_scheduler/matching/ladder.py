@@ -12,8 +12,8 @@ import numpy as np
 from jobsight_scheduler.matching.check import Answer, Match, ObjectiveValue
 from jobsight_scheduler.matching.eligibility import job_classes
 
-from .arrays import Floats, Integers
 from .check import faults
+from .columns import Floats, Integers
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
 from .highs import Solved

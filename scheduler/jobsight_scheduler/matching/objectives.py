@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .arrays import Flags, Floats, Integers
-from .columns import ResourceColumns, bound_to
+from .columns import Flags, Floats, Integers, ResourceColumns, bound_to
 from .eligibility import Eligibility, ResourcesOfType
 from .packing import Placement
 from .predicates import Name, Node

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .arrays import Flags, Floats, Integers
+from .columns import Flags, Floats, Integers
 from .eligibility import Eligibility
 from .problem import Relation
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from jobsight_scheduler.matching.check import Tier, Unmatched
 
-from .arrays import Flags, Integers
-from .columns import bound_to
+from .columns import Flags, Integers, bound_to
 from .eligibility import DependencyAt, Eligibility
 from .objectives import LinearForm
 from .packing import Packing, Placement

@@ -10,8 +10,7 @@ from scipy import stats
 
 from jobsight_papers.ranking.draws import draw
 from jobsight_papers.ranking.job_sets import SETS, draw_jobs
-from jobsight_papers.ranking.machines import campus_machines
-from jobsight_papers.ranking.owners import OwnerSettings, draw_availability
+from jobsight_papers.ranking.owners import OwnerSettings, campus_machines, draw_availability
 
 H, DAY = 3600.0, 86_400.0
 

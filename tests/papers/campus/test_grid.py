@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_papers.ranking.choosers.base import Chooser, new_view
-from jobsight_papers.ranking.choosers.baselines import AvailabilityOracle, FirstCome, Lazy, Random
-from jobsight_papers.ranking.choosers.vector import ResourceVectorRank
+from jobsight_papers.ranking.choosers import AvailabilityOracle, Chooser, FirstCome, Lazy, Random, new_view
 from jobsight_papers.ranking.grid import Attempt, CampusGrid, OnEviction
 from jobsight_papers.ranking.job_sets import CampusJobs
+from jobsight_papers.ranking.model_choosers import ResourceVectorRank
 from jobsight_papers.ranking.owners import Availability
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 

@@ -9,10 +9,9 @@ import pytest
 from scipy import stats
 
 from jobsight_papers.intervals import interval
-from jobsight_papers.ranking.choosers.base import new_view
-from jobsight_papers.ranking.choosers.baselines import FastestFirst, Lazy
-from jobsight_papers.ranking.choosers.vector import ResourceVectorRank
+from jobsight_papers.ranking.choosers import FastestFirst, Lazy, new_view
 from jobsight_papers.ranking.draws import draw, observed
+from jobsight_papers.ranking.model_choosers import ResourceVectorRank
 from jobsight_papers.ranking.results import by_seed, gains, published, row
 from jobsight_papers.ranking.runs import (
     RANKS,

@@ -13,8 +13,7 @@ from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
 from jobsight_scheduler.matching.check import faults
 from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
-from jobsight_scheduler.matching.exact_fit import ExactFit, UndecidedError
-from jobsight_scheduler.matching.job_sets import JobSets
+from jobsight_scheduler.matching.job_sets import ExactFit, JobSets, UndecidedError
 from jobsight_scheduler.matching.ladder import matches_of
 from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.program import Program

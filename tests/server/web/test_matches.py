@@ -19,11 +19,10 @@ from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.serve.app import create_app
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.systems.matching.end_matches import delete_ended, expire_matches
-from jobsight_server.systems.matching.rounds import MatchingRounds
+from jobsight_server.systems.matching.periodic import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
-from jobsight_server.systems.matching.store_matches import begin_change
+from jobsight_server.systems.matching.store_matches import begin_change, delete_ended, expire_matches
 from jobsight_server.web.kit.units import FORMATS
 
 from .test_one_answer import learn, run

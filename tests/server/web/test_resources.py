@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.systems.matching.from_agents import report_nodes
+from jobsight_server.systems.matching.reports import report_nodes
 
 API = "/api/v1"
 SERVER = {

@@ -10,7 +10,6 @@ import msgspec
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from jobsight_server.systems.matching.catalogue import MOST_POLICIES, ResourcePolicy
-from jobsight_server.systems.matching.end_matches import lose_matches
 from jobsight_server.systems.matching.resource_types import (
     SHIPPED,
     ResourceBody,
@@ -20,7 +19,7 @@ from jobsight_server.systems.matching.resource_types import (
     check_type,
     state_row,
 )
-from jobsight_server.systems.matching.store_matches import begin_change, mark_definitions, mark_removal
+from jobsight_server.systems.matching.store_matches import begin_change, lose_matches, mark_definitions, mark_removal
 from jobsight_server.systems.matching.tables import matching_state, resource_policies, resource_types, resources
 
 MOST_RESOURCES = 100_000

@@ -1,21 +1,212 @@
-"""Background work of matching: rounds of queued jobs, holds that end, and compute servers known from agents."""
+"""Continuous mode: queued jobs are matched in rounds, by number or by age. All state is in rows.
+
+A round looks at every job that waits: each is matched, or has a reason of one of the last ten rounds.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from sqlalchemy import Engine
+from msgspec.structs import replace
+from sqlalchemy import Connection, Engine, bindparam, func, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
+from jobsight_scheduler.matching.check import Match, Unmatched
+from jobsight_scheduler.matching.problem import MatchJob, Problem
+from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.periodic import BackgroundWork
-from jobsight_server.systems.matching.end_matches import delete_ended, expire_matches, some_expired
-from jobsight_server.systems.matching.from_agents import Reliability, report_nodes
-from jobsight_server.systems.matching.rounds import MatchingRounds
-from jobsight_server.systems.matching.service import Matcher
+from jobsight_server.periodic import BackgroundWork, Periodic
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.fence import FencedError
+from jobsight_server.systems.matching.catalogue import Catalogue
+from jobsight_server.systems.matching.reports import Reliability, report_nodes
+from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.service import RUNGS_FAILED, Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
-from jobsight_server.systems.matching.store_matches import begin_change
+from jobsight_server.systems.matching.store_matches import (
+    Seen,
+    add_holds,
+    begin_change,
+    begin_storing,
+    delete_ended,
+    expire_matches,
+    some_expired,
+    until_of,
+)
+from jobsight_server.systems.matching.submissions import document_of
+from jobsight_server.systems.matching.tables import matches
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 0.05
+_EXPLAINED_AGAIN = 10
+"""Rounds after which the reason of a job that still does not fit is looked for again."""
+
+_DOCUMENTS_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
+
+_QUEUED = matches.c.state == "queued"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """What a round did."""
+
+    jobs: int
+    matched: int
+
+
+class MatchingRounds:
+    """One process's rounds; ``clock`` is that of submissions."""
+
+    def __init__(self, matcher: Matcher, engine: Engine, clock: Callable[[], float]) -> None:
+        self._matcher, self._engine, self._clock = matcher, engine, clock
+        self._jobs: dict[int, MatchJob | ResourceError] = {}
+        self._said: dict[int, tuple[str, str]] = {}
+        self._last_round = 0.0
+        self._last_seen = 0
+
+    def run_until(self, stop: threading.Event) -> None:
+        """Rounds whenever one is due, until ``stop`` is set."""
+        look = Periodic("matching", self.run_if_due)
+        while not stop.wait(_LOOK_S):
+            look()
+
+    def run_if_due(self) -> RoundDone | None:
+        """A round, if enough jobs wait or one has waited long enough; one that fails is tried again."""
+        now, settings = self._clock(), self._matcher.settings
+        with self._engine.connect().execution_options(reading=True) as connection:
+            query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
+            fresh, oldest = connection.execute(query.where(matches.c.id > self._last_seen)).one()
+            if not fresh and connection.execute(select(matches.c.id).where(_QUEUED).limit(1)).first() is None:
+                self._jobs, self._said = {}, {}
+                return None
+        since = oldest if fresh else self._last_round
+        if fresh < settings.round_jobs and 0 <= now - since < settings.round_s:
+            return None
+        try:
+            return self.run()
+        except (SQLAlchemyError, FencedError):
+            raise  # an outage of the database is Periodic's
+        except Exception:
+            log.exception("a round of matching failed; the jobs go on waiting")
+            self._last_round = self._clock()
+            with self._engine.begin() as connection:
+                add_event_counts(connection, {(RUNGS_FAILED, "round"): 1})
+            return None
+
+    def run(self) -> RoundDone | None:
+        """A round of all queued jobs; None where none waits."""
+        with self._engine.connect().execution_options(reading=True) as connection:
+            query = select(matches.c.id, matches.c.rounds).where(_QUEUED).order_by(matches.c.id)
+            rows = connection.execute(query).all()
+            self._read_new([row.id for row in rows], connection)
+        self._last_round = self._clock()
+        if not rows:
+            return None
+        self._last_seen = max(self._last_seen, rows[-1].id)
+        waiting, broken = [], []
+        for row in rows:
+            job = self._jobs[row.id]
+            if isinstance(job, ResourceError):
+                broken.append(Unmatched(str(row.id), "type", str(job)))
+            else:
+                is_explained = row.id in self._said and (row.id + row.rounds) % _EXPLAINED_AGAIN != 0
+                waiting.append(WaitingJob(job, row.rounds, is_explained))
+        matched = self._matcher.match_round(waiting, self._store)
+        self._pass_over(broken)
+        with self._engine.begin() as connection:
+            connection.execute(_AGE, {"last": self._last_seen})
+        return RoundDone(len(rows), matched)
+
+    def _read_new(self, numbers: Sequence[int], connection: Connection) -> None:
+        """Reads the jobs that no round has seen, and forgets those that wait no more. Their names are their numbers."""
+        self._jobs = {number: self._jobs[number] for number in numbers if number in self._jobs}
+        self._said = {number: self._said[number] for number in numbers if number in self._said}
+        new = [number for number in numbers if number not in self._jobs]
+        for begin in range(0, len(new), _DOCUMENTS_AT_ONCE):
+            query = select(matches.c.id, matches.c.job).where(matches.c.id.in_(new[begin : begin + _DOCUMENTS_AT_ONCE]))
+            for row in connection.execute(query):
+                self._jobs[row.id] = self._read_one(row)
+
+    def _read_one(self, row: Any) -> MatchJob | ResourceError:
+        try:
+            batch = self._matcher.read([document_of(row.job)])
+        except ResourceError as error:
+            return error
+        if batch.refused:  # its type was deleted meanwhile
+            return ResourceError(batch.refused[0].reason)
+        job = batch.jobs[0]
+        duration_s = self._matcher.settings.hold_s if job.duration_s is None else job.duration_s
+        return replace(job, name=str(row.id), duration_s=duration_s)
+
+    def _store(
+        self,
+        catalogue: Catalogue,
+        problem: Problem,
+        found: Sequence[Match],
+        unmatched: Sequence[Unmatched],
+        seen: Seen,
+    ) -> int:
+        """Holds what still fits, for jobs that still wait; the others are passed over. Returns how many it held."""
+        if not found:
+            self._pass_over(unmatched)
+            return 0
+        now, hold_s = problem.now_s, self._matcher.settings.hold_s
+        jobs = {job.name: job for job in problem.jobs}
+        with self._engine.begin() as connection:
+            change, fitting = begin_storing(connection, catalogue, problem, found, seen)
+            numbers = [int(match.job) for match in fitting]
+            waiting = set(connection.scalars(select(matches.c.id).where(matches.c.id.in_(numbers), _QUEUED)))
+            numbered = [(int(match.job), match) for match in fitting if int(match.job) in waiting]
+            rows = [
+                {"number": n, "since": now, "end": until_of(jobs[match.job], hold_s, now), "of": change.version}
+                for n, match in numbered
+            ]
+            if rows:
+                connection.execute(_HOLD, rows)
+                add_holds(connection, catalogue, problem, numbered)
+        lost = {match.job for match in found} - {match.job for match in fitting}
+        taken = [Unmatched(name, "held", "another request took it meanwhile") for name in lost]
+        self._pass_over([*unmatched, *taken])
+        return len(numbered)
+
+    def _pass_over(self, unmatched: Sequence[Unmatched]) -> None:
+        said = {int(entry.job): (entry.tier, entry.reason) for entry in unmatched}
+        rows = [
+            {"number": number, "why": tier, "because": reason}
+            for number, (tier, reason) in said.items()
+            if self._said.get(number) != (tier, reason)
+        ]
+        self._said |= said
+        if rows:
+            with self._engine.begin() as connection:
+                connection.execute(_EXPLAIN, rows)
+
+
+_HOLD = (
+    update(matches)
+    .where(matches.c.id == bindparam("number"))
+    .values(
+        state="held",
+        matched_at=bindparam("since"),
+        until=bindparam("end"),
+        version=bindparam("of"),
+        tier=None,
+        reason=None,
+    )
+)
+_EXPLAIN = (
+    update(matches)
+    .where(matches.c.id == bindparam("number"), _QUEUED)
+    .values(tier=bindparam("why"), reason=bindparam("because"))
+)
+_AGE = update(matches).where(_QUEUED, matches.c.id <= bindparam("last")).values(rounds=matches.c.rounds + 1)
+
 
 _LOOK_AT_HOLDS_S = 5.0
 _LOOK_AT_NODES_S = 15.0

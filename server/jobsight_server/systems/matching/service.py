@@ -26,10 +26,16 @@ from jobsight_server.systems.matching.batch import (
     types_of,
 )
 from jobsight_server.systems.matching.catalogue import Catalogue
-from jobsight_server.systems.matching.end_matches import expire_matches
 from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.settings import MatchingSettings
-from jobsight_server.systems.matching.store_matches import Seen, add_holds, begin_storing, match_row, until_of
+from jobsight_server.systems.matching.store_matches import (
+    Seen,
+    add_holds,
+    begin_storing,
+    expire_matches,
+    match_row,
+    until_of,
+)
 from jobsight_server.systems.matching.submissions import (
     BatchAnswer,
     Earlier,

@@ -12,7 +12,7 @@ from jobsight_scheduler.matching.problem import OBJECTIVES
 from jobsight_server.systems.matching.batch import read_chosen_objectives
 from jobsight_server.systems.matching.catalogue import MOST_POLICIES, ResourcePolicy
 from jobsight_server.systems.matching.edit import delete_type, put_objectives, put_policies, put_type
-from jobsight_server.systems.matching.queries.resources import (
+from jobsight_server.systems.matching.queries import (
     ChosenObjectives,
     Removed,
     ResourcePolicies,

@@ -12,9 +12,8 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.systems.matching.end_matches import release, renew
 from jobsight_server.systems.matching.pages.definitions import objectives
-from jobsight_server.systems.matching.queries.matches import (
+from jobsight_server.systems.matching.queries import (
     STATES,
     MatchDetail,
     MatchEntry,
@@ -25,7 +24,7 @@ from jobsight_server.systems.matching.queries.matches import (
 from jobsight_server.systems.matching.queue import SubmittedJobs, submit
 from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.service import Matcher
-from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S
+from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S, release, renew
 from jobsight_server.systems.matching.submissions import BatchAnswer, SubmissionKey
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.systems.matching.edit import delete_resource, put_resource
 from jobsight_server.systems.matching.pages.definitions import policies, types
-from jobsight_server.systems.matching.queries.resources import (
+from jobsight_server.systems.matching.queries import (
     Removed,
     ResourceDetail,
     ResourceList,

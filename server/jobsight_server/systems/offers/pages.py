@@ -7,9 +7,11 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.front.addresses import tcp_address
 from jobsight_server.queries.nodes import cluster_names
+from jobsight_server.systems.offers import routes
+from jobsight_server.systems.offers.config import plan_config
 from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
-from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import cluster_argument
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.routes import NAME, Parameter, Route
@@ -33,7 +35,7 @@ PLAN = Route(
     (Parameter("cluster", "default: the first with a plan, by name", NAME),),
     errors=(400, 404),
 )
-ROUTES = (PLAN,)
+ROUTES = (PLAN, *routes.RISK_ROUTES, *routes.ROUTES)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -46,3 +48,7 @@ def add_pages(pages: Blueprint) -> None:
         return page(
             "plan.html", found, PLAN, clusters=clusters, listen=tcp_address(here.settings.listen) or "localhost"
         )
+
+
+def make_part(here: AppContext) -> PlaceSeller:
+    return PlaceSeller(plan_config(here.settings))

@@ -1,0 +1,180 @@
+"""What every rank may see of the grid, and what it is asked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_papers.ranking.owners import HOUR_S, Ints
+from jobsight_predictor.reliability.resource_vector import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class GridView:
+    """Machines by number: speed, whether free, since when free, and since when available (NaN: not)."""
+
+    speed: Floats
+    free: NDArray[np.bool_]
+    free_since_s: Floats
+    since_s: Floats
+
+
+def new_view(speed: Floats) -> GridView:
+    """No machine is available."""
+    count = len(speed)
+    return GridView(speed, np.zeros(count, np.bool_), np.zeros(count), np.full(count, np.nan))
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Sessions seen before the first job, each of shape (sessions,): machine, begin, end or how far it was seen, and
+    whether it ended.
+    """
+
+    machine: Ints
+    begin_s: Floats
+    end_s: Floats
+    ended: NDArray[np.bool_]
+
+
+class Chooser:
+    """Chooses a machine for each job, and is informed of what happens. It never sees what is still to come."""
+
+    def __init__(self, view: GridView) -> None:
+        self.view = view
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        """One of ``candidates``, machine numbers in ascending order, at least one. Ties: the lowest."""
+        raise NotImplementedError
+
+    def returned(self, machine: int, begin_s: float) -> None:
+        """The machine is available since ``begin_s``."""
+
+    def left(self, machine: int, begin_s: float, end_s: float) -> None:
+        """The machine was available from ``begin_s`` until its owner came at ``end_s``."""
+
+    def finished(self, machine: int) -> None:
+        """A job completed on the machine."""
+
+    def evicted(self, machine: int) -> None:
+        """A job lost the machine."""
+
+
+class FirstCome(Chooser):
+    """The machine with the lowest number."""
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        return int(candidates[0])
+
+
+class FastestFirst(Chooser):
+    """The fastest machine."""
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        return int(candidates[self.view.speed[candidates].argmax()])
+
+
+class Lazy(Chooser):
+    """Idle machines ask for work: that which has been idle for longest comes first."""
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        return int(candidates[self.view.free_since_s[candidates].argmin()])
+
+
+class Random(Chooser):
+    """Any machine."""
+
+    def __init__(self, view: GridView, rng: np.random.Generator) -> None:
+        super().__init__(view)
+        self._rng = rng
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        return int(candidates[self._rng.integers(len(candidates))])
+
+
+class AvailabilityOracle(Chooser):
+    """Knows when each owner will come and how long each job runs: the machine that is left soonest after the job's end,
+
+    else that which is available for longest.
+    """
+
+    def __init__(self, view: GridView, ends: Sequence[Floats], work_s: Floats) -> None:
+        super().__init__(view)
+        self._ends = [times.tolist() for times in ends]
+        self._session = [0] * len(ends)
+        self._end_s = np.full(len(ends), np.inf)
+        self._work_s = work_s
+
+    def returned(self, machine: int, begin_s: float) -> None:
+        ends = self._ends[machine]
+        while ends[self._session[machine]] <= begin_s:
+            self._session[machine] += 1
+        self._end_s[machine] = ends[self._session[machine]]
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        left_s = self._end_s[candidates] - now
+        spare_s = left_s - self._work_s[job] / self.view.speed[candidates]
+        if (spare_s >= 0.0).any():
+            return int(candidates[np.where(spare_s >= 0.0, spare_s, np.inf).argmin()])
+        return int(candidates[left_s.argmax()])
+
+
+WINDOW_S = 28 * 24 * HOUR_S
+
+Session = tuple[float, float]
+"""Begin and end, in seconds."""
+
+Figure = Callable[[Sequence[Session], float, float], float]
+"""Of the sessions that ended in the window, of when the present one began, and of now; more is better."""
+
+
+def fewest_evictions(ended: Sequence[Session], _begun_s: float, _now: float) -> float:
+    return -float(len(ended))
+
+
+def longest_present(_ended: Sequence[Session], begun_s: float, now: float) -> float:
+    return now - begun_s
+
+
+def longest_last(ended: Sequence[Session], begun_s: float, now: float) -> float:
+    """The length of the last session that ended; of the present one if none has."""
+    return ended[-1][1] - ended[-1][0] if ended else now - begun_s
+
+
+def longest_mean(ended: Sequence[Session], begun_s: float, now: float) -> float:
+    return (sum(end - begin for begin, end in ended) + now - begun_s) / (len(ended) + 1)
+
+
+def share_of_time(ended: Sequence[Session], begun_s: float, now: float) -> float:
+    since = now - WINDOW_S
+    return sum(end - max(begin, since) for begin, end in (*ended, (begun_s, now))) / WINDOW_S
+
+
+class HistoryRank(Chooser):
+    """The machine with the largest ``figure``; ``history`` are sessions observed before the first job."""
+
+    def __init__(self, view: GridView, figure: Figure, history: Observed) -> None:
+        super().__init__(view)
+        self._figure = figure
+        self._ended: list[deque[Session]] = [deque() for _ in view.speed]
+        rows = zip(history.machine, history.begin_s.tolist(), history.end_s.tolist(), history.ended, strict=True)
+        for machine, begin, end, has_ended in rows:
+            if has_ended:
+                self._ended[machine].append((begin, end))
+
+    def left(self, machine: int, begin_s: float, end_s: float) -> None:
+        self._ended[machine].append((begin_s, end_s))
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        figures: Floats = np.array([self._of(machine, now) for machine in candidates.tolist()])
+        return int(candidates[figures.argmax()])
+
+    def _of(self, machine: int, now: float) -> float:
+        ended = self._ended[machine]
+        while ended and ended[0][1] < now - WINDOW_S:
+            ended.popleft()
+        return self._figure(ended, float(self.view.since_s[machine]), now)

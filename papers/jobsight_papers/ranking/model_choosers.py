@@ -1,0 +1,122 @@
+"""The rank that the server has: the chance that a machine stays available for the run time of the job."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_papers.ranking.choosers import Chooser, GridView, Observed
+from jobsight_papers.ranking.owners import HOUR_S, Ints
+from jobsight_predictor.reliability.fading import faded
+from jobsight_predictor.reliability.resource_vector import (
+    Floats,
+    VectorSettings,
+    after_job,
+    availability,
+    capacities,
+    new_record,
+    success,
+)
+from jobsight_predictor.reliability.survival import Survival
+
+RELEARN_S = 6 * HOUR_S
+DAY_S = 24 * HOUR_S
+
+
+class SurvivalRank(Chooser):
+    """The highest chance to stay. Learns sessions as they are observed, every six hours.
+
+    ``predicted_s`` by job, whatever the machine. Without ``by_age`` only each machine's own rate counts; ``history``
+    ends at ``begin_s``, when the first job comes.
+    """
+
+    def __init__(self, view: GridView, by_age: bool, predicted_s: Floats, history: Observed, begin_s: float) -> None:
+        super().__init__(view)
+        self._run_s: list[float] = predicted_s.tolist()
+        self._learned = Survival(len(view.speed), by_age)
+        self._ended: list[tuple[int, float, float]] = []
+        self._learned_to = float(history.begin_s.min(initial=begin_s))
+        while self._learned_to < begin_s:
+            now = min(self._learned_to + DAY_S, begin_s)
+            of = (history.begin_s < now) & (history.end_s > self._learned_to)
+            ends = history.end_s[of]
+            self._learn(
+                history.machine[of], history.begin_s[of], np.minimum(ends, now), history.ended[of] & (ends <= now), now
+            )
+
+    def left(self, machine: int, begin_s: float, end_s: float) -> None:
+        self._ended.append((machine, begin_s, end_s))
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        if now >= self._learned_to + RELEARN_S:
+            machine, begin, end = np.array(self._ended).reshape(-1, 3).T
+            going = np.flatnonzero(np.isfinite(self.view.since_s))
+            numbers = np.concatenate([machine.astype(np.int64), going])
+            begins = np.concatenate([begin, self.view.since_s[going]])
+            ends = np.concatenate([end, np.full(len(going), now)])
+            self._learn(numbers, begins, ends, np.arange(len(numbers)) < len(machine), now)
+            self._ended.clear()
+        age_s = now - self.view.since_s[candidates]
+        return int(candidates[self._learned.chance(candidates, age_s, self._run_s[job]).mean.argmax()])
+
+    def _learn(self, machine: Ints, begin_s: Floats, end_s: Floats, ended: NDArray[np.bool_], now: float) -> None:
+        """Takes in what has passed of sessions since the last time."""
+        self._learned.fade(faded(now - self._learned_to))
+        self._learned.learn(machine, begin_s, np.maximum(begin_s, self._learned_to), end_s, ended, now)
+        self._learned_to = now
+
+
+FLOPS = 3e9
+"""Of a core of speed 1; it matters only where CA is raw."""
+
+
+class ResourceVectorRank(Chooser):
+    """The highest GRV."""
+
+    def __init__(self, view: GridView, settings: VectorSettings) -> None:
+        super().__init__(view)
+        self.settings = settings
+        self._records = [new_record(settings) for _ in view.speed]
+        self._score = np.array([record.score for record in self._records])
+        self._capacity = capacities(FLOPS * view.speed, np.ones(len(view.speed)), settings=settings)
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        ra = availability(now - self.view.since_s[candidates], self.settings)
+        js = success(self._score[candidates], self.settings)
+        w1, w2, w3 = self.settings.weights
+        score: Floats = w1 * ra + w2 * js + w3 * self._capacity[candidates]
+        return int(candidates[score.argmax()])
+
+    def finished(self, machine: int) -> None:
+        self._records[machine] = after_job(self._records[machine], "success", self.settings)
+        self._score[machine] = self._records[machine].score
+
+    def evicted(self, machine: int) -> None:
+        self._records[machine] = after_job(self._records[machine], "evicted", self.settings)
+        self._score[machine] = self._records[machine].score
+
+
+class ObservedVectorRank(ResourceVectorRank):
+    """GRV with the history that other ranks have: JS counts the sessions of all machines, not only those with jobs.
+
+    As if a job of ``run_s`` after the other had run there: each that fits in a session succeeded, the last was evicted.
+    """
+
+    def __init__(self, view: GridView, settings: VectorSettings, run_s: float, history: Observed) -> None:
+        super().__init__(view, settings)
+        self._run_s = run_s
+        rows = zip(history.machine, history.begin_s, history.end_s, history.ended, strict=True)
+        for machine, begin_s, end_s, has_ended in rows:
+            if has_ended:
+                self.left(machine, begin_s, end_s)
+
+    def left(self, machine: int, begin_s: float, end_s: float) -> None:
+        for _ in range(int((end_s - begin_s) / self._run_s)):
+            super().finished(machine)
+        super().evicted(machine)
+
+    def finished(self, machine: int) -> None:
+        """Its session counts instead."""
+
+    def evicted(self, machine: int) -> None:
+        """Its session counts instead."""

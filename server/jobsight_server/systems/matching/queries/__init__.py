@@ -1,1 +1,0 @@
-"""What the API and the pages answer, read from the database."""
