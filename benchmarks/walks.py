@@ -84,7 +84,7 @@ def walks(directory: Path) -> dict[str, Walk]:
         "a full question": lambda: _done(client.get("/api/v1/predictions", query_string=QUESTION)),
         "advice": lambda: _advise(client),
         "the users' API": lambda: _done(client.get("/api/v1/users")),
-        "a user": lambda: _done(client.get("/api/v1/users/ann/profile?cluster=alpha")),
+        "a user": lambda: _done(client.get("/api/v1/user?name=ann&cluster=alpha")),
         "a matched batch": lambda: _done(client.post("/api/v1/matches", json=BATCH)),
         "an accepted offer": lambda: _done(client.post("/api/v1/offers", json=place)),
     }

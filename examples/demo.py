@@ -251,7 +251,7 @@ def best_known_user(site: Site) -> str:
         return min(0 if answer is None else answer["user_jobs"] for answer in user["metrics"].values())
 
     user = max(users, key=fewest)
-    return f"/users/{user['cluster']}/{user['user']}"
+    return f"/user?cluster={user['cluster']}&name={user['user']}"
 
 
 if __name__ == "__main__":

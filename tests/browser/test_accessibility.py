@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ALL = {
     **PAGES,
-    "a node that the log names": "/nodes/alpha/n09",
+    "a node that the log names": "/node?cluster=alpha&name=n09",
     "jobs by filters": "/jobs?job_id=4711&range=1y&used_below=50",
     "an error": "/jobs?state=none",
 }

@@ -39,12 +39,12 @@ PAGES = {
     "trust by cluster": "/trust?by=cluster",
     "users": "/users",
     "groups": "/groups?by=account",
-    "user": f"/users/alpha/{SCRIPT_PATH}",
+    "user": f"/user?cluster=alpha&name={SCRIPT_PATH}",
     "jobs": "/jobs",
-    "job": f"/jobs/alpha/{SCRIPT_PATH}",
-    "running job": f"/jobs/alpha/{quote('<b>9', safe='')}",
+    "job": f"/job?cluster=alpha&name={SCRIPT_PATH}",
+    "running job": f"/job?cluster=alpha&name={quote('<b>9', safe='')}",
     "nodes": "/nodes",
-    "node": "/nodes/alpha/n01",
+    "node": "/node?cluster=alpha&name=n01",
     "plan": "/plan?cluster=alpha",
     "empty plan": "/plan?cluster=beta",
     "resources": "/resources",
@@ -164,7 +164,7 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
     with address.engine.begin() as connection:
         counts = {"sessions": 1234, "successes": 12_345, "evictions": 1234, "failures": 1234, "user_failures": 1234}
         connection.execute(update(ranking_tables.machines).values(counts))
-    for path, table in (("/nodes", "#nodes table"), ("/users/alpha/steady", "#next table")):
+    for path, table in (("/nodes", "#nodes table"), ("/user?cluster=alpha&name=steady", "#next table")):
         page.goto(path)
         expect(page.locator(table).locator("tbody td.num").first).to_be_visible()
         # Names and figures of other sites are wider by a few characters.
@@ -431,7 +431,7 @@ def test_each_name_leads_to_its_own_page(watched: Watched, user: str) -> None:
 @pytest.mark.exhaustive
 def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     page = watched.page
-    page.goto("/users/alpha/switching")
+    page.goto("/user?cluster=alpha&name=switching")
     expect(page.locator(".plot .u-over")).to_have_count(4)
     bandwidth = page.locator(".plot[data-metric=bandwidth]")
     expect(bandwidth.locator(".key")).to_have_text(["used", "forecast", "reserved"])
@@ -460,7 +460,7 @@ def test_what_if_is_asked_without_scripts(browser: Browser, address: Any) -> Non
     there = browser.new_context(base_url=address.url, java_script_enabled=False)
     page = there.new_page()
     address.log_in(page)
-    page.goto("/users/alpha/steady?range=30d")
+    page.goto("/user?cluster=alpha&name=steady&range=30d")
     expect(page.get_by_label("Processors")).to_have_value("8")
     expect(page.get_by_label("Memory, whole job")).to_have_value("32G")
     page.get_by_label("Processors").fill("16")
@@ -491,10 +491,10 @@ def test_what_if_is_asked_without_scripts(browser: Browser, address: Any) -> Non
 @pytest.mark.exhaustive
 def test_points_of_a_chart_open_their_jobs(watched: Watched) -> None:
     page = watched.page
-    page.goto("/users/alpha/steady")
+    page.goto("/user?cluster=alpha&name=steady")
     chart = page.locator(".plot[data-metric=memory] .chart")
     expect(chart.locator(".u-over")).to_be_visible()
-    known = page.request.get("/api/v1/users/steady/history?cluster=alpha").json()["metrics"]["memory"]
+    known = page.request.get("/api/v1/user/history?name=steady&cluster=alpha").json()["metrics"]["memory"]
     reached = set()
     for _ in range(90):  # by keyboard alone
         page.keyboard.press("Tab")
@@ -526,10 +526,10 @@ def test_points_of_a_chart_open_their_jobs(watched: Watched) -> None:
 
 def test_the_figures_of_a_chart_are_a_table_in_both_themes(watched: Watched) -> None:
     page = watched.page
-    page.goto("/users/alpha/drifting")
+    page.goto("/user?cluster=alpha&name=drifting")
     plot = page.locator(".plot[data-metric=memory]")
     expect(plot.locator(".u-over")).to_be_visible()
-    known = page.request.get("/api/v1/users/drifting/history?cluster=alpha").json()["metrics"]["memory"]
+    known = page.request.get("/api/v1/user/history?name=drifting&cluster=alpha").json()["metrics"]["memory"]
     light = plot.locator("canvas").evaluate("canvas => canvas.toDataURL()")
     plot.locator("summary").focus()
     page.keyboard.press("Enter")
@@ -558,7 +558,7 @@ def test_the_figures_of_a_chart_are_a_table_in_both_themes(watched: Watched) -> 
 @pytest.mark.exhaustive
 def test_a_users_page_follows_new_jobs_and_keeps_what_is_typed(watched: Watched, address: Any) -> None:
     page = watched.page
-    page.goto("/users/alpha/switching")
+    page.goto("/user?cluster=alpha&name=switching")
     expect(page.locator("#live")).to_have_text("live")
     count = page.locator("#facts")
     before = count.inner_text()
@@ -663,9 +663,9 @@ def test_spare_connections_of_browsers_delay_no_request(address: Any) -> None:
 def test_wrong_addresses_are_answered_for_people(context: BrowserContext) -> None:
     page = context.new_page()
     for path, status, words in (
-        ("/users/alpha/nobody", 404, "no user 'nobody' in 'alpha'"),
-        ("/jobs/alpha/0", 404, "no job '0' in 'alpha'"),
-        ("/nodes/alpha/n99", 404, "no node 'n99' in 'alpha'"),
+        ("/user?cluster=alpha&name=nobody", 404, "no user 'nobody' in 'alpha'"),
+        ("/job?cluster=alpha&name=0", 404, "no job '0' in 'alpha'"),
+        ("/node?cluster=alpha&name=n99", 404, "no node 'n99' in 'alpha'"),
         ("/users?page=-1", 400, "is not a whole number from 1"),
         ("/jobs?state=%3Cscript%3E", 400, "is unknown; use one of"),
         ("/nothing", 404, "not found"),

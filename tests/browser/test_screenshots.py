@@ -93,11 +93,11 @@ def choose(page: Page) -> dict[str, str]:
         "now": "/",
         "waste": "/waste",
         "users": "/users?sort=bandwidth:user_jobs&order=desc",
-        "user": f"/users/{user['cluster']}/{user['user']}",
+        "user": f"/user?cluster={user['cluster']}&name={user['user']}",
         "jobs": "/jobs",
-        "job": f"/jobs/{run['cluster']}/{run['job_id']}",
+        "job": f"/job?cluster={run['cluster']}&name={run['job_id']}",
         "nodes": "/nodes",
-        "node": f"/nodes/{node['cluster']}/{node['name']}?hours=168",
+        "node": f"/node?cluster={node['cluster']}&name={node['name']}&hours=168",
         "rejected": "/rejected",
     }
 

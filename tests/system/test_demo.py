@@ -75,8 +75,10 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         assert text.startswith("Erasing the site of the last demo")
         assert f"`kill {process.pid}` from another terminal" in " ".join(text.split())
         site = Site.running(directory, address)
-        [(cluster, user)] = re.findall(r"A user with a long history: http://[^/]+/users/(\w+)/(\w+)$", text, re.M)
-        shown = site.api(f"users/{user}/profile", cluster=cluster)["metrics"]
+        [(cluster, user)] = re.findall(
+            r"A user with a long history: http://[^/]+/user\?cluster=(\w+)&name=(\w+)$", text, re.M
+        )
+        shown = site.api("user", name=user, cluster=cluster)["metrics"]
         assert min(answer["user_jobs"] for answer in shown) > 0
         before = site.api("overview")["ingest"]["samples"]
         wait_until(lambda: site.api("overview")["ingest"]["samples"] > before, 150, lambda: "no agent sends")

@@ -175,7 +175,7 @@ def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: 
         finally:
             process.terminate()
         for job, truth in used.items():
-            (run,) = site.api(f"jobs/{job}", cluster="alpha")["runs"]
+            (run,) = site.api("job", name=job, cluster="alpha")["runs"]
             found = {entry["metric"]: entry for entry in run["profile"]}
             print(job, truth, *(run[f"memory_{name}"] for name in ("cache", "charged_peak")), found)  # if it fails
             assert run["memory_source"] == found["cpu"]["source"] == found["memory"]["attribution"] == "cgroup"

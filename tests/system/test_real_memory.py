@@ -130,7 +130,7 @@ def run_job(background: Background, size: int, ramp_s: float, hold_s: float, beg
 
 
 def memory_of(site: Site, job_id: str) -> dict[str, Any]:
-    run = site.api(f"jobs/{job_id}", cluster="alpha")["runs"][0]
+    run = site.api("job", name=job_id, cluster="alpha")["runs"][0]
     entry = next(one for one in run["profile"] if one["metric"] == "memory")
     return {**entry, **{name: run[name] for name in ("memory_mean", "memory_source", "memory_idle_age_s")}}
 

@@ -131,7 +131,7 @@ delay_s = 2
         with log.open("a") as file:
             file.write("\x1f".join(str(int(part)) if isinstance(part, float) else str(part) for part in job) + "\n")
         wait_until(lambda: site.settled(1), 60, lambda: site.log.read_text()[-2000:])
-        (run,) = site.api("jobs/4711")["runs"]
+        (run,) = site.api("job", name="4711")["runs"]
         found = {row["metric"]: row for row in run["profile"]}
     assert found["cpu"]["value"] == pytest.approx(CPU / 4, rel=0.02)
     assert found["memory"]["value"] == pytest.approx(PEAK / 4, rel=0.02)

@@ -11,7 +11,6 @@ from itertools import groupby
 from flask import Blueprint, Response, request
 from msgspec.structs import replace
 from werkzeug.exceptions import BadRequest
-from werkzeug.utils import redirect
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
@@ -38,8 +37,8 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.pages import clusters_offered, job_url, page
-from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.routes import ITS_NAME, NAME, TIME, Parameter, Route, choice_of
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
 
 _TIMES = frozenset({"start", "end", "created", "queued", "eligible", "recorded_at"})
@@ -215,30 +214,29 @@ JOBS_CSV = replace_route(
 )
 JOB = Route(
     "GET",
-    "/api/v1/jobs/{name}",
+    "/api/v1/job",
     job,
     ("scheduler",),
     "One job, by its id in the accounting log: its runs, what they used, its nodes while it ran",
     (
+        ITS_NAME,
         Parameter("cluster", "needed if several clusters have a job with this id", NAME),
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
     ),
     errors=(400, 404),
     own="job",
 )
-JOB_BY_QUERY = by_query(JOB, "/api/v1/job")
 FORECAST = Route(
     "GET",
-    "/api/v1/jobs/{name}/forecast",
+    "/api/v1/job/forecast",
     job_forecast,
     ("scheduler",),
     "What a waiting or running job will use, as of now, beside its forecasts at submission and start",
-    (Parameter("cluster", "needed if several clusters have a job with this id", NAME),),
+    (ITS_NAME, Parameter("cluster", "needed if several clusters have a job with this id", NAME)),
     errors=(400, 404),
     own="job",
 )
-FORECAST_BY_QUERY = by_query(FORECAST, "/api/v1/job/forecast")
-ROUTES = (JOBS, JOBS_CSV, JOB, JOB_BY_QUERY, FORECAST, FORECAST_BY_QUERY)
+ROUTES = (JOBS, JOBS_CSV, JOB, FORECAST)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -252,17 +250,8 @@ def add_pages(pages: Blueprint) -> None:
     def table() -> Response:
         return jobs_csv()
 
-    @pages.get("/jobs/<name>", endpoint="job_without_cluster")
-    def find(name: str) -> AnyResponse:
-        with context().read_engine.connect() as connection:
-            cluster = one_cluster(job_clusters(connection, name), "job")
-        if cluster is None:
-            raise not_found("job", name, None)
-        return redirect(job_url(cluster, name), 303)
-
-    @pages.get("/job", endpoint="job_by_query")
-    @pages.get("/jobs/<cluster>/<path:name>", endpoint="job", merge_slashes=False)
-    def show_one(**_names: str) -> AnyResponse:
+    @pages.get("/job", endpoint="job")
+    def show_one() -> AnyResponse:
         found = job()
         settled = all(run.state != "running" and run.profiled for run in found.runs)
-        return page("job.html", found, JOB_BY_QUERY, settled=settled, bars=bars, resources=RESOURCE_OF)
+        return page("job.html", found, JOB, settled=settled, bars=bars, resources=RESOURCE_OF)

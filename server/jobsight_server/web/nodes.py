@@ -22,7 +22,7 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.routes import ITS_NAME, NAME, TIME, Parameter, Route, choice_of
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000
 
@@ -78,11 +78,12 @@ NODES = Route(
 )
 NODE = Route(
     "GET",
-    "/api/v1/nodes/{name}",
+    "/api/v1/node",
     node,
     ("scheduler",),
     "One node over time, and the runs on it",
     (
+        ITS_NAME,
         Parameter("cluster", "needed if several clusters have a node with this name", NAME),
         Parameter("since", "UTC epoch seconds (default `hours` before `until`)", TIME),
         Parameter("until", "UTC epoch seconds (default the node's last sample)", TIME),
@@ -95,8 +96,7 @@ NODE = Route(
     ),
     errors=(400, 404),
 )
-NODE_BY_QUERY = by_query(NODE, "/api/v1/node")
-ROUTES = (NODES, NODE, NODE_BY_QUERY)
+ROUTES = (NODES, NODE)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -105,8 +105,7 @@ def add_pages(pages: Blueprint) -> None:
         found, first, clusters = nodes(paged=True), {"page": "1"}, clusters_offered()
         return page("nodes.html", found, NODES, defaults=first, listing=LISTING, clusters=clusters, run_times=RUN_TIMES)
 
-    @pages.get("/node", endpoint="node_by_query")
-    @pages.get("/nodes/<cluster>/<path:name>", endpoint="node", merge_slashes=False)
-    def show_one(**_names: str) -> Response:
+    @pages.get("/node", endpoint="node")
+    def show_one() -> Response:
         hours = integer_argument("hours", _HOURS, _HOURS_AT_MOST)
-        return page("node.html", node(), NODE_BY_QUERY, hours=hours, spans=SPANS)
+        return page("node.html", node(), NODE, hours=hours, spans=SPANS)

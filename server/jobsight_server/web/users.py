@@ -7,7 +7,6 @@ from dataclasses import replace
 from flask import Blueprint
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest
-from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_predictor.forecasters import FIVE
@@ -40,9 +39,9 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.pages import clusters_offered, json_url, page, user_url
+from jobsight_server.web.kit.pages import clusters_offered, json_url, page
 from jobsight_server.web.kit.questions import PARAMETERS, request_in_query
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of
 from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
 
 _HISTORY_AT_MOST = 5000
@@ -130,21 +129,21 @@ USERS = Route(
 _ONE_OF_SEVERAL = Parameter("cluster", "needed if several clusters know the user", NAME)
 USER = Route(
     "GET",
-    "/api/v1/users/{name}/profile",
+    "/api/v1/user",
     user,
     ("scheduler",),
     "One user: runs by state, the current prediction per metric, and what the next job should ask for, which is "
     "submitted as the last one was, or as the other parameters say",
-    (_ONE_OF_SEVERAL, *DESCRIPTION),
+    (ITS_NAME, _ONE_OF_SEVERAL, *DESCRIPTION),
     errors=(400, 404),
     own="name",
 )
 APPLICATIONS_LISTING = Listing(
-    of_clusters=False, is_searched=False, filters=(_ONE_OF_SEVERAL,), span=range_parameters(_RANGE, OF_DAYS)
+    of_clusters=False, is_searched=False, filters=(ITS_NAME, _ONE_OF_SEVERAL), span=range_parameters(_RANGE, OF_DAYS)
 )
 APPLICATIONS = Route(
     "GET",
-    "/api/v1/users/{name}/applications",
+    "/api/v1/user/applications",
     user_applications,
     ("scheduler",),
     f"The applications of one user, {LISTED} a page, that with most to save first: what their jobs requested and used, "
@@ -155,11 +154,12 @@ APPLICATIONS = Route(
 )
 HISTORY = Route(
     "GET",
-    "/api/v1/users/{name}/history",
+    "/api/v1/user/history",
     user_jobs,
     ("scheduler",),
     "What one user's last jobs used, and what was forecast and reserved for them at their submission",
     (
+        ITS_NAME,
         _ONE_OF_SEVERAL,
         *range_parameters(_RANGE, OF_DAYS),
         Parameter(
@@ -172,10 +172,7 @@ HISTORY = Route(
     errors=(400, 404),
     own="name",
 )
-USER_BY_QUERY = by_query(USER, "/api/v1/user")
-APPLICATIONS_BY_QUERY = by_query(APPLICATIONS, "/api/v1/user/applications")
-HISTORY_BY_QUERY = by_query(HISTORY, "/api/v1/user/history")
-ROUTES = (USERS, USER, USER_BY_QUERY, APPLICATIONS, APPLICATIONS_BY_QUERY, HISTORY, HISTORY_BY_QUERY)
+ROUTES = (USERS, USER, APPLICATIONS, HISTORY)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -187,18 +184,9 @@ def add_pages(pages: Blueprint) -> None:
         ]
         return page("users.html", found, USERS, listing=USERS_LISTING, clusters=clusters_offered(), metrics=metrics)
 
-    @pages.get("/users/<name>", endpoint="user_without_cluster")
-    def find(name: str) -> Response:
-        with context().read_engine.connect() as connection:
-            cluster = one_cluster(user_clusters(connection, name), "user")
-        if cluster is None:
-            raise not_found("user", name, None)
-        return redirect(user_url(cluster, name), 303)
-
-    @pages.get("/user", endpoint="user_by_query")
-    @pages.get("/users/<cluster>/<path:name>", endpoint="user", merge_slashes=False)
-    def show_one(**_names: str) -> Response:
-        refused, described, route = None, None, USER_BY_QUERY
+    @pages.get("/user", endpoint="user")
+    def show_one() -> Response:
+        refused, described, route = None, None, USER
         try:
             described = _described()
         except BadRequest as error:  # said beside the form, which keeps what was entered
@@ -218,8 +206,8 @@ def add_pages(pages: Blueprint) -> None:
             status=200 if refused is None else 400,
             refused=refused,
             applications=user_applications(),
-            history_url=json_url(HISTORY_BY_QUERY),
-            applications_url=json_url(APPLICATIONS_BY_QUERY),
+            history_url=json_url(HISTORY),
+            applications_url=json_url(APPLICATIONS),
             five=five,
             lines=("used", "forecast", "reserved", *five),
             span=span,

@@ -72,7 +72,7 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     advice = rows[0]["memory_advice"]
     assert (advice["like_job"], advice["asked_for"]) == ("999.s", 8 * GIB)
     assert 2 * GIB < advice["ask_for"] < 8 * GIB
-    job = client.get("/api/v1/jobs/999.s?cluster=alpha").get_json()["runs"][0]
+    job = client.get("/api/v1/job?name=999.s&cluster=alpha").get_json()["runs"][0]
     next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
     recommended = (advice["recommended"], rows[0]["runtime_advice"]["recommended"])
     assert recommended == (next_time["memory"], next_time["runtime"])
@@ -145,15 +145,15 @@ def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, wor
 def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     text = " ".join(client.get("/waste").text.split())
     rows = text.split("<tbody>")[1].split("<tr>")[1:]
-    assert "/users/alpha/ann" in rows[0]
+    assert "/user?cluster=alpha&amp;name=ann" in rows[0]
     advice = f"<strong>{ask()['rows'][0]['memory_advice']['ask_for'] // 2**20:.0f}M</strong>"
     assert advice in rows[0]
     assert "instead of 8G, fluid" in rows[0]
     assert "60 jobs without a request" in text
     assert SCRIPT not in client.get("/waste?by=application").text
-    user = " ".join(client.get("/users/alpha/ann").text.split())
+    user = " ".join(client.get("/user?cluster=alpha&name=ann").text.split())
     assert f"Next time, ask for {advice} instead of 8G." in user
-    eve = " ".join(client.get("/users/beta/eve").text.split())
+    eve = " ".join(client.get("/user?cluster=beta&name=eve").text.split())
     assert "Recommended requests would have freed no memory." in eve, "there was none"
     assert "#SBATCH --mem-per-cpu=" in eve
 
@@ -245,7 +245,7 @@ def test_user_page_and_savings_name_one_application_and_one_amount(
             for name in ("asked_for", "recommended", "ask_for"):
                 assert of_page[f"{metric}_advice"][name] == advice[name]
         assert by_user["memory"]["application"] == ("zeta" if ran_out else "beta")
-        page = " ".join(client.get("/users/alpha/kim").text.split())
+        page = " ".join(client.get("/user?cluster=alpha&name=kim").text.split())
         assert ("instead of 1G: " in page) is (by_user["memory"]["ask_for"] is not None)
     assert main(["savings", "--database", database_url, "--csv", "--by", "application", "--user", "kim"]) == 0
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

@@ -18,11 +18,11 @@ KNOWN = "known: a, alpha, beta, gamma, nowhere"
         "predictions?user=ada&cluster=alhpa",
         "predictions?user=ada&cluster=alhpa&processors=4",
         "users?cluster=alhpa",
-        "users/ada/profile?cluster=alhpa",
+        "user?name=ada&cluster=alhpa",
         "jobs?cluster=alhpa",
-        "jobs/77.server?cluster=alhpa",
+        "job?name=77.server&cluster=alhpa",
         "nodes?cluster=alhpa",
-        "nodes/n1?cluster=alhpa",
+        "node?name=n1&cluster=alhpa",
     ],
 )
 def test_an_unknown_cluster_in_a_query(served: Any, path: str) -> None:

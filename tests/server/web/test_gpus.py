@@ -102,7 +102,9 @@ def test_a_running_job_is_forecast_in_them_if_it_has_gpus(site: Any) -> None:
     found = {
         job: {
             entry["metric"]: entry["forecast"]
-            for entry in site.client("scheduler").get(f"/api/v1/jobs/{job}?cluster=gamma").json["runs"][0]["profile"]
+            for entry in site.client("scheduler")
+            .get(f"/api/v1/job?name={job}")
+            .json["runs"][0]["profile"]
         }
         for job in ("20", "21")
     }
@@ -113,13 +115,13 @@ def test_a_running_job_is_forecast_in_them_if_it_has_gpus(site: Any) -> None:
 def test_pages_show_them_where_they_were_used(site: Any) -> None:
     client = site.client()
     assert client.post("/login", data={"token": site.tokens["admin"]}).status_code == 303
-    job = " ".join(client.get("/jobs/gamma/7").text.split())
+    job = " ".join(client.get("/job?cluster=gamma&name=7").text.split())
     assert 'GPU memory <span class="unit under">of the job</span>' in job
     assert "30.7 GiB" in job, "of the whole job, whatever its processors"
     assert "90.0 %" in job
-    assert "GPU" not in client.get("/jobs/gamma/j7").text
-    assert "GPU memory" in client.get("/users/gamma/kim").text
-    assert "GPU" not in client.get("/users/gamma/joe").text
+    assert "GPU" not in client.get("/job?cluster=gamma&name=j7").text
+    assert "GPU memory" in client.get("/user?cluster=gamma&name=kim").text
+    assert "GPU" not in client.get("/user?cluster=gamma&name=joe").text
     assert "GPU memory" in client.get("/users?cluster=gamma").text
     assert "GPU" not in client.get("/users?cluster=beta").text
     assert "GPU memory" in client.get("/trust").text, "the accuracy of its forecasts"
@@ -128,7 +130,7 @@ def test_pages_show_them_where_they_were_used(site: Any) -> None:
 def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:
     client = served.client()
     assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
-    for page in ("/", "/users", "/users/alpha/ada", "/groups", "/waste", "/trust"):
+    for page in ("/", "/users", "/user?cluster=alpha&name=ada", "/groups", "/waste", "/trust"):
         assert "GPU" not in client.get(page).text, page
 
 

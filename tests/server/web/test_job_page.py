@@ -60,7 +60,7 @@ def plant(engine: Engine, state: str = "ended") -> None:
 
 def test_a_job_has_its_own_readings_and_not_those_of_its_node(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine)
-    (run,) = client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"]
+    (run,) = client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"]
     known, unknown = run["nodes"]
     assert known["own"] == {
         "time": [1000.0, 1010.0, 1020.0, 1030.0],
@@ -73,7 +73,7 @@ def test_a_job_has_its_own_readings_and_not_those_of_its_node(client: FlaskClien
 
 def test_thinned_readings_keep_the_peak(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine)
-    (run,) = client.get("/api/v1/jobs/1?cluster=c&points=2").get_json()["runs"]
+    (run,) = client.get("/api/v1/job?name=1&cluster=c&points=2").get_json()["runs"]
     # [1000, 1020) and [1020, 1040]: the most of each, and the processors busy between their last readings.
     assert run["nodes"][0]["own"] == {
         "time": [1010.0, 1030.0],
@@ -88,13 +88,13 @@ def test_readings_of_the_run_that_follows_are_not_the_first_ones(client: FlaskCl
     with sqlite_engine.begin() as connection:
         connection.execute(text("UPDATE jobs SET state = 'requeued', \"end\" = 1024, profiled = false"))
         connection.execute(insert(schema.jobs).values(**again, profiled=False))
-    first, _second = client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"]
+    first, _second = client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"]
     assert first["nodes"][0]["own"]["time"] == [1000.0, 1010.0, 1020.0]
 
 
 def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine)
-    page = client.get("/jobs/c/1").text
+    page = client.get("/job?cluster=c&name=1").text
     bars = page[page.index('<table class="bars">') :]
     memory = re.search(r'<tr><th scope="row">Memory</th>.*?</tr>', bars, re.DOTALL)
     assert memory is not None
@@ -110,16 +110,16 @@ def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskCli
         ("requested", "100.0"),
     ]
     assert 'data-start="1000.0" data-end="1040.0" data-end-name="killed: ran out of memory"' in page
-    assert 'href="/nodes/c/n1"' in page
-    assert 'href="/nodes/c/n2"' in page
-    assert "there are no samples of it" in client.get("/nodes/c/n2").text  # no agent reports from it
+    assert 'href="/node?cluster=c&amp;name=n1"' in page
+    assert 'href="/node?cluster=c&amp;name=n2"' in page
+    assert "there are no samples of it" in client.get("/node?cluster=c&name=n2").text  # no agent reports from it
 
 
 def test_a_running_job_has_readings_and_no_end(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine, "running")
-    page = client.get("/jobs/c/1").text
+    page = client.get("/job?cluster=c&name=1").text
     assert 'data-start="1000.0">' in page
-    assert client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"][0]["nodes"][0]["own"] is not None
+    assert client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"][0]["nodes"][0]["own"] is not None
 
 
 @pytest.mark.parametrize(

@@ -22,18 +22,18 @@ LISTS: dict[str, tuple[Listing, str, str]] = {
     "waste": (waste.LISTING, "/waste", "rows"),
     "trust": (trust.LISTING, "/trust", "rows"),
     "now": (now.LISTING, "/", "jobs"),
-    "users/ada/applications": (users.APPLICATIONS_LISTING, "/users/beta/ada", "applications"),
+    "user/applications": (users.APPLICATIONS_LISTING, "/user", "applications"),
 }
 """By the path in the API: what it can be asked, its page, and the field of its rows."""
 
+OF_USER = {"user/applications": {"cluster": "beta", "name": "ada"}}
 SPAN = {"since": "2023-10-01", "until": "2023-11-30"}
 each_list = pytest.mark.parametrize("path", LISTS)
 
 
 def ask(client: FlaskClient, path: str, status: int = 200, **query: str) -> Any:
-    beta = {"cluster": "beta"} if path.startswith("users/") else {}
     span = SPAN if any(each.name == "since" for each in LISTS[path][0].span) else {}
-    answer = client.get(f"/api/v1/{path}", query_string={**beta, **span, **query})
+    answer = client.get(f"/api/v1/{path}", query_string={**OF_USER.get(path, {}), **span, **query})
     assert answer.status_code == status, (query, answer.text)
     return answer.get_json()
 
@@ -85,7 +85,7 @@ def test_a_page_beyond_the_end_is_empty_and_a_limit_cuts(served: Served, person:
         assert len(ask(served.client("admin"), path, limit="1")[field]) <= 1
         return
     assert ask(served.client("admin"), path, page="99")[field] == []
-    answer = person.get(page, query_string={"page": "99"})
+    answer = person.get(page, query_string={**OF_USER.get(path, {}), "page": "99"})
     assert answer.status_code == 200
     assert "Last page" in answer.text
 
@@ -102,7 +102,7 @@ def test_a_search_takes_every_character_as_itself(served: Served, person: FlaskC
 @pytest.mark.parametrize("path", [path for path, (listing, _, _) in LISTS.items() if listing.is_ordered])
 def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> None:
     listing, page = LISTS[path][:2]
-    kept = {"cluster": "alpha", "search": "a"} if listing.is_searched else {"cluster": "alpha"}
+    kept = OF_USER.get(path, {"cluster": "alpha"}) | ({"search": "a"} if listing.is_searched else {})
     text = person.get(page, query_string={**kept, **(SPAN if listing.span else {})}).text
     heads = [urlsplit(html.unescape(link)) for link in re.findall(r'<th scope="col"[^>]*><a href="([^"]+)"', text)]
     assert len(heads) >= (2 if path in ("users", "nodes", "waste", "trust") else 0)

@@ -27,7 +27,7 @@ def press(client: Any, url: str, **headers: str) -> Any:
 
 
 def test_pages_send_strangers_to_the_login(served: Any) -> None:
-    for path in ("/", "/users", "/jobs", "/nodes", "/rejected", "/users/alpha/ada"):
+    for path in ("/", "/users", "/jobs", "/nodes", "/rejected", "/user?cluster=alpha&name=ada"):
         answer = served.client().get(path)
         assert (answer.status_code, answer.location) == (303, "/login"), path
     assert served.client().get("/login").status_code == 200

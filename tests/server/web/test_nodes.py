@@ -61,14 +61,14 @@ def test_nodes_without_the_value_come_last(served: Served, sort: str) -> None:
 
 
 def test_a_node_that_only_the_log_names_has_a_page_with_its_jobs(served: Served) -> None:
-    detail = served.client("scheduler").get("/api/v1/nodes/n9").get_json()
+    detail = served.client("scheduler").get("/api/v1/node?name=n9").get_json()
     assert (detail["series"], detail["samples"], detail["status"]) == (None, 0, "unknown")
     assert [run["job_id"] for run in detail["runs"]] == ["77.server"]
-    text = page(served, "/nodes/alpha/n9")
+    text = page(served, "/node?cluster=alpha&name=n9")
     assert "there are no samples of it" in text
     assert 'class="chart"' not in text
     assert 'href="/jobs?cluster=alpha&amp;node=n9"' in text
-    assert served.client("scheduler").get("/api/v1/nodes/n77").status_code == 404
+    assert served.client("scheduler").get("/api/v1/node?name=n77").status_code == 404
 
 
 def test_a_full_host_name_of_the_log_leads_to_the_node_of_the_agent(served: Served) -> None:
@@ -76,8 +76,8 @@ def test_a_full_host_name_of_the_log_leads_to_the_node_of_the_agent(served: Serv
         run = add_job(connection, "alpha", "8", "ada", NOW - 60)
         connection.execute(insert(schema.job_nodes).values(run_id=run, node="n1.old.example", processors=1))
     for host, jobs in (("n1.example.org", ["77.server"]), ("n1.old.example", ["8"])):
-        assert f'href="/nodes/alpha/{host}"' in page(served, f"/jobs/alpha/{jobs[0]}")
-        detail = served.client("scheduler").get(f"/api/v1/nodes/{host}?cluster=alpha").get_json()
+        assert f'href="/node?cluster=alpha&amp;name={host}"' in page(served, f"/job?cluster=alpha&name={jobs[0]}")
+        detail = served.client("scheduler").get(f"/api/v1/node?name={host}&cluster=alpha").get_json()
         assert (detail["name"], detail["samples"]) == ("n1", 11)
         assert [run["job_id"] for run in detail["runs"]] == jobs
 
@@ -96,15 +96,15 @@ def test_a_site_without_agents_lists_its_nodes_and_says_so(served: Served) -> No
     text = page(served, "/nodes")
     assert "No agent reports, so there are no samples of these nodes" in text
     assert "Version" not in text
-    page(served, "/nodes/beta/old")
+    page(served, "/node?cluster=beta&name=old")
 
 
 def test_the_page_of_a_node_has_the_sessions_of_its_machine(served: Served) -> None:
     store(served, machine("n1", 5.0, sessions=2), machine(HOSTILE, 3.0))
-    detail = served.client("scheduler").get("/api/v1/nodes/n1").get_json()["machine"]
+    detail = served.client("scheduler").get("/api/v1/node?name=n1").get_json()["machine"]
     assert detail["history"] == [{"start": NOW - 5 * HOUR_S, "end": None, "ending": None}]
     assert detail["sessions"] == 2
-    text = page(served, "/nodes/alpha/n1")
+    text = page(served, "/node?cluster=alpha&name=n1")
     assert 'class="open"' in text
     assert HOSTILE not in page(served, "/nodes")
 
@@ -123,7 +123,7 @@ def test_what_the_node_cost_that_lost_most_jobs(served: Served) -> None:
     # Two of the last four weeks, each of an hour on 4 processors, of which two were elsewhere.
     assert (worst["cluster"], worst["name"], worst["jobs"], worst["processor_hours"]) == ("alpha", "n9", 2, 8.0)
     assert ask(served, "?cluster=beta")["worst"] is None
-    machine_of_n9 = served.client("scheduler").get("/api/v1/nodes/n9").get_json()["machine"]
+    machine_of_n9 = served.client("scheduler").get("/api/v1/node?name=n9").get_json()["machine"]
     assert (machine_of_n9["lost_jobs"], machine_of_n9["lost_processor_hours"]) == (2, 8.0)
     text = " ".join(page(served, "/nodes").split())
     assert "lost most jobs: 2 evicted, requeued or failed in 28 d, which cost 8.00 processor-hours" in text
@@ -163,4 +163,4 @@ def test_two_hosts_of_one_name_are_shown(served: Served) -> None:
         connection.execute(update(nodes).where(nodes.c.name == "n1").values(two_hosts_at=NOW - 60.0))
     assert ask(served)["two_hosts"] == [{"cluster": "alpha", "name": "n1", "seen_at": NOW - 60.0}]
     assert "Two hosts send as" in page(served, "/nodes")
-    assert "Two hosts sent as this node" in page(served, "/nodes/alpha/n1")
+    assert "Two hosts sent as this node" in page(served, "/node?cluster=alpha&name=n1")

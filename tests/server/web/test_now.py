@@ -79,7 +79,7 @@ def test_which_job_uses_the_network_now(client: FlaskClient) -> None:
     assert [job["bandwidth_bps"] for job in found["jobs"]] == [pytest.approx(bps) for bps in (2e9, 1e9, 1e9, 0)]
     assert [job["is_shared"] for job in found["jobs"]] == [True, False, True, False]
     page = " ".join(client.get("/").text.split())
-    assert 'Job <a class="name" href="/jobs/alpha/2.s"' in page.split('id="answer"')[1].split("</p>")[0]
+    assert 'Job <a class="name" href="/job?cluster=alpha&amp;name=2.s"' in page.split('id="answer"')[1].split("</p>")[0]
 
 
 def test_what_may_run_out_within_the_hour(client: FlaskClient) -> None:
@@ -101,7 +101,7 @@ def test_which_node_is_silent_and_since_when(client: FlaskClient, engine: Engine
     assert [(each["name"], each["since"]) for each in ask(client)["silent"]] == wanted == [("n2", NOW - 7200)]
     page = " ".join(client.get("/").text.split())
     assert "1 of 4 nodes is silent</a>" in page
-    assert '<a class="silent" href="/nodes/alpha/n2" title="n2: silent for 2 h">' in page
+    assert '<a class="silent" href="/node?cluster=alpha&amp;name=n2" title="n2: silent for 2 h">' in page
 
 
 def test_the_map_shows_what_nodes_do(client: FlaskClient) -> None:

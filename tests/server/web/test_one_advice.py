@@ -112,26 +112,26 @@ def of_adjust(site: Any, user: str) -> Amounts:
 def test_every_place_asks_for_the_same(site: Any, capsys: pytest.CaptureFixture[str], user: str) -> None:
     mib, limit_h = REQUESTS[user]
     requested = (mib * MIB, limit_h * 3600.0)
-    (row,) = get(site, f"users/{user}/applications", range="1y")["applications"]
+    (row,) = get(site, "user/applications", name=user, range="1y")["applications"]
     table = tuple(row[f"{metric}_advice"]["recommended"] for metric in ("memory", "runtime"))
     assert (table[0] > requested[0]) - (table[0] < requested[0]) == {"right": 0, "high": -1, "killed": 1}[user]
     slurm = f"#SBATCH --mem-per-cpu={-(-table[0] // (4 * MIB)):.0f}M\n#SBATCH --time="
 
     last = f"{user}{JOBS - 1}"
-    job = get(site, f"jobs/{last}")["runs"][0]
+    job = get(site, "job", name=last)["runs"][0]
     next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
     assert (next_time["memory"], next_time["runtime"]) == table
     (of_seff,) = json.loads(printed(capsys, site, "seff", last, "--json"))
     assert {entry["resource"]: entry["ask_next"] for entry in of_seff["efficiency"]} == next_time
 
-    like_last = get(site, f"users/{user}/profile")["next_job"]
-    what_if = get(site, f"users/{user}/profile", **described(user))["next_job"]
+    like_last = get(site, "user", name=user)["next_job"]
+    what_if = get(site, "user", name=user, **described(user))["next_job"]
     assert like_last["ask_lines"] == what_if["ask_lines"] == row["ask_lines"] == job["ask_lines"]
     assert row["ask_lines"][0]["text"].startswith(slurm)
     assert like_last["text"] == what_if["text"] == job["advice"] == of_seff["advice"]
     client = site.client()
     assert client.post("/login", data={"token": site.tokens["admin"]}).status_code == 303
-    page = client.get(f"/users/gamma/{user}?range=1y").text
+    page = client.get(f"/user?cluster=gamma&name={user}&range=1y").text
     assert page.count(row["ask_lines"][0]["text"]) >= 2, "in the table and below the form"
 
     (waste,) = get(site, "waste", user=user, since="2023-07-22", until="2023-07-26")["rows"]
@@ -157,14 +157,14 @@ def test_the_mail_asks_for_what_the_page_does(site: Any) -> None:
     with site.engine.connect() as connection:
         (mail,) = due_mails(connection, reader, settings, site.clock.now)
     assert mail.user == "high"
-    (row,) = get(site, "users/high/applications", range="1y")["applications"]
+    (row,) = get(site, "user/applications", name="high", range="1y")["applications"]
     assert f"should request {memory_text(row['memory_advice']['recommended'])}." in mail.text
     for lines in row["ask_lines"]:
         assert lines["text"].splitlines()[0] in mail.text
 
 
 def test_a_user_without_history_is_advised_nothing_anywhere(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    found = get(site, "users/new/profile", **described("new"))["next_job"]
+    found = get(site, "user", name="new", **described("new"))["next_job"]
     assert found["ask_lines"] == []
     assert found["text"] == "No such job of yours has been measured yet."
     asked = {"num_tasks": 4, "mem": "2048M", "time_limit": 300}

@@ -74,7 +74,7 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     assert answer["text"].startswith(recommended)
     time_words = answer["text"].partition(recommended)[2].partition(":")[0]
     # The last of these jobs: its page, the command, its user's page and savings.
-    job = served.client("scheduler").get("/api/v1/jobs/7?cluster=gamma").json["runs"][0]
+    job = served.client("scheduler").get("/api/v1/job?name=7&cluster=gamma").json["runs"][0]
     next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
     assert (next_time["memory"], next_time["runtime"]) == (memory * MIB, minutes * 60)
     assert job["advice"] == answer["text"]
@@ -87,7 +87,7 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     assert next(line for line in table.splitlines() if "Run time" in line).rstrip().endswith(time_words)
     client = served.client()
     assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
-    page = " ".join(client.get("/jobs/gamma/7").text.split())
+    page = " ".join(client.get("/job?cluster=gamma&name=7").text.split())
     assert f'<p class="advice">{answer["text"]}</p>' in page
     assert f'<td class="num">{memory}M</td>' in page
     assert f'<td class="num">{time_words}</td>' in page
@@ -95,11 +95,13 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     rows = {metric: wasted[f"{metric}_advice"] for metric in ("memory", "runtime")}
     assert (rows["memory"]["like_job"], rows["memory"]["asked_for"]) == ("7", mib * MIB)
     assert (rows["memory"]["recommended"], rows["runtime"]["recommended"]) == (memory * MIB, minutes * 60)
-    user = " ".join(client.get("/users/gamma/kim").text.split())
+    user = " ".join(client.get("/user?cluster=gamma&name=kim").text.split())
     assert f'<p class="advice">{answer["text"]}</p>' in user, "the next job is as the last was"
-    profile = served.client("scheduler").get("/api/v1/users/kim/profile?cluster=gamma").json
+    profile = served.client("scheduler").get("/api/v1/user?name=kim&cluster=gamma").json
     assert (profile["next_job"]["text"], profile["next_job"]["like_job"]) == (answer["text"], "7")
-    applications = served.client("scheduler").get("/api/v1/users/kim/applications?cluster=gamma").json["applications"]
+    applications = (
+        served.client("scheduler").get("/api/v1/user/applications?name=kim&cluster=gamma").json["applications"]
+    )
     assert [row["application"] for row in applications] == ["solve"]
     assert (applications[0]["memory_advice"], applications[0]["runtime_advice"]) == (
         rows["memory"] | {"name": "solve"},
@@ -161,12 +163,12 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
     answer = ask(served)
     assert "used at most 505M and ran" in answer["text"]
     assert 505 <= answer["slurm"]["mem"] <= 4 * 505
-    job = served.client("scheduler").get("/api/v1/jobs/7?cluster=gamma").json["runs"][0]
+    job = served.client("scheduler").get("/api/v1/job?name=7&cluster=gamma").json["runs"][0]
     memory = next(entry for entry in job["efficiency"] if entry["resource"] == "memory")
     assert (memory["used"], memory["ask_next"]) == (505 * MIB, answer["slurm"]["mem"] * MIB)
     client = served.client()
     assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
-    profile = client.get("/jobs/gamma/7").text.partition("<h2>Profile</h2>")[2].partition("</table>")[0]
+    profile = client.get("/job?cluster=gamma&name=7").text.partition("<h2>Profile</h2>")[2].partition("</table>")[0]
     assert "505 MiB" in profile, "of the one processor asked for, not of the eight that it held"
     savings = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["memory"]
     assert savings["used_hours"] == pytest.approx(savings["jobs"] * 505 / 1024 / 2, rel=1e-3)
@@ -189,7 +191,7 @@ def test_a_bound_for_one_processor_never_exceeds_the_node_of_a_job_of_eight(serv
     answer = ask(served, num_tasks=8, nodes=1)
     assert answer["slurm"]["mem"] <= 8000
     assert answer["forecasts"][0]["reserve"] <= 8000 * MIB
-    job = served.client("scheduler").get("/api/v1/jobs/8?cluster=gamma").json["runs"][0]
+    job = served.client("scheduler").get("/api/v1/job?name=8&cluster=gamma").json["runs"][0]
     assert next(entry["ask_next"] for entry in job["efficiency"] if entry["resource"] == "memory") <= 8000 * MIB
     with served.engine.begin() as connection:
         of_run = (schema.profiles.c.run_id == 5008) & (schema.profiles.c.metric == "memory")
@@ -214,7 +216,7 @@ def test_nothing_is_recommended_of_what_only_strangers_used(served: Any) -> None
             of_run = (schema.profiles.c.run_id == 5000 + number) & (schema.profiles.c.metric == "bandwidth")
             connection.execute(update(schema.profiles).where(of_run).values(moved | {"learn_seq": 9000 + number}))
     rebuild(served.engine)
-    job = served.client("scheduler").get("/api/v1/jobs/20?cluster=gamma").json["runs"][0]
+    job = served.client("scheduler").get("/api/v1/job?name=20&cluster=gamma").json["runs"][0]
     found = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
     assert (found["bandwidth"], found["memory"]) == (None, None)
     asked = {"cluster": "gamma", "user": "new", "application": "solve", "queue": "batch", "slurm": {"num_tasks": 1}}
@@ -322,7 +324,7 @@ def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> 
     ).json  # fmt: skip
     memory = with_facts["slurm"]["mem"]
     assert 1024 <= memory < 0.5 * answer["slurm"]["mem"]
-    job = served.client("scheduler").get("/api/v1/jobs/119?cluster=gamma").json["runs"][0]
+    job = served.client("scheduler").get("/api/v1/job?name=119&cluster=gamma").json["runs"][0]
     assert next(entry["ask_next"] for entry in job["efficiency"] if entry["resource"] == "memory") == memory * MIB
     savings = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["rows"][0]["memory_advice"]
     assert (savings["like_job"], savings["recommended"]) == ("119", memory * MIB)
@@ -349,7 +351,7 @@ def test_every_route_command_and_page_gives_the_same_amounts(
     advice = client.post("/api/v1/advice", json=job | asked).json
     assert [entry["reserve"] for entry in advice["forecasts"]] == [memory, runtime]
     assert [entry["attempts"] for entry in advice["forecasts"]] == [answer["attempts"] for answer in answers]
-    profile = client.get("/api/v1/users/kim/profile?cluster=gamma").json["next_job"]
+    profile = client.get("/api/v1/user?name=kim&cluster=gamma").json["next_job"]
     of_user = {entry["metric"]: entry["bound"] for entry in profile["forecasts"]}
     assert (of_user["memory"], of_user["runtime"]) == (memory, runtime)
     query = "&".join(f"{name}={value}" for name, value in (job | asked | {"per": "job"}).items())
@@ -379,7 +381,7 @@ def test_every_route_command_and_page_gives_the_same_amounts(
     assert slurm["text"] == advice["text"] == profile["text"]
     assert advice["text"].startswith(words)
     assert client.post("/api/v1/requirements", json=job | asked).json["memory_bytes"] == mib * MIB
-    of_job = client.get("/api/v1/jobs/19?cluster=gamma").json["runs"][0]
+    of_job = client.get("/api/v1/job?name=19&cluster=gamma").json["runs"][0]
     by_efficiency = client.get("/api/v1/efficiency?name=19&cluster=gamma").json["runs"][0]
     for found in (of_job, by_efficiency):
         assert found["advice"] == advice["text"]
@@ -394,7 +396,7 @@ def test_every_route_command_and_page_gives_the_same_amounts(
         assert " ".join(capsys.readouterr().out.split()).startswith(advice["text"]), command
     browser = served.client()
     assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
-    for page in ("/jobs/gamma/19", "/users/gamma/kim"):
+    for page in ("/job?cluster=gamma&name=19", "/user?cluster=gamma&name=kim"):
         assert f'<p class="advice">{advice["text"]}</p>' in browser.get(page).text, page
     assert f"{mib}M" in browser.get("/waste?user=kim&cluster=gamma").text
 
@@ -411,6 +413,6 @@ def test_a_running_job_on_a_whole_node_is_forecast_by_what_it_asked_for(served: 
     learn(served)
     bound = predicted(served, "memory", group="hpc", memory_bytes="64G")["bound"]
     assert bound < 1000 * MIB
-    job = served.client("scheduler").get("/api/v1/jobs/99?cluster=gamma").json["runs"][0]
+    job = served.client("scheduler").get("/api/v1/job?name=99&cluster=gamma").json["runs"][0]
     (memory,) = [entry for entry in job["profile"] if entry["metric"] == "memory"]
     assert (memory["bound"], memory["provisional"]) == (bound, True)

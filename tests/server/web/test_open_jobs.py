@@ -207,7 +207,7 @@ def test_a_forecast_that_moves_is_an_event_with_old_and_new_and_stands_on_the_pa
     assert moved["new_forecast"] == pytest.approx(900.0, rel=0.05)
     assert watch.look(served.clock.now) == 0
     assert client.get(f"/api/v1/changes?since={found['last']}").json["changes"] == []
-    (run,) = client.get("/api/v1/jobs/w1?cluster=alpha").json["runs"]
+    (run,) = client.get("/api/v1/job?name=w1&cluster=alpha").json["runs"]
     assert {change["metric"] for change in run["changes"]} == {change["metric"] for change in found["changes"]}
     now = client.get("/api/v1/forecasts?ids=w1").json["runs"][0]["forecasts"]
     (answer,) = [one for one in now if one["metric"] == "runtime"]

@@ -55,23 +55,20 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/outcomes", {**ran_out, "value": 0}, 400
     yield "get", f"{api}/users", None, 200
     yield "get", f"{api}/users?search=%25&sort=bandwidth:pqm&order=desc", None, 200
-    yield "get", f"{api}/users/{quote(HOSTILE, safe='')}/profile", None, 200
-    yield "get", f"{api}/users/group/bob/profile", None, 200
+    yield "get", f"{api}/user?name={quote(HOSTILE, safe='')}", None, 200
     yield (
         "get",
-        f"{api}/users/ada/profile?cluster=alpha&application=cfd&processors=4&memory_bytes=8G&walltime_s=01:00:00",
+        f"{api}/user?name=ada&cluster=alpha&application=cfd&processors=4&memory_bytes=8G&walltime_s=01:00:00",
         None,
         200,
     )
-    yield "get", f"{api}/users/ada/profile?cluster=alpha&memory_bytes=much", None, 400
-    yield "get", f"{api}/users/ada/applications?cluster=alpha&range=1y", None, 200
-    yield "get", f"{api}/users/ada/applications?cluster=gamma", None, 404
-    yield "get", f"{api}/users/ada/history?cluster=alpha&limit=2&five=1", None, 200
-    yield "get", f"{api}/user/applications?name=ada&cluster=alpha", None, 200
-    yield "get", f"{api}/user/history?name=ada&cluster=alpha", None, 200
-    yield "get", f"{api}/users/ada/history?cluster=alpha&five=2", None, 400
-    yield "get", f"{api}/users/ada/profile", None, 400
-    yield "get", f"{api}/users/nobody/profile", None, 404
+    yield "get", f"{api}/user?name=ada&cluster=alpha&memory_bytes=much", None, 400
+    yield "get", f"{api}/user/applications?name=ada&cluster=alpha&range=1y", None, 200
+    yield "get", f"{api}/user/applications?name=ada&cluster=gamma", None, 404
+    yield "get", f"{api}/user/history?name=ada&cluster=alpha&limit=2&five=1", None, 200
+    yield "get", f"{api}/user/history?name=ada&cluster=alpha&five=2", None, 400
+    yield "get", f"{api}/user?name=ada", None, 400
+    yield "get", f"{api}/user?name=nobody", None, 404
     yield "get", f"{api}/groups", None, 200
     yield "get", f"{api}/groups?by=account&search=%25&cluster=alpha", None, 200
     yield "get", f"{api}/groups?by=user", None, 400
@@ -81,12 +78,11 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/efficiency", None, 400
     yield "get", f"{api}/jobs.csv", None, 200
     yield "get", f"{api}/jobs?user=ada&state=running&cluster=alpha", None, 200
-    yield "get", f"{api}/jobs/77.server", None, 200
-    yield "get", f"{api}/jobs/{quote('<img src=x>/../1[2]', safe='')}", None, 200
-    yield "get", f"{api}/jobs/none", None, 404
-    yield "get", f"{api}/jobs/77.server/forecast", None, 200
+    yield "get", f"{api}/job?name=77.server", None, 200
+    yield "get", f"{api}/job?name={quote('<img src=x>/../1[2]', safe='')}", None, 200
+    yield "get", f"{api}/job?name=none", None, 404
     yield "get", f"{api}/job/forecast?name=77.server", None, 200
-    yield "get", f"{api}/jobs/none/forecast", None, 404
+    yield "get", f"{api}/job/forecast?name=none", None, 404
     yield "get", f"{api}/forecasts?ids=77.server,none", None, 200
     yield "get", f"{api}/forecasts", None, 400
     yield "post", f"{api}/forecasts", {"ids": ["77.server"], "cluster": "alpha"}, 200
@@ -98,8 +94,8 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/nodes", None, 200
     yield "get", f"{api}/nodes?cluster=nowhere", None, 200
     yield "get", f"{api}/nodes?cluster=none", None, 404
-    yield "get", f"{api}/nodes/n1?since=1699999000&points=3", None, 200
-    yield "get", f"{api}/nodes/n3", None, 404
+    yield "get", f"{api}/node?name=n1&since=1699999000&points=3", None, 200
+    yield "get", f"{api}/node?name=n3", None, 404
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
         yield "get", f"{api}/{noun}", None, 400

@@ -273,7 +273,7 @@ def test_every_answer_is_given_under_the_sites_configuration(configured: Any) ->
         for entry in answer.json["predictions"]:
             assert entry["coverage"] == 0.8, name
             assert "retrained" not in (entry["reason"] or ""), name
-    profile = client.get("/api/v1/users/ada/profile", query_string={"cluster": "alpha"}).json
+    profile = client.get("/api/v1/user?name=ada&cluster=alpha").json
     assert [entry["coverage"] for entry in profile["metrics"]] == [0.8] * 4
     assert profile["metrics"][2]["reason"].startswith("no history"), "trained with these settings, so never retraining"
     users = client.get("/api/v1/users").json["users"]

@@ -80,13 +80,13 @@ def test_now_its_page_the_job_the_metrics_and_the_mail_say_the_same(client: Flas
     assert min(late["soon"], full["soon"]) > 0.8
     page = " ".join(client.get("/").text.split())
     table = page.split('id="running-out"')[1].split("</table>")[0]
-    assert table.index("/jobs/alpha/101.s") < table.index("/jobs/alpha/103.s")
+    assert table.index("name=101.s") < table.index("name=103.s")
     assert "102.s" not in table
-    [run] = client.get("/api/v1/jobs/103.s", query_string={"cluster": "alpha"}).get_json()["runs"]
+    [run] = client.get("/api/v1/job?name=103.s&cluster=alpha").get_json()["runs"]
     assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
-    [run] = client.get("/api/v1/jobs/103.s/forecast", query_string={"cluster": "alpha"}).get_json()["runs"]
+    [run] = client.get("/api/v1/job/forecast?name=103.s&cluster=alpha").get_json()["runs"]
     assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
-    assert "Expected total" in client.get("/jobs/alpha/103.s").text
+    assert "Expected total" in client.get("/job?cluster=alpha&name=103.s").text
     lines = client.get("/metrics").text.splitlines()
     assert 'jobsight_jobs_running_out{cluster="alpha",resource="time"} 1.0' in lines
     lead = 'jobsight_jobs_running_out_lead_seconds{cluster="alpha",resource="memory"} '

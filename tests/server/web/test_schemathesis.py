@@ -97,8 +97,8 @@ def test_what_is_not_utf8_is_refused(served: Any, path: str) -> None:
 
 def test_a_path_that_is_not_utf8_is_refused(served: Any) -> None:
     """Werkzeug's own server mends paths before the application sees them; gunicorn hands on what was sent."""
-    raw = {"PATH_INFO": "/api/v1/nodes/\xfe"}
-    answer = served.client("scheduler").get("/api/v1/nodes/x", environ_overrides=raw)
+    raw = {"PATH_INFO": "/api/v1/resources/\xfe"}
+    answer = served.client("scheduler").get("/api/v1/resources/x", environ_overrides=raw)
     assert (answer.status_code, "the path is not UTF-8 text" in answer.json["error"]) == (400, True)
 
 

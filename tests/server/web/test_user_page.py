@@ -52,6 +52,9 @@ def plant(served: Any) -> None:
     assert profile_finished(served.engine, 0.0, lambda: T0 + 1e8) == len(rows) - 1
 
 
+KIM = {"cluster": "gamma", "name": "kim"}
+
+
 def get(client: FlaskClient, path: str, **query: Any) -> Any:
     answer = client.get(f"/api/v1/{path}", query_string={"cluster": "gamma"} | query)
     assert answer.status_code == 200, answer.text
@@ -68,7 +71,7 @@ def logged_in(served: Any) -> FlaskClient:
 def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) -> None:
     plant(served)
     client = served.client("scheduler")
-    found = get(client, "users/kim/applications", since=days[0], until=days[1])
+    found = get(client, "user/applications", name="kim", since=days[0], until=days[1])
     first, end = (T0 + (int(day[-2:]) - 1) * DAY_S for day in days)
     query = (
         "SELECT j.application, j.requested_memory_bytes / 4.0, j.requested_walltime_s, m.value, r.value, c.value "
@@ -93,7 +96,7 @@ def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) ->
         # The number is that of the list which it links to.
         span = {"since": days[0], "until": days[1], "state": "ended"}
         assert get(client, "jobs", user="kim", application=shown["application"], **span)["total"] == shown["jobs"]
-    page = logged_in(served).get("/users/gamma/kim", query_string=dict(zip(("since", "until"), days, strict=True))).text
+    page = logged_in(served).get(f"/user?cluster=gamma&name=kim&since={days[0]}&until={days[1]}").text
     (link,) = re.findall(r'href="([^"]*)" title="mesh"', page)
     jobs = logged_in(served).get(unescape(link)).text
     what_if = unescape(next(href for href in re.findall(r'href="([^"]*)#what-if">What if', page) if "=mesh" in href))
@@ -110,7 +113,7 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
     slurm = {"num_tasks": 8, "mem_per_cpu": "4G", "time_limit": 600}
     job = {"cluster": "gamma", "user": "kim", "application": "mesh", "queue": "batch", "slurm": slurm}
     advice = served.client("submitter").post("/api/v1/advice", json=job).json
-    found = get(served.client("scheduler"), "users/kim/profile", **asked)["next_job"]
+    found = get(served.client("scheduler"), "user", name="kim", **asked)["next_job"]
     assert (found["like_job"], found["processors"], found["memory_bytes"]) == (None, 8, 32 * 2**30)
     assert found["text"] == advice["text"]
     assert advice["slurm"]["mem_per_cpu"] < 4096
@@ -119,7 +122,7 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
     assert {"scheduler": "slurm", "text": lines} in found["ask_lines"]
     predicted = get(served.client("scheduler"), "predictions", user="kim", per="job", **asked)["predictions"]
     assert found["forecasts"] == predicted
-    page = unescape(logged_in(served).get("/users/gamma/kim", query_string=asked).text)
+    page = unescape(logged_in(served).get("/user", query_string=KIM | asked).text)
     assert f'<p class="advice">{advice["text"]}</p>' in page
     assert lines in page
     assert 'name="memory_bytes" maxlength="40" size="10" placeholder="64G" value="32G"' in page
@@ -138,14 +141,14 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
 def test_what_cannot_be_read_is_said_beside_the_form(served: Any, bad: dict[str, str], message: str) -> None:
     plant(served)
     query = {"queue": "<b>batch"} | bad
-    answer = logged_in(served).get("/users/gamma/kim", query_string=query)
+    answer = logged_in(served).get("/user", query_string=KIM | query)
     page = unescape(answer.text)
     assert (answer.status_code, message in page, "Your last" in page) == (400, True, True)
     assert 'value="<b>batch"' in page, "what was entered stays"
     assert "&lt;b&gt;batch" in answer.text
     (polled,) = re.findall(r'data-json="([^"]*)"', page)
     assert not set(bad) & set(re.findall(r"(\w+)=", polled)), "what is polled is the job like the last"
-    refused = served.client("scheduler").get("/api/v1/users/kim/profile", query_string={"cluster": "gamma"} | bad)
+    refused = served.client("scheduler").get("/api/v1/user", query_string=KIM | bad)
     assert (refused.status_code, message in refused.json["error"]) == (400, True)
 
 
@@ -156,7 +159,7 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
         connection.execute(insert(schema.jobs).values(new))
         count_all(connection)
     client = served.client("scheduler")
-    kim = get(client, "users/kim/profile")["next_job"]
+    kim = get(client, "user", name="kim")["next_job"]
     assert kim["borrowed"] == []
     asked = {"application": "mesh", "processors": 4, "queue": "batch"}
     # A job is waiting or running, so that there is a page; nothing of this user has been measured.
@@ -183,21 +186,21 @@ def test_nothing_of_another_user_is_in_a_users_answers(served: Any) -> None:
     asked = {"application": "mesh", "processors": 8, "memory_bytes": "32G"}
     with served.engine.connect() as connection:
         others = set(connection.scalars(text("SELECT job_id FROM jobs WHERE cluster = 'gamma' AND \"user\" = 'lee'")))
-    for path in ("profile", "applications", "history"):
-        query = {"cluster": "gamma"} | (asked if path == "profile" else {})
-        own = client.get(f"/api/v1/users/kim/{path}", query_string=query)
+    for path in ("user", "user/applications", "user/history"):
+        query = KIM | (asked if path == "user" else {})
+        own = client.get(f"/api/v1/{path}", query_string=query)
         assert own.status_code == 200
         assert not others & set(re.findall(r'"(\d+)"', own.text))
         assert "lee" not in own.text
-        assert client.get(f"/api/v1/users/lee/{path}", query_string=query).status_code == 403
+        assert client.get(f"/api/v1/{path}", query_string=query | {"name": "lee"}).status_code == 403
     assert client.get("/api/v1/user?name=kim&name=lee&cluster=gamma").status_code in {400, 403}
 
 
 def test_the_history_has_the_five_only_where_they_are_asked_for(served: Any) -> None:
     plant(served)
     client = served.client("scheduler")
-    plain = get(client, "users/kim/history", limit=5)["metrics"]["memory"]
-    five = get(client, "users/kim/history", limit=5, five=1)["metrics"]["memory"]
+    plain = get(client, "user/history", name="kim", limit=5)["metrics"]["memory"]
+    five = get(client, "user/history", name="kim", limit=5, five=1)["metrics"]["memory"]
     assert (plain["forecasts"], len(five["forecasts"])) == ({}, 5)
     assert plain["actual"] == five["actual"]
     assert (len(plain["job_id"]), plain["n"]) == (5, 74)
@@ -206,6 +209,7 @@ def test_the_history_has_the_five_only_where_they_are_asked_for(served: Any) -> 
     newest = "SELECT job_id FROM jobs WHERE \"user\" = 'kim' AND state = 'ended' ORDER BY \"end\" DESC LIMIT 5"
     with served.engine.connect() as connection:
         assert set(plain["job_id"]) == set(connection.scalars(text(newest)))
-    page = logged_in(served).get("/users/gamma/kim").text
+    page = logged_in(served).get("/user?cluster=gamma&name=kim").text
     assert "sliding-window" not in page
-    assert page.count("sliding-window") < logged_in(served).get("/users/gamma/kim?five=1").text.count("sliding-window")
+    with_five = logged_in(served).get("/user?cluster=gamma&name=kim&five=1").text
+    assert page.count("sliding-window") < with_five.count("sliding-window")

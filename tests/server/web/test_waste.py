@@ -93,7 +93,7 @@ def ask(client: FlaskClient, **query: Any) -> Any:
 def test_who_wastes_most_stands_first(client: FlaskClient, sort: str, worst: str) -> None:
     assert ask(client, sort=sort)["rows"][0]["name"] == worst
     page = " ".join(client.get(f"/waste?sort={sort}").text.split())
-    assert f'/users/alpha/{worst}"' in page.split('id="answer"')[1].split("</p>")[0]
+    assert f'/user?cluster=alpha&amp;name={worst}"' in page.split('id="answer"')[1].split("</p>")[0]
 
 
 def test_who_improved_stands_first_with_what_it_is_worth(client: FlaskClient) -> None:

@@ -221,5 +221,5 @@ def test_the_rule_and_the_facts_of_a_comment_outlast_a_log_without_comments(
     (run,) = ended(live, RealJob(job_id, "align", user))
     assert run["name"] == "snakejob.align"
     assert "; rule_align_wildcards_s1; jobsight:input_bytes=3.1e9,n=2; " in live.cluster.comment(job_id)
-    (facts,) = (job["facts"] for job in live.site.api(f"jobs/{job_id}")["runs"])
+    (facts,) = (job["facts"] for job in live.site.api("job", name=job_id)["runs"])
     assert facts == {"input_bytes": 3.1e9, "n": 2.0}

@@ -34,11 +34,7 @@ OWN_PAGES: Mapping[str, Own] = MappingProxyType(
         "pages.jobs": "user",
         "pages.jobs_csv": "user",
         "pages.job": "job",
-        "pages.job_by_query": "job",
-        "pages.job_without_cluster": "job",
         "pages.user": "name",
-        "pages.user_by_query": "name",
-        "pages.user_without_cluster": "name",
     }
 )
 """The pages that users may open; every other one is for staff."""
@@ -204,16 +200,15 @@ def _role_of(name: str) -> PersonRole:
 
 
 def _given(name: str) -> set[str]:
-    """Every value under this name in path and query."""
-    in_path = {str(request.view_args[name])} if request.view_args and name in request.view_args else set()
-    return in_path | {value for value in request.args.getlist(name) if value or not in_path}
+    """Every value under this name."""
+    return set(request.args.getlist(name))
 
 
 def _home(name: str) -> str:
     with context().read_engine.connect() as connection:
         clusters = user_clusters(connection, name)
     if len(clusters) == 1:
-        return url_for("pages.user_by_query", cluster=clusters[0], name=name)
+        return url_for("pages.user", cluster=clusters[0], name=name)
     return url_for("pages.jobs", user=name)
 
 

@@ -77,10 +77,4 @@ def node_url(cluster: str, node: str) -> str:
 
 
 def _url(noun: str, cluster: str, name: str) -> str:
-    # A path cannot carry every name: browsers resolve `.` and `..`, proxies merge `//`, and a cluster with a slash
-    # could not be distinguished from the name after it; line ends are cut off on the way. Such names go into the query.
-    segments = [cluster, *name.split("/")]
-    plain = (cluster + name).isprintable() and "/" not in cluster and "\\" not in name
-    if not plain or any(segment in {"", ".", ".."} for segment in segments):
-        return url_for(f"pages.{noun}_by_query", cluster=cluster, name=name)
     return url_for(f"pages.{noun}", cluster=cluster, name=name)

@@ -9,7 +9,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 from urllib.parse import unquote_to_bytes
 
@@ -48,6 +48,10 @@ class Parameter:
     description: str
     schema: dict[str, Any]
     required: bool = False
+
+
+ITS_NAME = Parameter("name", "its name", NAME, required=True)
+"""Of a user, a job or a node. No path can carry every name: browsers resolve ``..``, proxies merge ``//``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +119,6 @@ def register(app: Flask, routes: Iterable[Route]) -> None:
     kept = KeptAnswers()
     for route in routes:
         app.add_url_rule(route.rule, route.endpoint, _guarded(route, kept), methods=[route.method], merge_slashes=False)
-
-
-def by_query(route: Route, path: str) -> Route:
-    """The same for names that no path can carry, such as ``..`` or ``a//b``: with ``name`` as a query parameter."""
-    return replace(route, path=path, parameters=(Parameter("name", "its name", NAME, required=True), *route.parameters))
 
 
 def choice_of(values: Sequence[str]) -> dict[str, Any]:
