@@ -368,7 +368,7 @@ def test_links_in_the_footer_can_be_distinguished_from_its_text(watched: Watched
     page = watched.page
     show(page, "now")
     links = page.locator("footer a")
-    expect(links).to_have_count(2)
+    expect(links).to_have_count(1)
     for link in links.all():
         expect(link).to_have_css("text-decoration-line", "underline")
 

@@ -102,9 +102,7 @@ def test_a_running_job_is_forecast_in_them_if_it_has_gpus(site: Any) -> None:
     found = {
         job: {
             entry["metric"]: entry["forecast"]
-            for entry in site.client("scheduler")
-            .get(f"/api/v1/job?name={job}")
-            .json["runs"][0]["profile"]
+            for entry in site.client("scheduler").get(f"/api/v1/job?name={job}").json["runs"][0]["profile"]
         }
         for job in ("20", "21")
     }
