@@ -11,17 +11,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from jobsight_agent import __version__
 from jobsight_agent.batch import AgentCost, in_batches, machine_to_wire, pack, to_columns, to_wire
 from jobsight_agent.config import Config
 from jobsight_agent.control import ControlSocket
+from jobsight_agent.counters import make_reader
 from jobsight_agent.hooks import MarkFiles, checked_request
 from jobsight_agent.log import Log
 from jobsight_agent.machine import OwnerWatch, benchmark_flops, read_facts
-from jobsight_agent.portable import Reader, reader_for
 from jobsight_agent.push import Pusher, TroubleReport
-from jobsight_agent.reading import EVENTS, Reading
+from jobsight_agent.reading import EVENTS, Mark, Reading
 from jobsight_agent.send import Target
 from jobsight_agent.spool import Spool
 
@@ -29,6 +30,14 @@ _GIVE_UP_S = 5.0
 _BATCHES_IN_MEMORY = 10  # on a full disk
 _PACKED_READING_BYTES = 64
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Reader(Protocol):
+    """Takes readings of a node."""
+
+    def read(self, mark: Mark | None = None) -> Reading:
+        """The node now."""
+        ...
 
 
 class Agent:
@@ -267,16 +276,6 @@ class Agent:
             batches_refused=self._spool.refused,
             send_failures=self._pusher.failures,
         )
-
-
-def make_reader(config: Config) -> Reader:
-    """The reader that the configuration asks for."""
-    return reader_for(
-        Path(config.host_root),
-        exclude=config.exclude,
-        widths=dict.fromkeys(config.counters_32bit, 32),
-        cgroups=config.cgroups,
-    )
 
 
 def short_host_name() -> str:

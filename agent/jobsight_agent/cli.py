@@ -137,8 +137,8 @@ def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
     """Has the agent take the reading, or takes it and leaves it as a file. Whatever goes wrong, the job must run:
     only ``--strict`` affects the exit status."""
     from jobsight_agent.control import ask
+    from jobsight_agent.counters import make_reader
     from jobsight_agent.hooks import checked_mark, leave, mark_request
-    from jobsight_agent.portable import reader_for
 
     try:
         _act_as_owner(Path(config.spool))
@@ -146,13 +146,7 @@ def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
         with suppress(OSError):  # no agent is running
             if ask(Path(config.spool), mark_request(mark), seconds=1.0) == "ok":
                 return 0
-        reader = reader_for(
-            Path(config.host_root),
-            exclude=config.exclude,
-            widths=dict.fromkeys(config.counters_32bit, 32),
-            cgroups=config.cgroups,
-        )
-        leave(Path(config.spool) / "marks", reader.read(mark))
+        leave(Path(config.spool) / "marks", make_reader(config).read(mark))
     except (OSError, ValueError) as error:
         print(f"jobsight-agent: no reading at the {event} of job {job[:80]!r}: {error}", file=sys.stderr)
         return 1 if strict else 0

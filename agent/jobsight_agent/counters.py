@@ -1,7 +1,7 @@
 """Reads one node from ``/proc`` and ``/sys``.
 
 psutil reads the same files, but hides the counters' width and the InfiniBand ports, lists bridges beside their
-cards, and costs more than the reading itself; `portable` uses it if there is no ``/proc``.
+cards, and costs more than the reading itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from jobsight_agent.cgroups import PATTERNS, CgroupReader
+from jobsight_agent.config import Config
 from jobsight_agent.interfaces import Port, find_interfaces, find_ports, read_words
 from jobsight_agent.procfiles import busy_ticks, bytes_in_and_out, memory_bytes, network_rows
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
@@ -221,3 +222,13 @@ class NodeReader:
 def _wider(interface: Interface) -> Interface:
     """A counter declared as 32 bits showed a larger value: it has 64, and the server would reject the batch."""
     return Interface(interface.name, interface.kind, 64, interface.speed_bps)
+
+
+def make_reader(config: Config) -> NodeReader:
+    """The reader that the configuration asks for."""
+    return NodeReader(
+        Path(config.host_root),
+        exclude=config.exclude,
+        widths=dict.fromkeys(config.counters_32bit, 32),
+        cgroups=config.cgroups,
+    )
