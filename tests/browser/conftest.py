@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_predictor.question import Question
-from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
+from jobsight_predictor.runtime.accuracy import BINS, accuracy_of_histogram
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.facts import application
 from jobsight_server.forecasts import rebuild
@@ -249,7 +249,7 @@ def add_matches(connection: Connection, now: float) -> None:
 def add_offers(connection: Connection, now: float) -> None:
     """Jobs that were offered places on the eight nodes of a cluster, the first of which has ended."""
     plans, config = StandingPlans(), PlanConfig(max_failure=0.3)
-    quarter = accuracy_of_ratios(np.array([0.25] * 90 + [1.0] * 10), "user")
+    quarter = accuracy_of_histogram(np.bincount([24] * 90 + [99] * 10, minlength=BINS).astype(np.float64), "user")
     for i, user in enumerate((SCRIPT, "steady", "ü" * 300, "steady", SCRIPT, "drifting")):
         begin = now + (i % 3) * 1800.0
         asked = PlaceRequest("alpha", 8, Question(user, SCRIPT), 1 + i, 3600.0, begin, begin + 20_000.0, f"{i}<b>")

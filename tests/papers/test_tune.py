@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -123,23 +122,3 @@ def test_a_metric_that_no_job_has_is_left_out_in_one_plain_line(
     assert main(["profile-guided", "--tune", file, "--metric", "runtime", "bandwidth", "--workers", "1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Left out: bandwidth: " in out
-
-
-def test_a_dask_cluster_finds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed (group papers)")
-    file = trace(tmp_path / "walks.swf", wandering(300, 6))
-    arguments = ["profile-guided", "--tune", file, "--metric", "memory", "runtime", "--json"]
-    assert main([*arguments, "--workers", "1"]) == 0
-    here = json.loads(capsys.readouterr().out)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        assert main([*arguments, "--dask", cluster.scheduler_address]) == 0
-    assert json.loads(capsys.readouterr().out) == here
-
-
-def test_without_dask_tune_says_what_to_install(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    file = trace(tmp_path / "walks.swf", wandering(300, 6))
-    assert main(["profile-guided", "--tune", file, "--metric", "memory", "--dask", "tcp://127.0.0.1:1"]) == 1
-    assert "pip install distributed" in capsys.readouterr().err

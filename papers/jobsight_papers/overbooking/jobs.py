@@ -156,7 +156,7 @@ def _usable(trace: Trace, nodes: NDArray[np.float64]) -> tuple[NDArray[np.bool_]
 
 @lru_cache(maxsize=8)
 def learned_history(source: OverbookingSource, name: HistoryName) -> AccuracyHistory:
-    """What is known of run times before the first job is offered. Not to be changed: take a ``fork``."""
+    """What is known of run times before the first job is offered. Not to be changed: take a copy."""
     jobs = overbooking_jobs(source)
     history = HISTORIES[name]()
     ratios = (jobs.run_h[: jobs.learned] / jobs.requested_h[: jobs.learned]).tolist()

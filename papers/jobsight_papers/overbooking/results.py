@@ -9,6 +9,7 @@ from typing import Any
 
 from jobsight_papers.intervals import interval
 from jobsight_papers.overbooking.jobs import OverbookingSource, learned_history, overbooking_jobs
+from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import TimeSliceAccuracy
 
 Figures = Mapping[str, Any]
@@ -80,7 +81,9 @@ def accuracy_curves(source: OverbookingSource) -> dict[str, Any]:
     history = learned_history(source, "time-slice")
     if not isinstance(history, TimeSliceAccuracy):
         raise TypeError(f"{type(history).__name__} has no classes of requested time")
-    found = history.distributions()
+    nothing = Question()
+    of_classes = {history.name(i): of.distribution(nothing) for i, of in enumerate(history.slices)}
+    found = {"site": history.all_jobs.distribution(nothing)} | {name: of for name, of in of_classes.items() if of.jobs}
     return {
         "jobs": {name: of.jobs for name, of in found.items()},
         "pdf": _differences(found["site"].cdf.tolist()),

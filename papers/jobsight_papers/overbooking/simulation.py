@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -96,7 +97,7 @@ class OverbookingSimulation:
         self.rejected: Counter[str] = Counter()
         self.candidates = 0
         self._strategy, self._machine, self._downtimes = strategy, machine, downtimes
-        self._history = history.fork() if strategy.learns else history
+        self._history = deepcopy(history) if strategy.learns else history
         self._recalibration = Recalibration() if strategy.recalibrates else None
         if recalibration_state is not None:
             self._recalibration = Recalibration.from_state(recalibration_state, 0.0)

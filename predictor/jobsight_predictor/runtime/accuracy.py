@@ -8,9 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
-from copy import copy, deepcopy
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -83,18 +81,6 @@ def accuracy_of_histogram(histogram: Floats, source: str) -> RuntimeAccuracy:
     return RuntimeAccuracy(np.clip(cdf, 0.0, 1.0), total, source)
 
 
-def accuracy_of_ratios(ratios: Floats, source: str = "site", weights: Floats | None = None) -> RuntimeAccuracy:
-    """The distribution of ``ratios``, shape (jobs,), weighed by ``weights``; uniform if there are none.
-
-    Raises:
-        ValueError: a ratio is negative or not a number.
-    """
-    if len(ratios) and not bool(np.all(ratios >= 0.0)):
-        raise ValueError(f"run / requested time is {ratios[~(ratios >= 0.0)][0]}; give numbers of at least 0")
-    bins = np.maximum(np.ceil(np.minimum(ratios, 1.0) * BINS - 1e-9).astype(np.int64) - 1, 0)
-    return accuracy_of_histogram(np.bincount(bins, weights, minlength=BINS).astype(np.float64), source)
-
-
 SLICE_EDGES_H = (0.25, 1.0, 2.0, 3.0, 4.0, 8.0, 12.0)
 """Upper ends of the classes of requested time; the last class has none."""
 
@@ -134,10 +120,6 @@ class AccuracyHistory(ABC):
     def distribution(self, job: Question) -> RuntimeAccuracy:
         """The distribution for a job with what is known of it at submission. Changes nothing."""
 
-    @abstractmethod
-    def fork(self) -> Self:
-        """One that has learned the same and goes on by itself; cheap."""
-
 
 class SimpleAccuracy(AccuracyHistory):
     """One distribution of all jobs."""
@@ -155,9 +137,6 @@ class SimpleAccuracy(AccuracyHistory):
             self._made = accuracy_of_histogram(self._histogram, "site")
         return self._made
 
-    def fork(self) -> Self:
-        return deepcopy(self)
-
 
 class TimeSliceAccuracy(AccuracyHistory):
     """A distribution per class of requested time; that of all jobs for a class of few."""
@@ -167,25 +146,22 @@ class TimeSliceAccuracy(AccuracyHistory):
         if list(self.edges_h) != sorted(set(self.edges_h)) or not all(0.0 < edge < np.inf for edge in self.edges_h):
             raise ValueError(f"classes end at {edges_h} hours; give positive, ascending hours")
         self._fewest = fewest_jobs
-        self._all = SimpleAccuracy()
-        self._slices = [SimpleAccuracy() for _ in range(len(self.edges_h) + 1)]
+        self.all_jobs = SimpleAccuracy()
+        self.slices = [SimpleAccuracy() for _ in range(len(self.edges_h) + 1)]
 
     def learn(self, job: Question, ratio: float) -> None:
-        self._all.learn(job, ratio)
+        self.all_jobs.learn(job, ratio)
         if job.requested_time_s is not None:
-            self._slices[self.slice_of(job.requested_time_s / 3600.0)].learn(job, ratio)
+            self.slices[self.slice_of(job.requested_time_s / 3600.0)].learn(job, ratio)
 
     def distribution(self, job: Question) -> RuntimeAccuracy:
         if job.requested_time_s is None:
-            return self._all.distribution(job)
+            return self.all_jobs.distribution(job)
         place = self.slice_of(job.requested_time_s / 3600.0)
-        found = self._slices[place].distribution(job)
+        found = self.slices[place].distribution(job)
         if found.jobs < self._fewest:
-            return self._all.distribution(job)
+            return self.all_jobs.distribution(job)
         return RuntimeAccuracy(found.cdf, found.jobs, self.name(place))
-
-    def fork(self) -> Self:
-        return deepcopy(self)
 
     def slice_of(self, requested_h: float) -> int:
         """The class of a requested time, from 0."""
@@ -198,12 +174,6 @@ class TimeSliceAccuracy(AccuracyHistory):
         if place == len(self.edges_h):
             return f"above {self.edges_h[-1]:g} h"
         return f"{self.edges_h[place - 1]:g} to {self.edges_h[place]:g} h"
-
-    def distributions(self) -> dict[str, RuntimeAccuracy]:
-        """The distribution of every class that has jobs, by name, and of all jobs: Figures 2 and 3."""
-        nothing = Question()
-        found = {self.name(i): of.distribution(nothing) for i, of in enumerate(self._slices)}
-        return {"site": self._all.distribution(nothing)} | {name: of for name, of in found.items() if of.jobs}
 
 
 class GroupAccuracy(AccuracyHistory):
@@ -230,24 +200,19 @@ class GroupAccuracy(AccuracyHistory):
         self._learns_wide = wide is None
         self._wide = TimeSliceAccuracy(edges_h, fewest_jobs=1) if wide is None else wide
         self._histograms: dict[GroupKey, _FadedHistogram] = {}
-        self._shared: dict[GroupKey, _FadedHistogram] = {}  # of the one that this was forked from; only read
 
     def learn(self, job: Question, ratio: float) -> None:
         place = bin_of(ratio)
         if self._learns_wide:
             self._wide.learn(job, ratio)
         for _, key in self._groups.keys(job):
-            histogram = self._histograms.get(key)
-            if histogram is None:
-                shared = self._shared.get(key)
-                histogram = self._histograms[key] = _FadedHistogram() if shared is None else deepcopy(shared)
-            histogram.learn(place, self._growth)
+            self._histograms.setdefault(key, _FadedHistogram()).learn(place, self._growth)
 
     def distribution(self, job: Question) -> RuntimeAccuracy:
         wide = self._wide.distribution(job)
         cdf, jobs, source = wide.cdf, wide.jobs, wide.source
         for _, key in reversed(self._groups.keys(job)):
-            histogram = self._histograms.get(key) or self._shared.get(key)
+            histogram = self._histograms.get(key)
             if histogram is not None:
                 weights = histogram.weights()
                 jobs, source = float(weights.sum()), self._groups.name(key)
@@ -255,14 +220,6 @@ class GroupAccuracy(AccuracyHistory):
                 cdf = (own + self._prior * cdf) / (jobs + self._prior)
                 cdf[-1] = 1.0
         return RuntimeAccuracy(np.clip(cdf, 0.0, 1.0), jobs, source)
-
-    def fork(self) -> Self:
-        """As for others; the one that was forked must not learn afterwards."""
-        forked = copy(self)
-        forked._wide = self._wide.fork()
-        forked._shared = {**self._shared, **self._histograms}
-        forked._histograms = {}
-        return forked
 
 
 class _FadedHistogram:

@@ -12,13 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_papers.overbooking.exact_risk import ExactRisk
-from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios
+from jobsight_predictor.runtime.accuracy import BINS, GRID, RuntimeAccuracy, accuracy_of_histogram, bin_of
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer, processors_of
 from jobsight_scheduler.overbooking.risk import FastRisk
 
-HALF = accuracy_of_ratios(np.array([0.5, 1.0]), "half of the jobs run for half of their time")
+
+def accuracy_of(ratios: np.ndarray, source: str = "site") -> RuntimeAccuracy:
+    counts = np.bincount([bin_of(ratio) for ratio in ratios.tolist()], minlength=BINS)
+    return accuracy_of_histogram(counts.astype(np.float64), source)
+
+
+HALF = accuracy_of(np.array([0.5, 1.0]), "half of the jobs run for half of their time")
 SAFE = MachineFailure(0.0, 1.0)
 CONSERVATIVE = AcceptanceRule("conservative")
 
@@ -195,7 +201,7 @@ def random_plan(seed: int, jobs: int, nodes: int) -> BookingPlan:
             hours,
             release,
             release + 5 * hours,
-            accuracy_of_ratios(values),
+            accuracy_of(values),
             hours,
             hours,
         )
@@ -274,7 +280,7 @@ def test_a_long_chain_needs_no_deep_stack() -> None:
 def test_a_small_share_of_what_only_the_correction_refuses_is_accepted() -> None:
     """After many failures that were not predicted, one in 20 of the jobs that predictions alone would take."""
     plan = BookingPlan(1)
-    mostly_short = accuracy_of_ratios(np.array([0.5] * 19 + [1.0]), "one in twenty needs all of its time")
+    mostly_short = accuracy_of(np.array([0.5] * 19 + [1.0]), "one in twenty needs all of its time")
     asked = JobOffer(0, 1, 2.0, 0.0, 1.9, mostly_short, 2.0, 2.0)
     rule = AcceptanceRule("highest-pos", pmax=0.1, limits_machine=False)
     test = partial(decide, plan, asked, 0.0, rule, SAFE)
