@@ -87,69 +87,6 @@ def test_what_is_left_beside_a_reservation_may_be_held_for_longer() -> None:
     assert {one.job: one.resources["d"] for one in found.matches} == {"long": ("b",), "one": ("a",)}
 
 
-def _run(rounds: int, load: float, seed: int) -> tuple[dict[str, int], dict[str, int], int]:
-    """Rounds of 10 s on three nodes; when each job came and was matched, and how many holds were ever too many."""
-    rng = random.Random(seed)
-    nodes = {"a": 8.0, "b": 8.0, "c": 4.0}
-    holds: list[tuple[str, str, float, float]] = []
-    waiting: list[WaitingJob] = []
-    came: dict[str, int] = {}
-    matched: dict[str, int] = {}
-    exceeded = 0
-    mean_work = 4.5 * 1.25 * 30.0
-    per_round = load * sum(nodes.values()) * 10.0 / mean_work
-    due = 0.0
-    for number in range(rounds):
-        now = 10.0 * number
-        holds = [hold for hold in holds if hold[2] > now]
-        due += per_round
-        while due >= 1.0:
-            due -= 1.0
-            name = f"j{len(came)}"
-            came[name] = number
-            amount = rng.choice((1, 1, 2, 4, 7, 12) if len(came) % 40 == 0 else (1, 2, 3, 4, 5, 6, 7, 8))
-            new = job(name, amount, rng.choice((10.0, 20.0, 30.0, 60.0)), rng.choice((1, 1, 1, 2)), rng.randint(1, 3))
-            waiting.append(WaitingJob(new))
-        resources = [
-            node(name, slots, *((by, until, held) for by, on, until, held in holds if on == name))
-            for name, slots in nodes.items()
-        ]
-        found = match_round(resources, waiting, now_s=now, clock=time.process_time, deadline_s=0.05, rung="greedy")
-        jobs = {one.job.name: one.job for one in waiting}
-        for one in found.matches:
-            matched[one.job] = number
-            of = jobs[one.job]
-            holds += [
-                (one.job, on, now + (of.duration_s or 0.0), of.dependencies[0].amounts["slots"])
-                for on in one.resources["d"]
-            ]
-        exceeded += sum(sum(held for _, on, _, held in holds if on == name) > slots for name, slots in nodes.items())
-        waiting = [aged(one, age=one.age + 1) for one in waiting if one.job.name not in matched]
-    return came, matched, exceeded
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_under_sustained_overload_no_job_starves() -> None:
-    """Load 1.1 for 1,000 rounds: every job of the first 500 that an idle machine could run is matched."""
-    came, matched, exceeded = _run(1000, 1.1, 0)
-    assert exceeded == 0
-    left = {name for name, number in came.items() if number < 500 and name not in matched}
-    assert all(_never_fits(name) for name in left), sorted(left)
-    assert len(matched) > 0.8 * len(came)
-
-
-def _never_fits(name: str) -> bool:
-    """What ``_run`` makes of the job of this name, made again: 12 slots, or twice 5 to 8 on what has two nodes of 8."""
-    rng = random.Random(0)
-    for index in range(int(name[1:]) + 1):
-        amount = rng.choice((1, 1, 2, 4, 7, 12) if (index + 1) % 40 == 0 else (1, 2, 3, 4, 5, 6, 7, 8))
-        rng.choice((10.0, 20.0, 30.0, 60.0))
-        rng.choice((1, 1, 1, 2))
-        rng.randint(1, 3)
-    return amount > 8
-
-
 def test_what_is_matched_together_is_bounded_and_the_others_know_that_it_is_not_their_turn() -> None:
     waiting = [WaitingJob(job(f"j{index}", 1), index % 7) for index in range(300)]
     found = match_round([node("a", 4)], waiting, now_s=0.0, clock=time.process_time)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine
 
 from jobsight_predictor.reliability.machine_facts import MachineFacts
-from jobsight_predictor.reliability.resource_vector import SuccessRecord, VectorSettings
+from jobsight_predictor.reliability.resource_vector import VectorSettings
 from jobsight_predictor.reliability.sessions import Presence
-from jobsight_server.systems.ranking.board import MachineBoard, RankConfig, RankQuestion, rank_machines, ranks_of
+from jobsight_server.systems.ranking.board import MachineBoard, RankConfig, ranks_of
 from jobsight_server.systems.ranking.learning import ReliabilityState, write_reliability
 from jobsight_server.systems.ranking.rows import MachineRow, StoredFacts, write_machines
 
@@ -167,45 +165,6 @@ def test_ranks_of_chosen_machines(farm: Farm) -> None:
         found = ranks_of(board, farm.config, connection, names, HOUR_S, farm.now)
     assert list(found) == [("alpha", "n2")]
     assert 0.5 < found["alpha", "n2"] < 1.0
-
-
-@pytest.mark.exhaustive
-def test_a_question_over_ten_thousand_machines_takes_little(sqlite_engine: Engine) -> None:
-    """Of the processor's time; the best of several, because others use the processor too."""
-    rng = np.random.default_rng(1)
-    config, now = RankConfig(), START
-    facts = [
-        StoredFacts(system="linux-x86_64", processors=32, cores=16, memory_bytes=2**36, flops=f) for f in (4e7, 6e7)
-    ]
-    rows = [
-        MachineRow(
-            None,
-            f"c{number % 4}",
-            f"n{number:05}",
-            presence=Presence(seen_s=now, since_s=now - float(rng.exponential(86400)), boot="b"),
-            facts=facts[number % 2],
-            boot_id="b",
-            received_at=now,
-            record=SuccessRecord(float(rng.integers(-20, 21)), 5, 1, 1, 0),
-            events=float(rng.poisson(3)),
-            seconds=1e6,
-            weighted=1e6,
-        )
-        for number in range(10_000)
-    ]
-    with sqlite_engine.begin() as connection:
-        write_machines(connection, rows, 1)
-        write_reliability(connection, ReliabilityState(version=1))
-    board, spent = MachineBoard(), []
-    question = RankQuestion(6 * HOUR_S, "survival", needs=MachineFacts(memory_bytes=2.0**35, system="linux-x86_64"))
-    with sqlite_engine.connect() as connection:
-        board.columns(connection)
-        for _ in range(5):
-            begun = time.process_time()
-            ranks = rank_machines(board.columns(connection), config, question, now)
-            spent.append(time.process_time() - begun)
-    assert len(ranks.order) == 10_000
-    assert min(spent) < 0.020
 
 
 def test_a_machine_that_stays_is_known_as_soon_as_its_backlog_is_in(farm: Farm) -> None:

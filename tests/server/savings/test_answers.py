@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import jsonschema
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
@@ -102,15 +101,6 @@ def test_every_way_of_looking_adds_up(ask: Ask) -> None:
     assert (fluid["name"], fluid["memory"]) == ("fluid", ann["memory"])
     listed = ask(limit=1)
     assert (len(listed["rows"]), listed["groups"], listed["memory"]) == (1, 3, total)
-
-
-def test_full_answers_have_the_declared_shape(client: FlaskClient) -> None:
-    spec = client.get("/api/v1/openapi.json").get_json()
-    for path, url in (("waste", "waste?by=application"), ("user", "user?name=ann"), ("overview", "overview")):
-        declared = spec["paths"][f"/api/v1/{path}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-        answer = client.get(f"/api/v1/{url}").get_json()
-        schema = {**declared, "components": spec["components"]}
-        jsonschema.validate(answer, schema, cls=jsonschema.Draft202012Validator)
 
 
 def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:

@@ -105,16 +105,6 @@ def test_all_words_for_one_request_get_one_answer(learned: Any) -> None:
     assert answers[5]["pbs"]["select"] is None, "chunks of two kinds"
 
 
-def test_it_agrees_with_predictions_for_the_whole_job(learned: Any) -> None:
-    job = {"application": "cfd_99", "queue": "batch", "processors": 4, "memory_bytes": "64gb", "walltime_s": 86400}
-    query = {"cluster": "gamma", "user": "eve", "per": "job", **job}
-    predictions = learned.client("scheduler").get("/api/v1/predictions", query_string=query).json["predictions"]
-    advice = ask(learned, **job).json["forecasts"]
-    assert [
-        (p["metric"], p["value"], p["bound"], p["level"]) for p in predictions if p["metric"] in ("memory", "runtime")
-    ] == [(a["metric"], a["forecast"], a["reserve"], a["level"]) for a in advice]
-
-
 def test_the_sentence_says_the_minutes_that_a_scheduler_is_given(learned: Any) -> None:
     short = {"slurm": {"num_tasks": 4, "mem": "64G", "time_limit": 1440}}
     with learned.engine.begin() as connection:
@@ -192,14 +182,6 @@ def test_a_request_that_cannot_be_read_is_refused_with_its_place(served: Any) ->
         answer = ask(served, **asked)
         assert answer.status_code == 400, message
         assert message in answer.json["error"]
-
-
-def test_a_submitters_token_may_ask_nothing_else(learned: Any) -> None:
-    assert ask(learned, "submitter", processors=4).status_code == 200
-    client = learned.client("submitter")
-    for path in ("/api/v1/predictions?cluster=gamma&user=eve", "/api/v1/jobs", "/api/v1/users", "/metrics"):
-        assert client.get(path).status_code == 403
-    assert client.post("/login", data={"token": learned.tokens["submitter"]}).status_code != 303
 
 
 def test_the_page_of_a_job_shows_what_it_used_of_what_it_asked_for(learned: Any) -> None:

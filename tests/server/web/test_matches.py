@@ -479,23 +479,6 @@ def test_the_queue_is_bounded(admin: Any, served: Any, serve: Any) -> None:
 
 
 @pytest.mark.storage
-def test_jobs_that_a_policy_denies_keep_no_other_one_waiting(served: Any, admin: Any) -> None:
-    """More denied ones than any round matches; they come first and age longest."""
-    deny = {"effect": "deny", "classes": ["batch"]}
-    assert admin.put(f"{API}/policies", json={"policies": [deny]}).status_code == 200
-    rounds = rounds_of(served)
-    post(admin, *(job(f"b{n}", **{"class": "batch"}) for n in range(400)), path="matches/queue")
-    for _ in range(3):
-        rounds.run()
-    [queued] = post(admin, job("now", **{"class": "interactive"}), path="matches/queue")["queued"]
-    assert rounds.run().matched == 1
-    assert admin.get(f"{API}/matches/{queued['id']}").json["match"]["state"] == "held"
-    with served.engine.connect() as connection:
-        query = text("SELECT tier, rounds, count(*) FROM matches WHERE state = 'queued' GROUP BY 1, 2")
-        assert connection.execute(query).all() == [("policy", 4, 400)]
-
-
-@pytest.mark.storage
 def test_a_submission_with_a_key_can_be_sent_again(served: Any, admin: Any) -> None:
     jobs = job("a", 4), job("b", 4), job("c", 4)
     first = post(admin, *jobs, key="night-1")

@@ -338,35 +338,6 @@ def test_promises_that_are_broken_more_often_than_said_are_corrected(restarted: 
     assert plan["promised"]["observed"] == pytest.approx(killed / 60)
 
 
-def test_one_kill_is_worth_one_kill_and_a_refused_kind_of_job_is_tried_now_and_then(
-    restarted: Any, served: Any
-) -> None:
-    add_history(served, "bob", [0.2] * 60 + [0.9] * 40)
-    post = restarted(nodes=("alpha=1",), max_failure=0.48)
-    gap = {**JOB, "user": "bob", "nodes": 1, "hours": 1}
-
-    def run(outcome: str) -> bool:
-        """Asks for a place of an hour for two; whether there was one."""
-        served.clock.now += HOUR
-        answer = post(OFFERS, **place(user="bob", nodes=1, release=served.clock.now, deadline=served.clock.now + HOUR))
-        if not answer.json["accepted"]:
-            return False
-        number = answer.json["offer"]["id"]
-        for path, body in (("confirm", {}), ("started", {}), ("ended", {"outcome": outcome})):
-            assert post(f"{OFFERS}/{number}/{path}", **body).status_code == 200
-        return True
-
-    before = post("/api/v1/risk", **gap).json["p_executable"]
-    assert run("killed")
-    after = post("/api/v1/risk", **gap).json["p_executable"]
-    assert 0.5 < before < 0.6
-    # With evidence of .4 expected failures and a prior of 1.5, one failure makes the odds 2.5 / 1.9 times as high.
-    assert before - 0.08 < after < before - 0.03
-    accepted = [run("finished") for _ in range(39)]
-    assert 1 <= accepted.index(True) < 20, "never tried again"
-    assert all(accepted[accepted.index(True) + 5 :]), "what ended well makes no difference"
-
-
 HOSTILE_BODIES: tuple[tuple[str, Any], ...] = (
     ("", {**place(), "nodes": 1e30}),
     ("", {**place(), "nodes": 0}),
