@@ -39,11 +39,12 @@ from jobsight_server.auth.sessions import create_login
 from jobsight_server.ingest.packing import as_row
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
-from jobsight_server.storage.engine import open_engine, refresh_statistics
+from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import mark_all
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.sample_columns import UNKNOWN, SampleColumns
 from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.statistics import refresh_statistics
 from jobsight_server.systems.migrate import upgrade
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))

@@ -12,9 +12,11 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 
-from jobsight_server.storage.engine import DatabaseError, open_engine, refresh_statistics
+from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.lock import LockedError, role_lock
+from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.migrate import upgrade
 
@@ -140,3 +142,30 @@ def test_upkeep_does_not_wait_for_readers(migrated_file: Path, tmp_path: Path) -
     refresh_statistics(engine)
     assert log.stat().st_size == 0
     engine.dispose()
+
+
+def test_statistics_come_with_the_jobs_and_reach_open_connections(sqlite_engine: Engine) -> None:
+    """A connection that was open before plans by them; PRAGMA optimize on a new connection would write none."""
+    insert = (
+        "WITH RECURSIVE n(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM n WHERE x < {}) INSERT INTO jobs (cluster, "
+        "job_id, start, state, user, recorded_at, profiled) SELECT 'alpha', x, x, 'ended', 'u', x, 1 FROM n"
+    )
+    # Without statistics the first of these indexes is taken: both are equalities.
+    query = "EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE state = 'ended' AND job_id = '5' AND {0} = {0}"
+    plans, statistics = [], []
+    reader = sqlite_engine.connect().execution_options(reading=True)
+    for number, (first, last) in enumerate(((1, 500), (501, 1500), (1501, 1900), (1901, 9000))):
+        with sqlite_engine.begin() as connection:
+            connection.exec_driver_sql(insert.format(first, last))
+            count_all(connection)
+        refresh_if_grown(sqlite_engine)
+        with sqlite_engine.connect() as connection:
+            has = connection.scalar(text("SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"))
+            statistics.append(connection.execute(text("SELECT * FROM sqlite_stat1 ORDER BY 2")).all() if has else [])
+        with reader.begin():
+            reader.exec_driver_sql("SELECT 1 FROM jobs").close()
+            plans.append("ix_jobs_job_id" in str(reader.exec_driver_sql(query.format(number)).all()))
+    reader.close()
+    assert not statistics[0]
+    assert statistics[1] == statistics[2] != statistics[3]
+    assert plans[1:] == [True] * 3

@@ -31,6 +31,7 @@ from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.statistics import refresh_if_grown
 
 # For a long log it is faster to learn many jobs together; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
@@ -111,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
         own = Own(args.cluster, report.figures.runs)
         profiled = _profile(engine, settings_of(args), own)
         waiting = count_waiting(engine, own)
+        refresh_if_grown(engine)
     finally:
         engine.dispose()
     shown = as_json(report, formats, args.cluster, profiled, waiting)

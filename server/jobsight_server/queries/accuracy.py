@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.model import Held
 from jobsight_predictor.series import accuracy, within20
 from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.record import Metric, Record, Share
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.engine import fetch
 
 LAST_JOBS = 500
+
+# SQLite takes a range with one bound for a quarter of the table, and would read all jobs first.
+_LAST = """
+SELECT p.metric, p.value, p.forecast, p.bound, jobs."end" - jobs.start FROM profiles AS p CROSS JOIN jobs
+WHERE jobs.id = p.run_id AND p.learn_seq > ? AND p.learn_seq <= ?
+  AND p.value IS NOT NULL AND NOT p.shown_only AND p.forecast IS NOT NULL
+"""
 
 
 class MetricAccuracy(Record):
@@ -31,19 +38,10 @@ class MetricAccuracy(Record):
 
 def recent_accuracy(connection: Connection) -> list[MetricAccuracy]:
     """Per metric, over the last 500 runs that forecasts learned from."""
-    query = (
-        select(profiles.c.metric, profiles.c.value, profiles.c.forecast, profiles.c.bound, jobs.c.end - jobs.c.start)
-        .join(jobs, jobs.c.id == profiles.c.run_id)
-        .where(
-            profiles.c.learn_seq > last_learn_seq(connection) - LAST_JOBS,
-            profiles.c.value.is_not(None),
-            profiles.c.shown_only.is_(False),
-            profiles.c.forecast.is_not(None),
-        )
-    )
     found: dict[str, list[tuple[float, float]]] = {metric: [] for metric in METRICS}
     held = {metric: Held() for metric in METRICS}
-    for metric, value, forecast, bound, seconds in connection.execute(query):
+    last = last_learn_seq(connection)
+    for metric, value, forecast, bound, seconds in fetch(connection, _LAST, (last - LAST_JOBS, last)):
         found[metric].append((value, forecast))
         held[metric].score(bound, value, seconds)
     return [

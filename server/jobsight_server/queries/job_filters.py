@@ -31,6 +31,16 @@ class JobFilters:
     used_below: float | None = None
     profiled: bool | None = None
 
+    @property
+    def has_index(self) -> bool:
+        """Whether an index finds the runs, or those among which they are."""
+        return self.node is not None or self.is_span or self.profiled is False
+
+    @property
+    def is_span(self) -> bool:
+        """Whether only runs that ended within a span of time are asked for."""
+        return self.since is not None or self.until is not None
+
     def conditions(self) -> list[ColumnElement[bool]]:
         """All of them must hold."""
         compared = (

@@ -68,11 +68,17 @@ class Run(Record):
 class JobList(Page):
     """One page of runs, last recorded first or as asked; of a search by number, exact ids before the tasks of arrays.
 
-    ``arrays``: on the first page of a search by number, those of two tasks or more.
+    ``arrays``: on the first page of a search by number, those of two tasks or more. ``among_last``: where no index
+    finds what is asked for, only so many runs were looked at, the last ones; a range of time finds older ones.
     """
 
     jobs: list[Run]
     arrays: list[JobArray]
+    among_last: int | None
+
+
+AMONG_LAST = 100_000
+"""Runs; without an index, a list reads at most these."""
 
 
 def job_list(
@@ -90,21 +96,28 @@ def job_list(
 ) -> JobList:
     """One page of runs, last recorded first or by ``sort``, with the bounds that running ones already exceed.
 
-    By end, runs that have not ended are the last to end. Of a search by number, exact ids come first, then the tasks
-    of arrays, each array's together. ``job_id`` may be the part of the log's id before a dot, such as the number before
-    the server's name, or an array's.
+    In a span of ends, runs are sorted by end. By end, runs that have not ended are the last to end. Of a search by
+    number, exact ids come first, then the tasks of arrays, each array's together. ``job_id`` may be the part of the
+    log's id before a dot, such as the number before the server's name, or an array's.
     """
+    narrowed = filters.conditions()
+    among_last = None
+    if narrowed and user is None and job_id is None and state in (None, "ended") and not filters.has_index:
+        among_last = AMONG_LAST
+        last = connection.scalar(select(func.max(jobs.c.id))) or 0
+        narrowed.append(jobs.c.id > last - AMONG_LAST)
     if cluster is None and user is not None:
         # Of one cluster, an index has the user's runs in order; most sites have one.
         ran_on = connection.scalars(select(job_counts.c.cluster).where(job_counts.c.user == user).distinct()).all()
         cluster = ran_on[0] if len(ran_on) == 1 else None
-    narrowed = filters.conditions()
+        narrowed += [] if cluster else [jobs.c.cluster.in_(ran_on or [""])]
     wanted = narrowed + [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
-    order = _order(sort, descending)
+    # In a span of ends, the newest recorded need not be in it: an index has those of the span by their end.
+    order = _order("end" if filters.is_span else sort, descending)
     arrays: list[JobArray] = []
     if job_id is not None:
         if page == 1:
@@ -120,7 +133,7 @@ def job_list(
     running = [row for row in rows if row.state == "running"]
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
     listed = [Run.of_row(row, start=started(row), over_bound=over_bound(row.id, forecasts, used)) for row in rows]
-    return JobList(page, pages_of(total), total, listed, arrays)
+    return JobList(page, pages_of(total), total, listed, arrays, among_last)
 
 
 def _order(sort: str, descending: bool) -> list[ColumnElement[Any]]:

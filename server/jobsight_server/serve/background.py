@@ -29,9 +29,9 @@ from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.seldom import Seldom
 from jobsight_server.serve.collected import Uncollected
 from jobsight_server.settings import AccountingSource, Settings
-from jobsight_server.storage.engine import refresh_statistics
 from jobsight_server.storage.server_states import EVERY_S, record_state
 from jobsight_server.storage.size_cap import keep_size
+from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.systems.matching.periodic import schedule_node_reports
@@ -40,7 +40,7 @@ from jobsight_server.systems.ranking.board import MachineBoard, rank_config, ran
 log = logging.getLogger(__name__)
 
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
-_LOOK_AT_WRITERS_S = 30.0
+_LOOK_AT_WRITERS_S = _LOOK_AT_GROWTH_S = 30.0
 _ASK_AGAIN_S = _OUTLOOKS_S = 60.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
@@ -81,6 +81,7 @@ def run_until(
     work.every(_OUTLOOKS_S, "outlooks", partial(refresh_outlooks, stop=stop), engine, forecast_config(settings))
     work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
+    work.every(_LOOK_AT_GROWTH_S, "statistics", refresh_if_grown, engine)
     work.every(EVERY_S, "state", _record_state, stop, engine, clock)
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)

@@ -176,34 +176,34 @@ class LookUps:
         kept = getattr(self._kept, "connection", None)
         if kept is not None and self._kept.process == os.getpid():
             return kept
-        connection = _own_connection(self._engine)
+        connection = own_connection(self._engine)
         self._kept.connection, self._kept.process = connection, os.getpid()
         return connection
 
 
 def begins(connection: Connection, column: ColumnElement[Any], prefix: str) -> ColumnElement[bool]:
     """Whether the text column begins with ``prefix``; in SQLite by its index, which LIKE would not use."""
-    if _is_sqlite(connection):
+    if is_sqlite(connection):
         return and_(column >= prefix, column < prefix[:-1] + chr(ord(prefix[-1]) + 1))
     return column.startswith(prefix, autoescape=True)
 
 
 def look_ups_wait(engine: Engine) -> bool:
     """Whether a look-up may have to wait: in a file it does not, in a database server it may."""
-    return not _is_sqlite(engine)
+    return not is_sqlite(engine)
 
 
 def driver_sql(database: Engine | Connection, statement: str) -> str:
     """``statement``, in which ``?`` stands for a parameter, in the driver's style."""
-    return statement if _is_sqlite(database) else statement.replace("?", "%s")
+    return statement if is_sqlite(database) else statement.replace("?", "%s")
 
 
 def _parameter(database: Engine | Connection, value: object) -> str:
     """``?`` for a value in a VALUES list; PostgreSQL takes a bare one for text."""
-    return "?::integer" if isinstance(value, int) and not _is_sqlite(database) else "?"
+    return "?::integer" if isinstance(value, int) and not is_sqlite(database) else "?"
 
 
-def _own_connection(engine: Engine) -> Any:
+def own_connection(engine: Engine) -> Any:
     """A driver connection, owned by the caller until closed, outside of transactions.
 
     Each statement sees what is committed, and none holds on to an old snapshot.
@@ -211,12 +211,12 @@ def _own_connection(engine: Engine) -> Any:
     checked_out = engine.raw_connection()
     connection: Any = checked_out.driver_connection
     checked_out.detach()
-    if not _is_sqlite(engine):
+    if not is_sqlite(engine):
         connection.autocommit = True
     return connection
 
 
-def _is_sqlite(database: Engine | Connection) -> bool:
+def is_sqlite(database: Engine | Connection) -> bool:
     return database.dialect.name == "sqlite"
 
 
@@ -226,18 +226,18 @@ LARGEST_ID = 2**31 - 1
 
 def database_file(engine: Engine) -> Path | None:
     """The file of an SQLite database; None for PostgreSQL."""
-    return Path(engine.url.database or "") if _is_sqlite(engine) else None
+    return Path(engine.url.database or "") if is_sqlite(engine) else None
 
 
 def whole(database: Engine | Connection, quotient: str) -> str:
     """The integer part of a non-negative quotient, in SQL."""
     # CAST rounds on PostgreSQL and truncates on SQLite, whose floor() is a build option.
-    return f"CAST({quotient} AS INTEGER)" if _is_sqlite(database) else f"floor({quotient})"
+    return f"CAST({quotient} AS INTEGER)" if is_sqlite(database) else f"floor({quotient})"
 
 
 def lock_until_commit(connection: Connection, name: str) -> None:
     """Holds the lock ``name`` until the transaction ends. SQLite has one writing transaction at a time anyway."""
-    if not _is_sqlite(connection):
+    if not is_sqlite(connection):
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key(name)})
 
 
@@ -257,39 +257,13 @@ def release_session_lock(connection: Connection, name: str) -> None:
 
 def for_share(connection: Connection) -> str:
     """The end of a SELECT that keeps its rows unchanged until the transaction ends."""
-    return "" if _is_sqlite(connection) else " FOR SHARE"
-
-
-_ROWS_ANALYZED = 1000  # of each index
-
-
-def refresh_statistics(engine: Engine) -> None:
-    """Updates the query planner's statistics, and has SQLite return the write-ahead log's space."""
-    if not _is_sqlite(engine):
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql("ANALYZE")
-        return
-    # On the driver's own connection: a checkpoint cannot run inside a transaction.
-    driver = _own_connection(engine)
-    try:
-        cursor = driver.cursor()
-        # All rows of a large table take many seconds, in which nothing else could be stored.
-        cursor.execute(f"PRAGMA analysis_limit={_ROWS_ANALYZED}")
-        cursor.execute("PRAGMA optimize")
-        # While TRUNCATE copies or waits for a reader, such as a backup, no one can write: PASSIVE copies before, and a
-        # log that is being read stays until the next time.
-        cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        cursor.execute("PRAGMA busy_timeout=0")
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        cursor.close()
-    finally:
-        driver.close()
+    return "" if is_sqlite(connection) else " FOR SHARE"
 
 
 def total_bytes(connection: Connection) -> int:
     """What the database takes on disk, without SQLite's write-ahead log."""
     query = (
-        _SQLITE_PAGES.format("page_count") if _is_sqlite(connection) else "SELECT pg_database_size(current_database())"
+        _SQLITE_PAGES.format("page_count") if is_sqlite(connection) else "SELECT pg_database_size(current_database())"
     )
     return int(connection.execute(text(query)).scalar_one())
 
@@ -300,7 +274,7 @@ def used_bytes(engine: Engine, shrinking: Sequence[str]) -> int:
     SQLite knows this room. PostgreSQL does not say: it is estimated, within some percent, for the tables ``shrinking``,
     from which rows are deleted.
     """
-    if _is_sqlite(engine):
+    if is_sqlite(engine):
         with engine.connect() as connection:
             return int(connection.execute(text(_SQLITE_PAGES.format("page_count - freelist_count"))).scalar_one())
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

@@ -10,7 +10,9 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text
 
+from jobsight_server.queries.jobs import AMONG_LAST
 from jobsight_server.storage import schema
+from jobsight_server.storage.job_counts import count_all
 
 RUN = {"cluster": "c", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0, "profiled": False}
 NONE = dict.fromkeys(("queue", "account", "name", "application", "exit_status", "array_task"))
@@ -201,7 +203,9 @@ def test_spans_and_durations_find_what_sql_finds(
 ) -> None:
     with sqlite_engine.begin() as connection:
         connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])
-        ids = connection.exec_driver_sql(f"SELECT job_id FROM jobs WHERE {where} ORDER BY id DESC").scalars().all()
+        count_all(connection)
+        order = '"end"' if "since" in query or "until" in query else "id"
+        ids = connection.exec_driver_sql(f"SELECT job_id FROM jobs WHERE {where} ORDER BY {order} DESC").scalars().all()
     found = client.get(f"/api/v1/jobs?{query}").get_json()
     assert ([run["job_id"] for run in found["jobs"]], found["total"]) == (ids, len(ids))
     assert 0 < len(ids) < len(SPANS)
@@ -251,7 +255,7 @@ def test_the_list_offers_ranges_and_keeps_the_other_filters(client: FlaskClient,
     with sqlite_engine.begin() as connection:
         rows = [RUN | {"job_id": name, "end": end, "queue": "long"} for name, end in ends.items()]
         connection.execute(insert(schema.jobs), rows)
-    for span, expected in (("1h", ["now"]), ("7d", ["days ago", "now"]), ("1y", ["days ago", "now"])):
+    for span, expected in (("1h", ["now"]), ("7d", ["now", "days ago"]), ("1y", ["now", "days ago"])):
         found = client.get(f"/api/v1/jobs?range={span}").get_json()["jobs"]
         assert [run["job_id"] for run in found] == expected
         assert f'href="/jobs?queue=long&amp;range={span}"' in client.get("/jobs?queue=long&range=30d").text
@@ -284,6 +288,7 @@ def test_bad_spans_durations_and_orders_are_refused(client: FlaskClient, path: s
 def test_runs_are_sorted_by_their_end_with_an_index(client: FlaskClient, sqlite_engine: Engine) -> None:
     with sqlite_engine.begin() as connection:
         connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])
+        count_all(connection)
     for order, expected in (
         ("asc", ["early", "middle", "late", "runs"]),
         ("desc", ["runs", "late", "middle", "early"]),
@@ -298,3 +303,23 @@ def test_runs_are_sorted_by_their_end_with_an_index(client: FlaskClient, sqlite_
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN SELECT * FROM jobs ORDER BY {keys} LIMIT 50").all()
         assert "USING INDEX ix_jobs_end" in str(plan), plan
         assert "TEMP B-TREE" not in str(plan), plan
+
+
+def test_a_filter_without_an_index_looks_at_the_last_runs_and_says_so(
+    client: FlaskClient, sqlite_engine: Engine
+) -> None:
+    with sqlite_engine.begin() as connection:
+        for number, job_id in ((1, "old"), (2, "first looked at"), (AMONG_LAST + 1, "newest")):
+            connection.execute(
+                insert(schema.jobs), [RUN | {"id": number, "job_id": job_id, "queue": "long", "end": 5.0}]
+            )
+        count_all(connection)
+    for query, expected in (
+        ("queue=long", ["newest", "first looked at"]),
+        ("queue=long&since=1970-01-01", ["newest", "first looked at", "old"]),
+        ("queue=long&user=u", ["newest", "first looked at", "old"]),
+    ):
+        found = client.get(f"/api/v1/jobs?{query}").get_json()
+        assert [run["job_id"] for run in found["jobs"]] == expected
+        assert found["among_last"] == (AMONG_LAST if len(expected) == 2 else None)
+    assert "2 runs of the last 100,000; choose a range of time for older ones" in client.get("/jobs?queue=long").text

@@ -1,0 +1,53 @@
+"""Statistics of the query planner, without which SQLite reads whole tables where an index leads to a few rows."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine, inspect, select, text
+
+from jobsight_server.storage.engine import is_sqlite, own_connection
+from jobsight_server.storage.job_counts import NUMBER
+
+_ROWS_ANALYZED = 1000  # of each index: all rows of a large table take many seconds, in which nothing can be stored
+_FEWEST_JOBS = 1000
+# Of each index an estimate.
+_JOBS_AT_LAST = text("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = 'jobs'")
+
+
+def refresh_statistics(engine: Engine) -> None:
+    """Analyzes all tables, and has SQLite return the write-ahead log's space."""
+    if not is_sqlite(engine):
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("ANALYZE")
+        return
+    # On the driver's own connection: a checkpoint cannot run inside a transaction.
+    driver = own_connection(engine)
+    try:
+        cursor = driver.cursor()
+        cursor.execute(f"PRAGMA analysis_limit={_ROWS_ANALYZED}")
+        # PRAGMA optimize does nothing on a connection that has asked nothing. Connections that are open read the
+        # statistics again when the tables change: where their table is there already, ANALYZE alone would not do.
+        for statement in ("BEGIN IMMEDIATE", "DROP TABLE IF EXISTS sqlite_stat1", "ANALYZE", "COMMIT"):
+            cursor.execute(statement)
+        # While TRUNCATE copies or waits for a reader, such as a backup, no one can write: PASSIVE copies before, and a
+        # log that is being read stays until the next time.
+        cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        cursor.execute("PRAGMA busy_timeout=0")
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        cursor.close()
+    finally:
+        driver.close()
+
+
+def refresh_if_grown(engine: Engine) -> None:
+    """Refreshes the statistics where jobs have doubled since: a new database would wait an hour for its first ones.
+
+    PostgreSQL sees to it by itself.
+    """
+    if not is_sqlite(engine):
+        return
+    with engine.connect().execution_options(reading=True) as connection:
+        jobs = connection.scalar(select(NUMBER)) or 0
+        analyzed = inspect(connection).has_table("sqlite_stat1")
+        before = (connection.scalar(_JOBS_AT_LAST) or 0) if analyzed else 0
+    if jobs >= _FEWEST_JOBS and jobs >= 2 * before:
+        refresh_statistics(engine)
