@@ -16,7 +16,7 @@ STEP = @$(PYTHON) tests/step.py
 # The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy papers constraints dist clean
+.PHONY: demo test check lint types contract docs bench bench-agent accuracy papers constraints dist clean
 
 $(SITE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -70,9 +70,6 @@ bench: $(BENCH)/.installed
 
 bench-agent: $(STAMP)
 	$(BIN)/python benchmarks/agent.py
-
-bench-predictor: $(BENCH)/.installed
-	$(BENCH)/bin/python benchmarks/predictor.py
 
 accuracy: $(STAMP)
 	nice $(BIN)/python benchmarks/accuracy.py

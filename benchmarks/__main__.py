@@ -8,11 +8,8 @@ from pathlib import Path
 
 BENCHMARKS = (
     "ingest.py",
-    "query.py",
     "backlog.py",
-    "predictor.py",
     "simulator.py",
-    "matching.py",
 )
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from query import ask, cpu_seconds, fill, free_port, wait_until_ready
+from filled_server import ask, cpu_seconds, fill, free_port, wait_until_ready
 
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import rebuild

@@ -48,7 +48,7 @@ from prometheus_client.parser import text_string_to_metric_families
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(Path(__file__).parent)]
 
-import query  # noqa: E402
+import filled_server  # noqa: E402
 
 from jobsight_server.forecasts import rebuild  # noqa: E402
 from jobsight_server.storage.engine import open_engine  # noqa: E402
@@ -397,15 +397,15 @@ def under_attack(site: Site, connections: int, seconds: float) -> dict[str, Any]
     pid, port, token = site.process.pid, int(site.url.rpartition(":")[2]), site.token("scheduler")
     found: dict[str, Any] = {"seconds": seconds, "connections": connections, "load_average": os.getloadavg()[0]}
     paced(port, token, 1.0)
-    before, used = resident_bytes(pid), query.cpu_seconds(pid)
-    found["alone"] = paced(port, token, seconds) | {"server_cpu_s": query.cpu_seconds(pid) - used}
+    before, used = resident_bytes(pid), filled_server.cpu_seconds(pid)
+    found["alone"] = paced(port, token, seconds) | {"server_cpu_s": filled_server.cpu_seconds(pid) - used}
     with hostile([port], connections) as end:
         command = [sys.executable, __file__, "--attack-on", str(port)]
         attackers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(ATTACKERS)]
         time.sleep(3.0)  # the pages that the deaf asked for at once are made
-        used = query.cpu_seconds(pid)
+        used = filled_server.cpu_seconds(pid)
         try:
-            found["beside"] = paced(port, token, seconds) | {"server_cpu_s": query.cpu_seconds(pid) - used}
+            found["beside"] = paced(port, token, seconds) | {"server_cpu_s": filled_server.cpu_seconds(pid) - used}
             most = resident_bytes(pid)
         finally:
             for one in attackers:
@@ -457,7 +457,7 @@ def main() -> None:
         if args.attack:
             engine = open_engine(site.database)
             with engine.begin() as connection:
-                query.fill(connection, users=20, jobs=20)
+                filled_server.fill(connection, users=20, jobs=20)
             rebuild(engine)
             engine.dispose()
         with site.serve():

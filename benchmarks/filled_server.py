@@ -1,0 +1,76 @@
+"""A server's database of many users, the server when it is ready, and what it costs to ask it."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+from sqlalchemy import Connection, insert
+
+from jobsight_server.storage import schema
+
+
+def fill(connection: Connection, users: int, jobs: int) -> None:
+    """Store so many finished jobs of each user, with what they used."""
+    rng = random.Random(1)
+    typical = {"bandwidth": 1e7, "memory": 2e9, "cpu": 0.9, "runtime": 3600.0}
+    for user in range(users):
+        level = {metric: value * rng.lognormvariate(0, 1) for metric, value in typical.items()}
+        first = user * jobs + 1
+        runs, found = [], []
+        for run in range(first, first + jobs):
+            end = 1.7e9 + run
+            runs.append(
+                {"id": run, "cluster": "alpha", "job_id": f"{run}.server", "start": end - 3600, "end": end}
+                | {"state": "ended", "user": f"user{user:04}", "processors": 4, "recorded_at": end, "profiled": True}
+            )
+            found += [
+                {"run_id": run, "metric": metric, "learn_seq": run, "value": level[metric] * rng.lognormvariate(0, 0.3)}
+                | {"source": "samples", "attribution": "exclusive"}
+                for metric in level
+            ]
+        connection.execute(insert(schema.jobs), runs)
+        connection.execute(insert(schema.profiles), found)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system seconds of a process and its descendants."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    total = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            total += cpu_seconds(int(child))
+    return total
+
+
+def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("the server did not come up within a minute")
+
+
+def ask(port: int, request: bytes) -> bytes:
+    """The whole answer; the server closes the connection after it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(request)
+        parts = []
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
