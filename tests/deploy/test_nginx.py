@@ -19,10 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests import make
 
 from jobsight_server.auth.sessions import ALLOWED
 from jobsight_server.settings import SETTINGS, Settings
-from site_run import Site, free_address, wait_until
+from site_run import free_address, wait_until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 LOGIN_CONF = CONF.with_name("nginx-login.conf")
@@ -103,7 +104,7 @@ def test_one_client_of_the_proxy_cannot_lock_out_another(nginx: Callable[[str], 
     listen = free_address()
     with socket.create_server(("127.0.0.1", 0)) as probe:  # another than the writer's, which is next to the first
         host, port = probe.getsockname()
-    site = Site(tmp_path, ("alpha",), listen, ["--query-workers", "1", "--trusted-proxies", proxies])
+    site = make.site(tmp_path, "--trusted-proxies", proxies, listen=listen)
     text = CONF.read_text().replace("server 127.0.0.1:8470;", f"server {listen};")
     text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", text, flags=re.DOTALL)
     text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")
@@ -186,8 +187,8 @@ def test_nginx_names_the_user_that_it_authenticated_and_no_other(
         toml = toml.replace(here, str(there))
     settings.write_text(f'{toml}\nadmins = ["root"]\n')
     addresses = " ".join(tomllib.loads(toml)["listen"])  # the helper has a flag, which wins over the file
-    flags = ["--query-workers", "1", "--config", str(settings), "--listen", addresses]
-    site = Site(tmp_path, ("alpha",), listen, flags)
+    flags = ["--config", str(settings), "--listen", addresses]
+    site = make.site(tmp_path, *flags, listen=listen)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         host, port = probe.getsockname()
     text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", CONF.read_text(), flags=re.DOTALL)

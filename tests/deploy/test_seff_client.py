@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import update
+from tests import make
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.schema import jobs
-from site_run import Site, free_address, wait_until
+from site_run import Site, wait_until
 
 from .conftest import _learn
 
@@ -85,7 +86,7 @@ def munged() -> Iterator[Munged]:
         client.write_text(CLIENT.read_text().replace('"munge"', f'"munge --socket={folder / "socket"}"'))
         client.chmod(0o755)
         (place := directory / "site").mkdir(mode=0o700)
-        site = Site(place, ("alpha",), free_address(), ["--query-workers", "1", "--munge-socket", f"{folder}/socket"])
+        site = make.site(place, "--munge-socket", f"{folder}/socket")
         _learn(site.database)
         engine = open_engine(site.database)
         with engine.begin() as connection:

@@ -10,14 +10,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s
-from .workflow_site import Workflow, answering, over_tls, served_workflow
+from .workflow_site import Workflow, answering, over_tls
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "deploy" / "workflows" / "nextflow" / "jobsight.config"
@@ -32,12 +32,6 @@ pytestmark = pytest.mark.skipif(
     shutil.which("java") is None or not all(Path(part).exists() for part in GROOVY.split(":")),
     reason="no Groovy (set JOBSIGHT_GROOVY to its class path)",
 )
-
-
-@pytest.fixture(scope="module")
-def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
-    with served_workflow(tmp_path_factory.mktemp("workflow")) as served:
-        yield served
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 from jobsight_server.cli import main
 
 from .misbehaving import GARBAGE, closed_port, drip, hang, huge, says, serving, slack_s
-from .workflow_site import Workflow, answering, over_tls, served_workflow
+from .workflow_site import Workflow, answering, over_tls
 
 FILE = Path(__file__).parents[2] / "deploy" / "workflows" / "snakemake" / "jobsight_resources.py"
 SNAKEMAKE = os.environ.get("JOBSIGHT_SNAKEMAKE") or shutil.which("snakemake")
@@ -46,12 +46,6 @@ rule stranger:
     benchmark: "benchmarks/stranger.tsv"
     shell: "echo {resources.mem_mib} {resources.runtime} > stranger.txt; touch {output}"
 """
-
-
-@pytest.fixture(scope="module")
-def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
-    with served_workflow(tmp_path_factory.mktemp("workflow")) as served:
-        yield served
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
 
-from site_run import JOBSIGHT, Site, free_address
+from site_run import JOBSIGHT, Site
 
 from .misbehaving import Serve
 
@@ -81,7 +82,7 @@ def over_tls(serve: Serve, directory: Path) -> tuple[Serve, Path]:
 @contextmanager
 def served_workflow(directory: Path) -> Iterator[Workflow]:
     """Fourteen tasks ``align`` of 2 processors: 600 to 613 MiB of 8 GB requested, and 20 minutes of 4 hours."""
-    site = Site(directory, ("alpha",), free_address(), ["--query-workers", "1"])
+    site = make.site(directory)
     benchmarks = []
     for number in range(TASKS):
         file = directory / f"{number}.tsv"

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 from sqlalchemy import Engine, insert
+from tests import make
 
 from account import GIB_HOUR, Account, Row, Saving, forecasts_of_five, saving, take_account
 from account_tables import memory_table, not_scored, show, verdict
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema import profiles
 from jobsight_server.systems.migrate import upgrade
 
 GIB = 2**30
@@ -88,15 +89,11 @@ def engine(tmp_path: Path) -> Engine:
 
 def finished(engine: Engine, number: int, user: str, forecast_seq: int, **given: Any) -> None:
     """A run of an hour, the ``number``-th that was learned, which used ``value`` of each metric."""
-    run = {"id": number, "cluster": "c", "job_id": f"{number}.s", "user": user, "start": 0.0, "end": 3600.0}
-    run |= {"state": "ended", "processors": 1, "recorded_at": 0.0, "profiled": True, "forecast_seq": forecast_seq}
+    run = {"id": number, "user": user, "start": 0.0, "end": 3600.0, "processors": 1, "forecast_seq": forecast_seq}
     run["requested_memory_bytes"] = given.pop("requested", None)
+    used = {"memory": given, "runtime": given | {"shown_only": False}}  # a shared node says nothing of the run time
     with engine.begin() as connection:
-        connection.execute(insert(jobs).values(run))
-        for metric in ("memory", "runtime"):
-            entry = {"run_id": number, "metric": metric, "learn_seq": number, **given}
-            entry |= {"shown_only": False} if metric == "runtime" else {}  # a shared node says nothing of the run time
-            connection.execute(insert(profiles).values(entry))
+        make.job(connection, f"{number}.s", cluster="c", used=used, **run)
 
 
 def test_all_forecasters_are_scored_on_the_same_jobs(engine: Engine) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, delete, insert
+from tests import make
 
 from jobsight_server import cli
 from jobsight_server.forecasts import rebuild
@@ -20,15 +21,12 @@ USED = {"memory": 0.5 * GIB, "runtime": 2400.0, "cpu": 0.45, "bandwidth": 1e6}  
 
 def add(connection: Any, number: int, job_id: str, values: dict[str, Any], **fields: Any) -> None:
     row = {
-        "id": number, "cluster": "alpha", "job_id": job_id, "start": number * 1e4, "end": number * 1e4 + 2400.0,
-        "state": "ended", "user": "ada", "name": "cfd", "queue": "batch", "processors": 4, "exit_status": 0,
-        "requested_memory_bytes": 64 * GIB, "requested_walltime_s": 86400.0, "recorded_at": 0.0, "profiled": True,
+        "id": number, "start": number * 1e4, "end": number * 1e4 + 2400.0, "name": "cfd", "queue": "batch",
+        "processors": 4, "exit_status": 0, "requested_memory_bytes": 64 * GIB, "requested_walltime_s": 86400.0,
     } | fields  # fmt: skip
-    connection.execute(insert(schema.jobs).values(row))
-    for metric, value in values.items():
-        known = value if isinstance(value, dict) else {"value": value}
-        row = {"run_id": number, "metric": metric, "learn_seq": 10 * number, "attribution": "exclusive"}
-        connection.execute(insert(schema.profiles).values(row | known))
+    how = {"attribution": "exclusive", "learn_seq": 10 * number}
+    used = {m: how | (value if isinstance(value, dict) else {"value": value}) for m, value in values.items()}
+    make.job(connection, job_id, used=used, **row)
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, insert
+from tests import make
 
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import count_all
-from jobsight_server.storage.schema import forecast_scores, jobs, nodes, savings_groups
+from jobsight_server.storage.schema import forecast_scores, savings_groups
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "jobsight.rules.yml"
 NOW = 1_700_000_000.0
@@ -44,13 +45,8 @@ def test_each_alert_begins_when_it_should(tmp_path: Path) -> None:
 
 def test_what_the_rules_ask_for_is_in_the_metrics(sqlite_engine: Engine) -> None:
     with sqlite_engine.begin() as connection:
-        node = {"cluster": "alpha", "agent": "{}", "last_time": NOW - 9999, "received_at": NOW - 9999}
-        node |= dict.fromkeys(("boot_id", "interfaces", "counters"), "{}")
-        node |= dict.fromkeys(("cpus", "first_time", "samples", "wraps", "resets", "boots", "missing"), 1)
-        connection.execute(insert(nodes).values(**node, name="n1", clock_skew_s=0.0))
-        job = {"cluster": "alpha", "job_id": "1", "user": "ada", "state": "running", "start": NOW - 3000}
-        job |= {"requested_walltime_s": 3600.0, "recorded_at": NOW, "profiled": False, "processors": 1}
-        connection.execute(insert(jobs).values(job))
+        make.node(connection, last_time=NOW - 9999, received_at=NOW - 9999, clock_skew_s=0.0)
+        make.job(connection, start=NOW - 3000, requested_walltime_s=3600.0, processors=1)
         connection.execute(
             insert(savings_groups).values(id=1, cluster="alpha", application="", user="", queue="", account="")
         )

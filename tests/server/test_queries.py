@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 from sqlalchemy import Connection, Engine, insert
+from tests import make
 
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
@@ -31,10 +32,7 @@ def reader_of(engine: Engine) -> AnswerReader:
 
 
 def add_node(connection: Connection, number: int, name: str, cluster: str = "alpha", age_s: float = 0.0) -> None:
-    row: dict[str, Any] = {"id": number, "cluster": cluster, "name": name, "boot_id": "b", "cpus": 2}
-    row |= {"interfaces": "[]", "counters": "{}", "agent": "{}", "first_time": 0.0, "last_time": NOW}
-    row |= dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
-    connection.execute(insert(schema.nodes).values(**row, received_at=NOW - age_s))
+    make.node(connection, name, id=number, cluster=cluster, last_time=NOW, received_at=NOW - age_s)
 
 
 def add_readings(connection: Connection, node: int, readings: list[dict[str, Any]]) -> None:
@@ -44,10 +42,8 @@ def add_readings(connection: Connection, node: int, readings: list[dict[str, Any
 
 
 def add_job(connection: Connection, job_id: str, user: str, **fields: Any) -> int:
-    row = {"cluster": "alpha", "job_id": job_id, "user": user, "start": 0.0, "end": 10.0, "state": "ended"}
-    row |= {"recorded_at": 0.0, "profiled": False, **fields}
-    number = connection.execute(insert(schema.jobs).values(row).returning(schema.jobs.c.id)).scalar_one()
-    assert isinstance(number, int)
+    row = {"start": 0.0, "end": 10.0, "state": "ended", "recorded_at": 0.0, "profiled": False, **fields}
+    number = make.job(connection, job_id, user=user, **row)
     count_all(connection)
     return number
 

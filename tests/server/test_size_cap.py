@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert, text
+from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.prometheus import exposition
@@ -16,7 +17,6 @@ from jobsight_server.serve.background import run_until
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import total_bytes, used_bytes
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.size_cap import DELETED, READINGS, SHORTENED, keep_size
 
 DAY_S = 86400.0
@@ -42,10 +42,8 @@ def fill(engine: Engine, begin: float, end: float) -> None:
 
 
 def add_job(engine: Engine, name: str, start: float, end: float | None, *, profiled: bool) -> None:
-    state = "running" if end is None else "ended"
-    row = {"cluster": "alpha", "job_id": name, "start": start, "end": end, "state": state, "profiled": profiled}
     with engine.begin() as connection:
-        connection.execute(insert(jobs).values(**row, user="ada", recorded_at=start))
+        make.job(connection, name, start=start, end=end, profiled=profiled)
 
 
 def oldest_and_newest(engine: Engine) -> tuple[float, float]:

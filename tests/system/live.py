@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from site_run import AGENT, Site, free_address, wait_until
+from tests import make
+
+from site_run import AGENT, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SERVER = """
@@ -37,7 +39,7 @@ class LiveSite:
         self.directory.mkdir()
         settings = self.directory / "jobsight.toml"
         settings.write_text(SERVER + accounting)
-        self.site = Site(self.directory, (), free_address(), ("--config", str(settings)))
+        self.site = make.site(self.directory, "--config", str(settings), clusters=())
         self._agent_settings = agent
 
     @contextlib.contextmanager

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
 
-from site_run import Site, free_address, wait_until
+from site_run import Site, wait_until
 
 KNOWN, BACKLOG = 200, 1500
 USERS = 20
@@ -37,7 +38,7 @@ def asked(site: Site, **question: str) -> Any:
 @pytest.mark.slow
 def test_questions_are_answered_while_a_backlog_is_learned(tmp_path: Path) -> None:
     settings = ("--follow-interval-s", "0.1", "--profile-grace-s", "1")
-    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    site = make.site(tmp_path / "site", *settings)
     log, start = site.accounting / "alpha" / "20261119", int(time.time()) - 80_000
     write_log(log, range(KNOWN), start)
     with site.serve():
@@ -82,7 +83,7 @@ def is_ready(site: Site) -> bool:
 def seconds_until_on_now(tmp_path: Path, backlog: int) -> list[float]:
     """How long each of the jobs that started while the backlog was learned was unknown."""
     settings = ("--follow-interval-s", "0.5", "--profile-interval-s", "0.5", "--profile-grace-s", "1")
-    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    site = make.site(tmp_path / "site", *settings)
     log = site.accounting / "alpha" / "20261119"
     write_log(log, range(backlog), int(time.time()) - 80_000)
     took, known = [], -1

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests import make
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.samples import read_samples
-from site_run import JOBSIGHT, Site, free_address, wait_until
+from site_run import JOBSIGHT, Site, wait_until
 
 from .killed_site import NODES, READINGS, Scheduler, Sender
 
@@ -23,7 +24,7 @@ BATCHES, JOBS = 40, 100
 @pytest.mark.slow
 def test_a_copy_made_under_load_is_restored(tmp_path: Path) -> None:
     settings = ("--follow-interval-s", "0.05", "--profile-interval-s", "0.1", "--profile-grace-s", "0")
-    site = Site(tmp_path / "site", ["alpha"], free_address(), (*settings, "--query-workers", "1"))
+    site = make.site(tmp_path / "site", *settings)
     stop, copy = threading.Event(), tmp_path / "copy.db"
     token, address = site.agent_token_file.read_text(), site.ingest_url.removeprefix("http://")
     senders = [Sender(address, token, node, stop) for node in range(NODES)]

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
-from site_run import Site, free_address
+from tests import make
 
 AT_ONCE = 32
 # 47 to 53 MiB in most runs, 65 in one of ten: how many bodies wait while one is unpacked is a matter of the moment.
@@ -77,7 +76,7 @@ def test_many_bombs_at_once_take_less_than_80_mib(tmp_path: Path) -> None:
         "noise": (gzip.compress(noise, 1), 422),
     }
     largest = gzip.compress(batch(1, 5000, 20))
-    site = Site(tmp_path / "site", ["alpha"], free_address())
+    site = make.site(tmp_path / "site")
     with site.serve():
         assert site.process is not None
         writer = writer_of(site.process.pid)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests import make
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.samples import read_samples
-from site_run import Site, free_address, wait_until
+from site_run import Site, wait_until
 
 from .killed_site import NODES, READINGS, Scheduler, Sender
 
@@ -42,8 +43,7 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     rng = random.Random(seed)
     print(f"JOBSIGHT_SEED={seed}")
     settings = ("--follow-interval-s", "0.05", "--profile-interval-s", "0.1", "--profile-grace-s", "0")
-    settings += ("--query-workers", "1")
-    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    site = make.site(tmp_path / "site", *settings)
     stop = threading.Event()
     token, address = site.agent_token_file.read_text(), site.ingest_url.removeprefix("http://")
     senders = [Sender(address, token, node, stop) for node in range(NODES)]

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests import make
 
-from site_run import Site, free_address
+from site_run import Site
 
 BATCHES, QUESTIONS, ADVICES = 6, 10_000, 5
 
@@ -28,7 +29,7 @@ def ask(site: Site, token: str, path: str, content: object) -> float:
 @pytest.mark.exhaustive
 def test_advice_is_given_while_large_batches_are_answered(tmp_path: Path) -> None:
     """One worker, so that all meet in it; the order of the answers shows it, not their time."""
-    site = Site(tmp_path / "site", ["alpha"], free_address(), ("--query-workers", "1"))
+    site = make.site(tmp_path / "site")
     with site.serve():
         token = site.token("scheduler")
         job = {"cluster": "alpha", "user": "ada", "application": "cfd_1", "slurm": {"num_tasks": 4, "mem": "4G"}}

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from tests import make
 
 from jobsight_server.auth import create_token
 from jobsight_server.storage.engine import open_engine
-from site_run import Site, free_address, wait_until
+from site_run import Site, wait_until
 
 SLOTS = 40
 SERVER = {"type": "compute", "capacities": {"slots": {"total": SLOTS}}, "static": True}
@@ -37,7 +38,7 @@ def ask(site: Site, token: str, method: str, path: str, body: Any = None) -> Any
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) -> None:
-    site = Site(tmp_path / "site", ["alpha"], free_address())
+    site = make.site(tmp_path / "site", "--query-workers", "2")
     engine = open_engine(site.database)
     with engine.begin() as connection:
         _, token = create_token(connection, "admin", "test", time.time())

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
 
 from jobsight_server.auth import create_token
 from jobsight_server.storage.engine import open_engine
-from site_run import Site, free_address
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:
     flags = ("--offers-nodes", "alpha=4", "--offers-strategy", "conservative")
-    site = Site(tmp_path / "site", ["alpha"], free_address(), flags)
+    site = make.site(tmp_path / "site", "--query-workers", "2", *flags)
     engine = open_engine(site.database)
     with engine.begin() as connection:
         _, token = create_token(connection, "scheduler", "test", time.time())

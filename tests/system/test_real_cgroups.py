@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests import make
 
 from jobsight_agent.cgroups import PATTERNS, CgroupReader
 from jobsight_agent.reading import JobUsage
-from site_run import AGENT, Site, free_address, wait_until
+from site_run import AGENT, wait_until
 
 LIVE = Path("/sys/fs/cgroup")
 MB = 1_000_000
@@ -104,7 +105,7 @@ def layout() -> Iterator[Layout]:
     try:
         for group in found.values():
             for folder in group.folders:
-                make(folder / group.inner, unified, made)
+                make_group(folder / group.inner, unified, made)
             if not (group.folders[0] / "memory.stat").exists():
                 pytest.skip("the memory controller of cgroups is not available here")
         yield Layout(found, () if unified else ("--cgroups", f"{tag}/{{job}}"))
@@ -114,7 +115,7 @@ def layout() -> Iterator[Layout]:
         remove(made)
 
 
-def make(group: Path, unified: bool, made: list[Path]) -> None:
+def make_group(group: Path, unified: bool, made: list[Path]) -> None:
     """Makes the group and those that it is in, with memory and CPU time counted; adds the new ones to ``made``."""
     for folder in (*reversed(group.parents), group):
         if not folder.exists():
@@ -146,7 +147,7 @@ def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
 @pytest.mark.slow
 def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: Layout) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
-    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    site = make.site(tmp_path / "site", *settings)
     options = ["--spool", str(tmp_path / "spool"), *layout.options]
     agent = [*AGENT, "run", "--server", site.ingest_url, "--token-file", str(site.agent_token_file), *options]
     agent += ["--cluster", "alpha", "--node", "real", "--interval", "0.5", "--batch", "8", "--batch-age-s", "1"]

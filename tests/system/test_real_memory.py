@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
+from tests import make
 
-from site_run import AGENT, Site, free_address, wait_until
+from site_run import AGENT, Site, wait_until
 
 MIB = 2**20
 RAMPED_BYTES, STEADY_BYTES = 2400 * MIB, 1600 * MIB
@@ -172,7 +173,7 @@ def attempt(log: TextIO, number: int, sizes: tuple[int, int], meminfo: Path | No
 def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path, quiet: bool) -> None:
     """Once with the machine's memory as it is, once with what else runs here taken out of it."""
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
-    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    site = make.site(tmp_path / "site", *settings)
     agent = [*AGENT, "run", "--server", site.ingest_url, "--token-file", str(site.agent_token_file)]
     agent += ["--cluster", "alpha", "--node", "real", "--spool", str(tmp_path / "spool")]
     agent += ["--interval", "0.25", "--batch", "8", "--batch-age-s", "1"]

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests import make
 
 from jobsight_server.cli import main
 from site_run import JOBSIGHT, Site, free_address, wait_until
@@ -39,7 +40,7 @@ def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def serving(directory: Path) -> Iterator[Site]:
-    site = Site(directory / "site", ["alpha"], free_address(), ("--follow-interval-s", "0.1"))
+    site = make.site(directory / "site", "--follow-interval-s", "0.1")
     with site.serve():
         yield site
 
@@ -111,7 +112,7 @@ def test_a_writer_that_is_stopped_is_replaced(tmp_path: Path) -> None:
     """With less patience than a site has, so that it does not take a minute."""
     impatient = "from jobsight_server.front import heartbeat; heartbeat.PATIENCE = 8"
     program = f"{impatient}; from jobsight_server.cli import main; raise SystemExit(main())"
-    site = Site(tmp_path / "site", ["alpha"], free_address())
+    site = make.site(tmp_path / "site")
     site._command = [sys.executable, "-c", program, *site._command[len(JOBSIGHT) :]]
     with site.serve():
         assert site.process is not None

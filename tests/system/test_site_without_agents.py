@@ -13,8 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests import make
 
-from site_run import Site, free_address, wait_until
+from site_run import free_address, wait_until
 
 pytestmark = pytest.mark.alone
 
@@ -114,7 +115,7 @@ presets = ["ceems"]
 delay_s = 2
 """)
     (tmp_path / "site").mkdir()
-    site = Site(tmp_path / "site", [], free_address(), ("--config", str(settings)))
+    site = make.site(tmp_path / "site", "--config", str(settings), clusters=())
     with site.serve():
         # Slurm's log has whole seconds.
         exporter.start = exporter.counted_since = float(math.ceil(time.time()))

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from tests import make
 
 from jobsight_server.storage.engine import open_engine
-from site_run import Site, free_address, wait_until
+from site_run import wait_until
 from truth import judge
 
 
@@ -16,7 +17,7 @@ from truth import judge
 @pytest.mark.exhaustive
 def test_bandwidth_and_memory_are_within_one_per_cent_of_the_truth(tmp_path: Path) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
-    site = Site(tmp_path / "site", ["alpha", "beta"], free_address(), settings)
+    site = make.site(tmp_path / "site", *settings, clusters=("alpha", "beta"))
     with site.serve():
         with site.replay("--nodes", "16", "--clusters", "2", "--weeks", "0.6", "--seed", "7") as process:
             output, _ = process.communicate()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests import make
 
 from site_run import JOBSIGHT, Site, free_address, wait_until
 
@@ -27,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 def site(tmp_path: Path, path: Path) -> Site:
     listen = free_address()
     options = ["--listen", f"{listen} unix:{path}", "--query-workers", "2", "--socket-mode", "640"]
-    return Site(tmp_path, ("alpha",), listen, [*options, "--socket-owner", f":{grp.getgrgid(os.getgid()).gr_name}"])
+    return make.site(tmp_path, *options, "--socket-owner", f":{grp.getgrgid(os.getgid()).gr_name}", listen=listen)
 
 
 def status(path: Path, request: str) -> int:
@@ -108,7 +109,7 @@ def test_a_socket_that_every_account_may_open_is_refused(site: Site, path: Path)
 
 def test_a_host_without_other_users_may_trust_its_loopback(tmp_path: Path) -> None:
     config = _config(tmp_path, ["127.0.0.1"], "no_local_users = true\n")
-    site = Site(tmp_path, ("alpha",), free_address(), ["--query-workers", "1", "--config", config])
+    site = make.site(tmp_path, "--config", config)
     with site.serve():
         assert "ready; API and pages on http://127" in site.log.read_text()
 

@@ -8,27 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, select
+from tests import make
 
 from jobsight_server.cli import main
-from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+from jobsight_server.storage.schema import jobs, nodes, profiles
 
 
 def add_node(engine: Engine, name: str, cluster: str, received_at: float) -> None:
-    values = {"cluster": cluster, "name": name, "boot_id": "b", "cpus": 2, "interfaces": "[]", "counters": "{}"}
-    times = {"first_time": 0.0, "last_time": received_at, "received_at": received_at}
-    counts = dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
     with engine.begin() as connection:
-        connection.execute(insert(nodes).values(**values, **times, **counts, agent="{}"))
+        make.node(connection, name, cluster=cluster, last_time=received_at, received_at=received_at)
 
 
 def add_run(engine: Engine, job_id: str, cluster: str, end: float) -> None:
-    values = {"cluster": cluster, "job_id": job_id, "start": end - 300, "end": end, "state": "ended", "user": "live"}
+    row = {"cluster": cluster, "start": end - 300, "end": end, "user": "live", "processors": 2, "profiled": False}
     with engine.begin() as connection:
-        run = connection.execute(
-            insert(jobs).values(**values, recorded_at=end, profiled=False, processors=2).returning(jobs.c.id)
-        ).scalar_one()
-        connection.execute(insert(job_nodes).values(run_id=run, node="n1", processors=2))
+        make.job(connection, job_id, on={"n1": 2}, **row)
 
 
 def import_log(engine: Engine, file: Path, capsys: pytest.CaptureFixture[str], cluster: str) -> Any:

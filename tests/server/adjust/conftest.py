@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, select
+from tests import make
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.adjust.pbs import Pbs
@@ -24,7 +25,7 @@ from jobsight_server.profiler.run import profile_finished
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.settings.adjust import AdjustLimits
-from jobsight_server.storage.schema import adjustments, jobs
+from jobsight_server.storage.schema import adjustments
 
 NOW = 1_700_000_000.0
 GIB = 2**30
@@ -120,15 +121,14 @@ class AdjustedSite:
 
     def ran(self, number: int, used_gib: float = 1.0, failed_gib: float | None = None, user: str = "ann") -> None:
         """A run of such a job; ``failed_gib``: it was given so much, and ran out of it."""
-        run = {
-            "cluster": "alpha", "job_id": f"{number}.srv", "user": user, "name": "cfd", "queue": "q", "state": "ended",
-            "start": NOW - 90_000 + number * 100, "end": NOW - 89_950 + number * 100, "submitted": NOW - 95_000,
-            "processors": 4, "requested_memory_bytes": int((failed_gib or 16) * GIB), "asked_memory_bytes": 16 * GIB,
-            "requested_walltime_s": 36000.0, "used_memory_bytes": int(used_gib * GIB), "recorded_at": NOW,
-            "failure": None if failed_gib is None else "memory", "profiled": False, "exit_status": 0,
-        }  # fmt: skip
+        start = NOW - 90_000 + number * 100
         with self.engine.begin() as connection:
-            connection.execute(insert(jobs).values(run))
+            make.job(
+                connection, f"{number}.srv", user=user, name="cfd", queue="q", start=start, end=start + 50,
+                submitted=NOW - 95_000, processors=4, requested_memory_bytes=int((failed_gib or 16) * GIB),
+                asked_memory_bytes=16 * GIB, requested_walltime_s=36000.0, used_memory_bytes=int(used_gib * GIB),
+                recorded_at=NOW, failure=None if failed_gib is None else "memory", profiled=False, exit_status=0,
+            )  # fmt: skip
 
     def learn(self) -> None:
         profile_finished(self.engine, 0.0, lambda: self.now)

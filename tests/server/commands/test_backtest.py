@@ -14,11 +14,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine
+from tests import make
 
 from jobsight_server import cli
 from jobsight_server.forecasts.workload import jobs_of_database
-from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 FIVE = ("history", "sliding-window", "weighted", "locality", "exponential")
 USAGE_ERROR = 2
@@ -212,25 +212,12 @@ def test_the_tables_fit_into_80_columns(
 def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
     with engine.begin() as connection:
         for number, given in enumerate(runs):
-            run = {
-                "cluster": "alpha",
-                "job_id": str(number),
-                "start": 100.0 * number + 10,
-                "end": 100.0 * number + 60,
-                "submitted": 100.0 * number,
-                "state": "ended",
-                "user": "u",
-                "recorded_at": 0.0,
-                "profiled": True,
-                **given,
-            }
-            value, reason = run.pop("value", 4.0), run.pop("reason", None)
+            submitted = 100.0 * number
+            run = {"user": "u", "start": submitted + 10, "end": submitted + 60, "submitted": submitted, **given}
+            memory = {"value": run.pop("value", 4.0), "reason": run.pop("reason", None), "learn_seq": number}
             node = run.pop("node", None)
-            run_id = connection.execute(insert(jobs).values(run).returning(jobs.c.id)).scalar_one()
-            row = {"run_id": run_id, "metric": "memory", "learn_seq": number, "value": value, "reason": reason}
-            connection.execute(insert(profiles).values(row))
-            if node is not None:
-                connection.execute(insert(job_nodes).values(run_id=run_id, node=node, processors=1))
+            job_id = run.pop("job_id", str(number))
+            make.job(connection, job_id, used={"memory": memory}, on={} if node is None else {node: 1}, **run)
 
 
 @pytest.mark.storage

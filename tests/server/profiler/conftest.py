@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, case, delete, insert, select, update
+from tests import make
 
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.events import LearnedUntil, write_learned_until
@@ -16,9 +17,7 @@ from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import (
     batches,
-    job_nodes,
     job_samples,
-    jobs,
     late_batches,
     learned_until,
     marks,
@@ -124,27 +123,10 @@ class Site:
         self, job_id: str, start: float, end: float | None, on: Mapping[str, int] | None = None, **changes: Any
     ) -> int:
         """A run on ``on`` (node -> processors, none by default)."""
-        on = on or {}
-        values = {
-            "cluster": "alpha",
-            "job_id": job_id,
-            "start": start,
-            "end": end,
-            "state": "running" if end is None else "ended",
-            "user": "u1",
-            "processors": sum(on.values()),
-            "recorded_at": 0.0,
-            "profiled": False,
-            **changes,
-        }
+        row = {"start": start, "end": end, "user": "u1", "processors": sum((on or {}).values()), "recorded_at": 0.0}
         with self.engine.begin() as connection, recounted(connection, []) as new:
-            run_id: int = connection.execute(insert(jobs).values(values).returning(jobs.c.id)).scalar_one()
+            run_id = make.job(connection, job_id, on=on, **row | {"profiled": False} | changes)
             new.append(run_id)
-            if on:
-                connection.execute(
-                    insert(job_nodes),
-                    [{"run_id": run_id, "node": node, "processors": count} for node, count in on.items()],
-                )
         return run_id
 
     def profile(self, run_id: int) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, select, update
+from tests import make
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMachine
-from jobsight_server.storage.schema import job_nodes, jobs
+from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.ranking.board import MachineBoard, MachineRanks, RankConfig, RankQuestion, rank_machines
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
@@ -86,24 +87,11 @@ class Farm:
     ) -> int:
         """A run on ``nodes``, recorded now."""
         self.jobs += 1
-        row = {
-            "cluster": cluster,
-            "job_id": f"{self.jobs}.server",
-            "start": start,
-            "end": end,
-            "state": state if end is not None else "running",
-            "user": user,
-            "name": name,
-            "exit_status": exit_status,
-            "failure": failure,
-            "recorded_at": self.now,
-            "profiled": True,
-        }
+        row = {"cluster": cluster, "user": user, "name": name, "start": start, "end": end, "recorded_at": self.now}
+        row |= {"state": state if end is not None else "running", "exit_status": exit_status, "failure": failure}
         with self.engine.begin() as connection:
-            number = int(connection.execute(insert(jobs).values(row).returning(jobs.c.id)).scalar_one())
-            places = [{"run_id": number, "node": node, "processors": 16} for node in nodes]
-            connection.execute(insert(job_nodes), places)
-        return number
+            on = dict.fromkeys(nodes, 16)
+            return make.job(connection, f"{self.jobs}.server", on=on, profiled=True, **row)
 
     def finish(self, number: int, end: float, state: str = "ended", exit_status: int | None = 0) -> None:
         """The end of a running job is recorded now."""

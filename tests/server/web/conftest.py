@@ -13,6 +13,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, insert
+from tests import make
 
 from jobsight_server.auth import create_token
 from jobsight_server.auth.sessions import create_login
@@ -186,20 +187,8 @@ def fill(connection: Connection) -> None:
 
 
 def add_job(connection: Connection, cluster: str, job_id: str, user: str, start: float, end: float | None = NOW) -> int:
-    ended = end is not None
-    row = {
-        "cluster": cluster,
-        "job_id": job_id,
-        "start": start,
-        "end": end,
-        "state": "ended" if ended else "running",
-        "user": user,
-        "processors": 4,
-        "recorded_at": NOW,
-        "profiled": ended,
-    }
-    number = connection.execute(insert(schema.jobs).values(row).returning(schema.jobs.c.id)).scalar_one()
-    assert isinstance(number, int)
+    row = {"cluster": cluster, "user": user, "start": start, "end": end, "processors": 4, "recorded_at": NOW}
+    number = make.job(connection, job_id, **row)
     count_all(connection)
     return number
 

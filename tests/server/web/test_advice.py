@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import update
+from tests import make
 
 from jobsight_server.forecasts import rebuild
 from jobsight_server.storage import schema
@@ -21,25 +22,17 @@ def learned(served: Any) -> Any:
     """User `eve` ran 14 jobs of 4 processors that used up to 2.1 GiB of the 64 GiB requested, and 40 min of a day."""
     with served.engine.begin() as connection:
         for i in range(14):
-            run = {
-                "id": 2000 + i, "cluster": "gamma", "job_id": f"e{i}", "start": i * 1e4, "end": i * 1e4 + 2400.0,
-                "state": "ended", "user": "eve", "name": f"cfd_{i}", "queue": "batch", "processors": 4,
-                "requested_memory_bytes": 64 * GIB, "requested_walltime_s": 86400.0, "recorded_at": 0.0,
-                "profiled": True,
-            }  # fmt: skip
-            connection.execute(insert(schema.jobs).values(run))
             memory = (2.1 if i == 3 else 1.8 + 0.02 * (i % 5)) * GIB / 4
-            for metric, value in (("memory", memory), ("runtime", 2400.0 - 10 * (i % 4))):
-                row = {"run_id": 2000 + i, "metric": metric, "learn_seq": 5000 + i, "value": value}
-                connection.execute(insert(schema.profiles).values(row))
+            make.job(
+                connection, f"e{i}", id=2000 + i, cluster="gamma", start=i * 1e4, end=i * 1e4 + 2400.0, user="eve",
+                name=f"cfd_{i}", queue="batch", processors=4, requested_memory_bytes=64 * GIB,
+                requested_walltime_s=86400.0, used={"memory": memory, "runtime": 2400.0 - 10 * (i % 4)},
+            )  # fmt: skip
         # A neighbour's job, and a share of a node, that must not count.
-        other = {"cluster": "gamma", "job_id": "x", "start": 0.0, "end": 9e5, "state": "ended", "processors": 4}
-        other |= {"recorded_at": 0.0, "profiled": True}
         for number, user, name in ((3000, "mallory", "cfd_1"), (3001, "eve", "post")):
-            row = other | {"id": number, "job_id": f"x{number}", "user": user, "name": name}
-            connection.execute(insert(schema.jobs).values(row))
-            value = {"run_id": number, "metric": "memory", "learn_seq": 6000 + number, "value": 50.0 * GIB}
-            connection.execute(insert(schema.profiles).values(value | {"shown_only": number == 3001}))
+            memory = {"value": 50.0 * GIB, "shown_only": number == 3001}
+            other = {"id": number, "cluster": "gamma", "user": user, "name": name, "processors": 4}
+            make.job(connection, f"x{number}", end=9e5, used={"memory": memory}, **other)
     rebuild(served.engine)
     return served
 

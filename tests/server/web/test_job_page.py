@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text
+from tests import make
 
 from jobsight_server.advice.ask_lines import ask_lines
 from jobsight_server.advice.scheduler_words import JobRequest
@@ -16,8 +17,6 @@ from jobsight_server.storage.job_columns import JobColumns, dump_columns
 
 MIB = 2**20
 GIB = 2**30
-NODE = {"cluster": "c", "name": "n1", "boot_id": "b", "cpus": 16, "interfaces": "[]", "counters": "{}", "agent": "{}"}
-COUNTS = dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
 
 
 def plant(engine: Engine, state: str = "ended") -> None:
@@ -25,7 +24,7 @@ def plant(engine: Engine, state: str = "ended") -> None:
 
     Its cgroup held 1.5 GiB at most; a later reading belongs to no run.
     """
-    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1000.0, "state": state, "recorded_at": 1040.0}
+    run = {"cluster": "c", "start": 1000.0, "recorded_at": 1040.0}
     requests = {"processors": 4, "requested_memory_bytes": 4 * GIB, "requested_walltime_s": 60.0}
     end = {"end": 1040.0, "failure": "memory"} if state == "ended" else {"end": None}
     own = JobColumns(
@@ -35,13 +34,9 @@ def plant(engine: Engine, state: str = "ended") -> None:
         [0, 0, 0, 0, 0],
     )
     with engine.begin() as connection:
-        run_id = connection.scalar(
-            insert(schema.jobs).values(**run, **requests, **end, profiled=state == "ended").returning(schema.jobs.c.id)
-        )
+        run_id = make.job(connection, on={"n1": 2, "n2": 2}, **run, **requests, **end)
         times = {"first_time": 990.0, "last_time": 1050.0, "received_at": 1050.0}
-        node_id = connection.scalar(insert(schema.nodes).values(**NODE, **COUNTS, **times).returning(schema.nodes.c.id))
-        for node in ("n1", "n2"):
-            connection.execute(insert(schema.job_nodes).values(run_id=run_id, node=node, processors=2))
+        node_id = make.node(connection, cluster="c", cpus=16, **times)
         names = [column.name for column in schema.samples.c][1:7]
         for time in range(990, 1060, 10):
             values = dict(zip(names, (float(time), 0, 0, 0.0, 20 * GIB, 0.0), strict=True))
@@ -84,10 +79,9 @@ def test_thinned_readings_keep_the_peak(client: FlaskClient, sqlite_engine: Engi
 
 def test_readings_of_the_run_that_follows_are_not_the_first_ones(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine)
-    again = {"cluster": "c", "job_id": "1", "user": "u", "start": 1025.0, "state": "running", "recorded_at": 1040.0}
     with sqlite_engine.begin() as connection:
         connection.execute(text("UPDATE jobs SET state = 'requeued', \"end\" = 1024, profiled = false"))
-        connection.execute(insert(schema.jobs).values(**again, profiled=False))
+        make.job(connection, cluster="c", start=1025.0)
     first, _second = client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"]
     assert first["nodes"][0]["own"]["time"] == [1000.0, 1010.0, 1020.0]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
+from tests import make
 
 from jobsight_predictor.profile import Profile
 from jobsight_server.forecasts import rebuild
@@ -25,24 +26,10 @@ def two_applications(served: Any) -> Any:
     with served.engine.begin() as connection:
         for i in range(40):
             given = BIG if i % 2 else SMALL
-            run = {
-                "id": 1000 + i,
-                "cluster": "gamma",
-                "job_id": f"e{i}",
-                "start": 0.0,
-                "end": 100.0 + i,
-                "state": "ended",
-                "user": "eve",
-                "name": f"big_{i}.sh" if i % 2 else "small",
-                "queue": "q",
-                "processors": given["processors"],
-                "requested_memory_bytes": given["processors"] * 2**30,
-                "recorded_at": 0.0,
-                "profiled": True,
-            }
-            connection.execute(insert(schema.jobs).values(run))
-            row = {"run_id": 1000 + i, "metric": "memory", "learn_seq": 1000 + i, "value": value_of(i)}
-            connection.execute(insert(schema.profiles).values(row))
+            name = f"big_{i}.sh" if i % 2 else "small"
+            run = {"cluster": "gamma", "user": "eve", "name": name, "queue": "q", "processors": given["processors"]}
+            run["requested_memory_bytes"] = given["processors"] * 2**30
+            make.job(connection, f"e{i}", id=1000 + i, end=100.0 + i, used={"memory": value_of(i)}, **run)
     rebuild(served.engine)
     return served
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import insert, select
+from sqlalchemy import select
+from tests import make
 
-from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers import tables as offers_tables
 from jobsight_server.systems.offers.outcome import follow_jobs
@@ -54,22 +54,11 @@ def add_history(
     ratios: list[float],
 ) -> None:
     """Ended jobs that used these shares of what they requested."""
-    rows = [
-        {
-            "cluster": "alpha",
-            "job_id": f"{user}-{i}",
-            "start": NOW - 90_000 + i - share * 7200.0,
-            "end": NOW - 90_000 + i,
-            "state": "ended",
-            "user": user,
-            "requested_walltime_s": 7200.0,
-            "recorded_at": NOW,
-            "profiled": True,
-        }
-        for i, share in enumerate(ratios)
-    ]
     with served.engine.begin() as connection:
-        connection.execute(insert(schema.jobs), rows)
+        for i, share in enumerate(ratios):
+            end = NOW - 90_000 + i
+            row = {"start": end - share * 7200.0, "end": end, "requested_walltime_s": 7200.0}
+            make.job(connection, f"{user}-{i}", user=user, **row)
 
 
 def standing(served: Any) -> list[Any]:
@@ -281,12 +270,10 @@ def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: An
     with served.engine.begin() as connection:
         for number, state, length, status in rows:
             start = starts[number]
-            row = {"cluster": "alpha", "job_id": f"{number}.s", "start": start, "state": state, "user": "ada"}
-            row |= {"end": None if length is None else start + length, "exit_status": status}
-            connection.execute(insert(schema.jobs).values(row | {"recorded_at": NOW, "profiled": False}))
+            row = {"start": start, "state": state, "end": None if length is None else start + length}
+            make.job(connection, f"{number}.s", exit_status=status, recorded_at=NOW, profiled=False, **row)
         # An earlier job of the same number, whose end was never logged, says nothing.
-        old = {"cluster": "alpha", "job_id": "1.s", "start": NOW - 1e6, "state": "running", "user": "x"}
-        connection.execute(insert(schema.jobs).values(old | {"recorded_at": NOW, "profiled": False}))
+        make.job(connection, "1.s", user="x", start=NOW - 1e6, recorded_at=NOW)
     served.clock.now = NOW + 6 * HOUR
     assert follow_jobs(served.engine, served.clock.now) == 6
     found = {row.id: (row.state, row.started) for row in _all(served)}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, update
+from tests import make
 
 from jobsight_server.amounts import time_text
 from jobsight_server.cli import main
@@ -24,15 +25,14 @@ T0 = 1_600_000_000.0
 
 def run(connection: Any, number: int, **changes: Any) -> None:
     """A job of one processor that used 308 MiB for half an hour."""
+    start = T0 + 7200 * number
     row = {
-        "id": 5000 + number, "cluster": "gamma", "job_id": f"{number}", "start": T0 + 7200 * number,
-        "end": T0 + 7200 * number + 1800, "state": "ended", "user": "kim", "name": "solve", "queue": "batch",
-        "application": "solve", "account": "physics", "group": "hpc", "processors": 1, "exit_status": 0,
-        "requested_memory_bytes": 64 * 1024 * MIB, "requested_walltime_s": 36_000.0,
-        "used_memory_bytes": 308 * MIB, "recorded_at": 0.0, "profiled": False,
+        "id": 5000 + number, "cluster": "gamma", "start": start, "end": start + 1800, "user": "kim", "name": "solve",
+        "queue": "batch", "application": "solve", "account": "physics", "group": "hpc", "processors": 1,
+        "exit_status": 0, "requested_memory_bytes": 64 * 1024 * MIB, "requested_walltime_s": 36_000.0,
+        "used_memory_bytes": 308 * MIB, "profiled": False, "submitted": changes.get("start", start) - 10,
     } | changes  # fmt: skip
-    row["submitted"] = row["start"] - 10
-    connection.execute(insert(schema.jobs).values(row))
+    make.job(connection, f"{number}", **row)
 
 
 def learn(served: Any) -> None:

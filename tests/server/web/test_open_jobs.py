@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, select
+from tests import make
 
 from jobsight_predictor.metrics import metrics_of
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
@@ -177,10 +178,9 @@ def test_the_tasks_of_an_array_are_found_by_its_number(served: Any) -> None:
 
 def ran(served: Any, number: int, seconds: float) -> None:
     """A job of ada's that has run, and is learned."""
-    who = {"cluster": "alpha", "job_id": f"ran{number}", "user": "ada", "name": "run_7.sh", "queue": "q"}
-    times = {"start": NOW + number * 1000, "end": NOW + number * 1000 + seconds, "submitted": NOW, "recorded_at": NOW}
+    times = {"start": NOW + number * 1000, "end": NOW + number * 1000 + seconds, "submitted": NOW}
     with served.engine.begin() as connection:
-        connection.execute(insert(jobs).values(**who, **times, state="ended", processors=4, profiled=False))
+        make.job(connection, f"ran{number}", name="run_7.sh", queue="q", processors=4, profiled=False, **times)
     served.clock.now = NOW + number * 1000 + seconds + 100
     profile_finished(served.engine, 0.0, served.clock)
 

@@ -8,7 +8,6 @@ import json
 import math
 import re
 import time
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,6 +16,7 @@ from flask.testing import FlaskClient
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, insert
+from tests import make
 
 from jobsight_server.forecasts import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
@@ -119,11 +119,10 @@ def test_every_name_survives_its_link(app: Flask, cluster: str, name: str) -> No
 
 
 def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_engine: Engine) -> None:
-    row: dict[str, Any] = {"cluster": "c", "boot_id": "b", "cpus": 2, "counters": "{}", "agent": '{"version": "0.2"}'}
-    row |= {"interfaces": '[{"name": "eth0", "kind": "ethernet"}]', "first_time": 0.0, "received_at": 5.0}
-    row |= {"last_time": 5.0, **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)}
+    row = {"cluster": "c", "agent": '{"version": "0.2"}', "interfaces": '[{"name": "eth0", "kind": "ethernet"}]'}
     with sqlite_engine.begin() as connection:
-        connection.execute(insert(schema.nodes), [row | {"name": f"n{number:04}"} for number in range(1000)])
+        for number in range(1000):
+            make.node(connection, f"n{number:04}", **row, last_time=5.0, received_at=5.0)
     text = client.get("/nodes?search=n0&sort=name&order=desc").text
     assert text.count("data-row=") == 50
     assert 'href="/nodes?page=2&amp;search=n0&amp;sort=name&amp;order=desc"' in text
@@ -154,12 +153,9 @@ def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_en
 
 def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
     hostile = "\"'><script>alert(1)</script>&{{7*7}}"
-    run = dict.fromkeys(column.name for column in schema.jobs.c)
-    run |= {"id": 1, "cluster": hostile, "job_id": hostile, "user": hostile, "name": hostile, "queue": hostile}
-    run |= {"start": 1.0, "state": "running", "recorded_at": 1.0, "profiled": False, "exec_host": hostile}
+    run = dict.fromkeys(("cluster", "user", "name", "queue", "exec_host"), hostile)
     with sqlite_engine.begin() as connection:
-        connection.execute(insert(schema.jobs).values(run))
-        connection.execute(insert(schema.job_nodes).values(run_id=1, node=hostile, processors=1))
+        make.job(connection, hostile, on={hostile: 1}, **run)
         count_all(connection)
     query = {"cluster": hostile, "name": hostile}
     for path, arguments in (
@@ -214,10 +210,9 @@ def test_without_a_login_an_error_leads_to_the_login_and_nowhere_else(app: Flask
 
 @pytest.mark.parametrize("noun", ["jobs", "users"])
 def test_a_page_beyond_the_last_says_where_the_list_ends(client: FlaskClient, sqlite_engine: Engine, noun: str) -> None:
-    run = {"cluster": "c", "start": 1.0, "state": "running", "recorded_at": 1.0, "profiled": False}
     with sqlite_engine.begin() as connection:
         for number in range(51):
-            connection.execute(insert(schema.jobs).values(**run, job_id=str(number), user=f"u{number}"))
+            make.job(connection, str(number), cluster="c", user=f"u{number}")
         count_all(connection)
     page = client.get(f"/{noun}?page=9999&cluster=c")
     assert page.status_code == 200
@@ -239,12 +234,9 @@ def test_a_page_beyond_the_last_says_where_the_list_ends(client: FlaskClient, sq
 def test_a_job_page_says_what_the_job_ran_out_of(
     client: FlaskClient, sqlite_engine: Engine, failure: str | None, status: int, said: str | None
 ) -> None:
-    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
+    runtime = {"value": 8.0, "lower_bound": failure == "time", "shown_only": failure == "time"}
     with sqlite_engine.begin() as connection:
-        new = insert(schema.jobs).values(**run, profiled=True, failure=failure, exit_status=status)
-        run_id = connection.execute(new.returning(schema.jobs.c.id)).scalar_one()
-        row = {"run_id": run_id, "learn_seq": 1, "lower_bound": failure == "time", "shown_only": failure == "time"}
-        connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=8.0))
+        make.job(connection, cluster="c", end=9.0, failure=failure, exit_status=status, used={"runtime": runtime})
     assert ("at least</span> 8 s" in client.get("/job?cluster=c&name=1").text) == (failure == "time")
     shown = re.search(r"<dt>Exit status</dt><dd>(.*?)</dd>", client.get("/job?cluster=c&name=1").text)
     assert shown is not None
@@ -253,38 +245,33 @@ def test_a_job_page_says_what_the_job_ran_out_of(
 
 
 def test_a_history_counts_lower_bounds_apart_from_shared_nodes(client: FlaskClient, sqlite_engine: Engine) -> None:
-    run = {"cluster": "c", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
     with sqlite_engine.begin() as connection:
         for number, ran_out in enumerate((False, True, True)):
-            new = insert(schema.jobs).values(**run, job_id=str(number), profiled=True).returning(schema.jobs.c.id)
-            row = {"run_id": connection.scalar(new), "learn_seq": 1, "lower_bound": ran_out, "shown_only": True}
-            connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=8.0))
+            runtime = {"value": 8.0, "lower_bound": ran_out, "shown_only": True}
+            make.job(connection, str(number), cluster="c", user="u", end=9.0, used={"runtime": runtime})
         count_all(connection)
     found = client.get("/api/v1/user/history?name=u").get_json()["metrics"]["runtime"]
     assert (found["actual"], found["shown_only"], found["lower_bounds"]) == ([], 3, 2)
 
 
 def test_the_list_of_jobs_has_run_times_without_suspension(client: FlaskClient, sqlite_engine: Engine) -> None:
-    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1.0, "end": 13.0, "suspended_s": 3.0, "state": "ended"}
     with sqlite_engine.begin() as connection:
-        connection.execute(insert(schema.jobs).values(**run, profiled=False, recorded_at=9.0))
+        make.job(connection, end=13.0, suspended_s=3.0)
     assert '<td class="num">9 s</td>' in client.get("/jobs").text
 
 
 def test_a_page_without_its_cluster_is_found_where_one_knows_the_name(
     client: FlaskClient, sqlite_engine: Engine
 ) -> None:
-    run = {"job_id": "7/1", "user": "bob", "start": 1.0, "state": "running", "recorded_at": 9.0, "profiled": False}
     with sqlite_engine.begin() as connection:
-        connection.execute(insert(schema.jobs).values(**run, cluster="c"))
-        connection.execute(insert(schema.jobs).values(**run | {"job_id": "12"}, cluster="c"))
-        connection.execute(insert(schema.jobs).values(**run | {"user": "eve"}, cluster="d"))
+        for job_id, user, cluster in (("7/1", "bob", "c"), ("12", "bob", "c"), ("7/1", "eve", "d")):
+            make.job(connection, job_id, user=user, cluster=cluster)
         count_all(connection)
     for path in ("/user?name=bob", "/job?name=12"):
         assert client.get(path).status_code == 200
     assert "no user &#39;zoe&#39; in any cluster" in client.get("/user?name=zoe").text
     with sqlite_engine.begin() as connection:
-        connection.execute(insert(schema.jobs).values(**run | {"job_id": "8"}, cluster="d"))
+        make.job(connection, "8", user="bob", cluster="d")
         count_all(connection)
     several = client.get("/user?name=bob")
     assert several.status_code == 400
@@ -293,22 +280,13 @@ def test_a_page_without_its_cluster_is_found_where_one_knows_the_name(
 
 
 def test_a_job_page_shows_the_page_cache_and_each_network(client: FlaskClient, sqlite_engine: Engine) -> None:
-    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
-    how = {"attribution": "cgroup", "learn_seq": 1}
     both = '{"infiniband":8e6,"ethernet":4000.0}'
     with sqlite_engine.begin() as connection:
-        run_id = connection.scalar(insert(schema.jobs).values(**run, profiled=True).returning(schema.jobs.c.id))
-        for entry in (
-            {
-                "metric": "memory",
-                "value": 2.0**30,
-                "source": "cgroup",
-                "cache": 5 * 2.0**30,
-                "charged_peak": 7 * 2.0**30,
-            },
-            {"metric": "bandwidth", "value": 8e6, "source": "samples", "fabric": "infiniband", "fabrics": both},
-        ):
-            connection.execute(insert(schema.profiles).values(run_id=run_id, **entry, **how))
+        memory = {"value": 2.0**30, "source": "cgroup", "cache": 5 * 2.0**30, "charged_peak": 7 * 2.0**30}
+        bandwidth = {"value": 8e6, "source": "samples", "fabric": "infiniband", "fabrics": both}
+        used = {"memory": memory, "bandwidth": bandwidth}
+        how = {"attribution": "cgroup"}
+        make.job(connection, cluster="c", end=9.0, used={metric: entry | how for metric, entry in used.items()})
     text = client.get("/job?cluster=c&name=1").text
     assert ">page cache 5.00 GiB<" in text
     assert ">charged at most 7.00 GiB<" in text
@@ -325,21 +303,13 @@ def test_a_job_page_shows_the_page_cache_and_each_network(client: FlaskClient, s
 
 def test_a_running_job_is_marked_where_it_uses_more_than_its_bound(client: FlaskClient, sqlite_engine: Engine) -> None:
     """On the list and on its page, with the forecast and what it has used so far."""
-    run = {"cluster": "c", "user": "u", "processors": 2, "recorded_at": 1.0}
-    now = time.time()
+    run = {"cluster": "c", "user": "u", "processors": 2}
+    now, used = time.time(), {"runtime": 100.0, "memory": 2.0**20}
     with sqlite_engine.begin() as connection:
         for number in range(12):
-            old = {"job_id": f"old{number}", "start": 1.0, "end": 101.0 + number, "state": "ended", "profiled": True}
-            run_id = connection.execute(
-                insert(schema.jobs).values(**run, **old).returning(schema.jobs.c.id)
-            ).scalar_one()
-            row = {"run_id": run_id, "learn_seq": number + 1}
-            values = {"runtime": 100.0, "memory": 2.0**20}
-            for metric, value in values.items():
-                connection.execute(insert(schema.profiles).values(**row, metric=metric, value=value))
-        running = {"state": "running", "profiled": False, "end": None}
-        connection.execute(insert(schema.jobs).values(**run, **running, job_id="over", start=now - 5000))
-        connection.execute(insert(schema.jobs).values(**run, **running, job_id="within", start=now - 5))
+            make.job(connection, f"old{number}", end=101.0 + number, used=used, **run)
+        make.job(connection, "over", start=now - 5000, **run)
+        make.job(connection, "within", start=now - 5, **run)
     rebuild(sqlite_engine)
     listed = client.get("/jobs").text
     assert listed.count("over run time bound") == 1
@@ -357,10 +327,9 @@ def test_a_running_job_is_marked_where_it_uses_more_than_its_bound(client: Flask
 
 
 def test_jobs_are_found_by_their_id_with_or_without_its_server(client: FlaskClient, sqlite_engine: Engine) -> None:
-    run = {"cluster": "c", "user": "u", "recorded_at": 9.0, "profiled": False, "state": "ended", "end": 9.0}
     with sqlite_engine.begin() as connection:
-        for start, job_id in enumerate(("12.head.example.org", "123.head", "12[3].head", "12", "%_<b>.x")):
-            connection.execute(insert(schema.jobs).values(**run, job_id=job_id, start=start))
+        for job_id in ("12.head.example.org", "123.head", "12[3].head", "12", "%_<b>.x"):
+            make.job(connection, job_id, cluster="c", end=9.0)
 
     def found(job_id: str) -> set[str]:
         answer = client.get("/api/v1/jobs", query_string={"job_id": job_id}).get_json()
@@ -380,12 +349,10 @@ def test_jobs_are_found_by_their_id_with_or_without_its_server(client: FlaskClie
 
 
 def test_a_job_that_waits_has_no_start(client: FlaskClient, sqlite_engine: Engine) -> None:
-    run = {"cluster": "c", "job_id": "1", "user": "u", "recorded_at": 9.0, "profiled": False, "processors": 2}
+    run = {"cluster": "c", "user": "u", "processors": 2, "profiled": False}
     with sqlite_engine.begin() as connection:
-        waits = {"start": math.inf, "state": "queued", "queued": time.time() - 3600.0, "submitted": 5.0}
-        connection.execute(insert(schema.jobs).values(**run, **waits))
-        ended = {"start": 100.0, "end": 400.0, "state": "ended", "suspended_s": 120.0, "queued": 50.0}
-        connection.execute(insert(schema.jobs).values(**run, **ended))
+        make.job(connection, start=math.inf, state="queued", queued=time.time() - 3600.0, submitted=5.0, **run)
+        make.job(connection, start=100.0, end=400.0, suspended_s=120.0, queued=50.0, **run)
         count_all(connection)
     ended_run, queued_run = client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"]
     assert (ended_run["start"], ended_run["suspended_s"]) == (100.0, 120.0)

@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert
+from tests import make
 
-from jobsight_server.storage.schema import adjustments, forecast_changes, jobs
+from jobsight_server.storage.schema import adjustments, forecast_changes
 
 HOSTILE = "<script>alert(1)</script>"
 GIB = 2**30
@@ -18,11 +19,11 @@ GIB = 2**30
 def test_both_stand_on_their_page_and_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
     now = time.time()
     job = {"cluster": "a", "job_id": HOSTILE, "user": HOSTILE, "submitted": now}
-    run = {**job, "start": float("inf"), "state": "queued", "processors": 2, "recorded_at": now, "profiled": False}
+    run = {**job, "start": float("inf"), "state": "queued", "processors": 2, "recorded_at": now}
     change = {"resource": "memory", "parameter": "mem", "old": 16 * GIB, "new": 3 * GIB, "times": 1, "begun": now}
     moved = {"old_forecast": 4.0 * GIB, "new_forecast": 1.0 * GIB, "old_bound": None, "new_bound": 1.5 * GIB}
     with sqlite_engine.begin() as connection:
-        run_id = connection.scalar(insert(jobs).values(run).returning(jobs.c.id))
+        run_id = make.job(connection, **run)
         connection.execute(insert(forecast_changes).values(run_id=run_id, time=now, metric="memory", **moved))
         connection.execute(
             insert(adjustments).values(**job, **change, reason="recommended", state="failed", error=HOSTILE)
