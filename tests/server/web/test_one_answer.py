@@ -28,9 +28,10 @@ def run(connection: Any, number: int, **changes: Any) -> None:
     start = T0 + 7200 * number
     row = {
         "id": 5000 + number, "job_id": f"{number}", "cluster": "gamma", "start": start, "end": start + 1800,
-        "user": "kim", "name": "solve", "queue": "batch", "application": "solve", "account": "physics", "group": "hpc", "processors": 1,
-        "exit_status": 0, "requested_memory_bytes": 64 * 1024 * MIB, "requested_walltime_s": 36_000.0,
-        "used_memory_bytes": 308 * MIB, "profiled": False, "submitted": changes.get("start", start) - 10,
+        "user": "kim", "name": "solve", "queue": "batch", "application": "solve", "account": "physics",
+        "group": "hpc", "processors": 1, "exit_status": 0, "requested_memory_bytes": 64 * 1024 * MIB,
+        "requested_walltime_s": 36_000.0, "used_memory_bytes": 308 * MIB, "profiled": False,
+        "submitted": changes.get("start", start) - 10,
     } | changes  # fmt: skip
     make.job(connection, **row)
 
