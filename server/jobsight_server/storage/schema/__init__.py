@@ -13,7 +13,6 @@ from jobsight_server.storage.schema.jobs import (
     parallel_tasks,
 )
 from jobsight_server.storage.schema.learned import (
-    group_series,
     learned_until,
     model_state,
     outcomes,
@@ -22,7 +21,6 @@ from jobsight_server.storage.schema.learned import (
     profiles,
     running_outlooks,
     running_use,
-    seen_use,
     series,
 )
 from jobsight_server.storage.schema.metadata import metadata
@@ -57,7 +55,6 @@ __all__ = [
     "event_counts",
     "forecast_changes",
     "forecast_scores",
-    "group_series",
     "job_counts",
     "job_nodes",
     "job_samples",
@@ -87,7 +84,6 @@ __all__ = [
     "savings",
     "savings_groups",
     "savings_to_do",
-    "seen_use",
     "series",
     "server_states",
     "sessions",

@@ -105,19 +105,6 @@ series = Table(
     Index(None, "user"),
 )
 
-# The same for a Unix group or an account (``field``), where the setting ``job_groups`` has that field.
-group_series = Table(
-    "group_series",
-    metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("field", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("metric", Text, primary_key=True),
-    Column("n", BigInteger, nullable=False),
-    Column("updated", Double, nullable=False),
-    Column("state", Text, nullable=False),
-)
-
 # The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack. ``until``: the
 # last month in which a part counts, by the end of jobs; null for parts that are kept whatever their age.
 model_state = Table(
@@ -162,20 +149,6 @@ pending_at_start = Table(
     Column("stated_exceed", Double),
     Column("out_near_limit", Double),
     Column("forecasts", LargeBinary),  # of each candidate; MessagePack
-    sqlite_with_rowid=False,
-)
-
-# What a running job was measured to have used by a time, as evidence for others; ``value`` is null once it was requeued
-# or deleted. Kept for retraining: ``learn_seq`` is that of the run learned last before; null until it is learned.
-seen_use = Table(
-    "seen_use",
-    metadata,
-    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    Column("metric", Text, primary_key=True),
-    Column("at", Double, primary_key=True),
-    Column("value", Double),
-    Column("learn_seq", BigInteger),
-    Index(None, "learn_seq", "at"),
     sqlite_with_rowid=False,
 )
 
