@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import http.server
 import json
 import os
 import random
@@ -13,7 +12,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +28,8 @@ from jobsight_agent.push import Pusher
 from jobsight_agent.reading import Interface, Mark, Reading
 from jobsight_agent.send import Reply, Sender, Target, TargetError
 from jobsight_agent.spool import Spool
+
+from .collector import Request, collecting, wait_for
 
 PORT = Interface("eth0", "ethernet", 64, 10**9)
 READING = Reading(100.0, "boot", 4, 2**30, (PORT,), (5,), (6,), 2**20, 1.5)
@@ -246,32 +247,17 @@ def test_half_written_files_of_killed_hooks_are_removed(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def answering(*answers: bytes, context: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
-    """A server that answers each request on any connection with the next of ``answers``, raw."""
+    """A server that answers each request with the next of ``answers``, raw."""
     waiting, requests = list(answers), []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def take(request: Request, body: bytes) -> bytes:
+        requests.append(body)
+        answer = waiting.pop(0)
+        request.close_connection = not waiting
+        return answer
 
-        def do_POST(self) -> None:
-            requests.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.wfile.write(waiting.pop(0))
-            self.close_connection = not waiting
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server.server_port, requests
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with collecting(take, context=context) as port:
+        yield port, requests
 
 
 def response(status: int, body: bytes, *headers: bytes) -> bytes:
@@ -336,7 +322,7 @@ def test_only_an_acknowledgement_of_ours_deletes_a_batch(tmp_path: Path, token: 
     with answering(*strangers, response(200, b'{"status": "duplicate"}')) as (port, requests):
         pusher = make_pusher(spool, token, port)
         pusher.start()
-        wait_until(lambda: spool.waiting == 0)
+        wait_for(lambda: spool.waiting == 0)
         pusher.finish(5)
     assert requests == [body] * 4
     assert (pusher.failures, pusher.refused, pusher.last_error) == (3, 0, None)
@@ -349,7 +335,7 @@ def test_stopping_tries_once_more_and_leaves_the_rest(tmp_path: Path, token: Pat
         spool.close_batches([b"\x1f\x8b a", b"\x1f\x8b b"])
         pusher = make_pusher(spool, token, closed.getsockname()[1])
         pusher.start()
-        wait_until(lambda: pusher.failures > 0)
+        wait_for(lambda: pusher.failures > 0)
         start = time.monotonic()
         pusher.finish(60)
         assert time.monotonic() - start < 50  # it would go on for 60 s
@@ -394,13 +380,6 @@ def test_a_token_file_without_a_token_is_named(tmp_path: Path, content: str) -> 
     file.write_text(content)
     with pytest.raises(TargetError, match="token file"):
         Sender(Target("http://127.0.0.1:1", file))
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_one_line_a_minute_of_each_kind(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .collector import Answer, Request, collecting, wait_for
 
 AGENT = [sys.executable, "-m", "jobsight_agent.cli"]
 
@@ -30,7 +30,7 @@ class Collector:
     statuses: list[int] = field(default_factory=list)
     batches: list[dict[str, Any]] = field(default_factory=list)
     tokens: set[str | None] = field(default_factory=set)
-    connections: int = 0
+    connections: set[Any] = field(default_factory=set)
 
     def readings(self) -> list[float]:
         return sorted(time for batch in self.batches for time in batch["time"])
@@ -38,42 +38,16 @@ class Collector:
 
 @contextlib.contextmanager
 def serving(collector: Collector) -> Iterator[Collector]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def take(request: Request, body: bytes) -> Answer:
+        collector.connections.add(request.client_address)
+        status = collector.statuses.pop(0) if collector.statuses else 200
+        if status == 200:
+            collector.batches.append(json.loads(gzip.decompress(body)))
+        collector.tokens.add(request.headers["Authorization"])
+        return status, {"status": "stored"} if status == 200 else {"error": "as given"}, {}
 
-        def setup(self) -> None:
-            collector.connections += 1
-            super().setup()
-
-        def do_POST(self) -> None:
-            body = json.loads(gzip.decompress(self.rfile.read(int(self.headers["Content-Length"]))))
-            status = collector.statuses.pop(0) if collector.statuses else 200
-            if status == 0:  # break off without an answer
-                self.close_connection = True
-                return
-            if status == 200:
-                collector.batches.append(body)
-            collector.tokens.add(self.headers["Authorization"])
-            self.send_response(status)
-            answer = b'{"status": "stored"}' if status == 200 else b'{"error": "as given"}'
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", collector.port), Handler)
-    server.daemon_threads = True
-    collector.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with collecting(take, collector.port) as collector.port:
         yield collector
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @dataclass
@@ -131,13 +105,6 @@ def collector() -> Iterator[Collector]:
         yield running
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
 def finish(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
@@ -155,7 +122,7 @@ def test_readings_arrive_over_one_connection_and_sigterm_sends_the_rest(node: No
     assert "the server accepted the first batch" in errors
     assert len(collector.batches) > before
     assert list((node.spool / "batches").iterdir()) == []
-    assert collector.connections == 1
+    assert len(collector.connections) == 1
     assert collector.tokens == {"Bearer secret"}
     first, last = collector.batches[0], collector.batches[-1]
     assert (first["cluster"], first["node"], first["format"]) == ("alpha", "n1", 1)

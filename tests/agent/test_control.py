@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,8 @@ import pytest
 from jobsight_agent.control import LONGEST_PACKET, NAME, ControlSocket, ask
 from jobsight_agent.hooks import checked_request, mark_request
 from jobsight_agent.reading import Mark
+
+from .collector import wait_for
 
 
 @contextlib.contextmanager
@@ -37,13 +38,6 @@ def connect(folder: Path) -> socket.socket:
     connection.settimeout(60)
     connection.connect(str(folder / NAME))
     return connection
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 @pytest.fixture

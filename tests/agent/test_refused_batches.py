@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import os
 import random
 import threading
@@ -18,43 +17,10 @@ from jobsight_agent.push import Pusher, Suspicion
 from jobsight_agent.send import Target
 from jobsight_agent.spool import Spool
 
+from .collector import Answer, collecting, wait_for
+
 Reply = tuple[int, dict[str, str]]
 STORED: Reply = (200, {})
-
-
-@contextlib.contextmanager
-def serving(reply: Callable[[bytes, int], Reply]) -> Iterator[tuple[int, list[bytes]]]:
-    """A server that answers a batch, and how many requests there were before, with ``reply``."""
-    requests: list[bytes] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, headers = reply(body, len(requests))
-            requests.append(body)
-            answer = b'{"status": "stored"}' if status == 200 else b'{"error": "trouble"}'
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server.server_port, requests
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
@@ -80,7 +46,14 @@ def pushing(spool: Spool, port: int) -> Iterator[Pusher]:
 @contextlib.contextmanager
 def facing(spool: Spool, reply: Callable[[bytes, int], Reply]) -> Iterator[tuple[Pusher, list[bytes]]]:
     """A pusher and what its server was sent; at the end all has been waited for."""
-    with serving(reply) as (port, requests), pushing(spool, port) as pusher:
+    requests: list[bytes] = []
+
+    def take(_request: object, batch: bytes) -> Answer:
+        status, headers = reply(batch, len(requests))
+        requests.append(batch)
+        return status, {"status": "stored"} if status == 200 else {"error": "trouble"}, headers
+
+    with collecting(take) as port, pushing(spool, port) as pusher:
         yield pusher, requests
 
 
@@ -88,19 +61,12 @@ def body(number: int) -> bytes:
     return b"\x1f\x8b batch %d" % number
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
-
-
 @pytest.mark.parametrize("status", [500, 599])
 def test_a_batch_that_alone_fails_is_put_aside_and_the_agent_goes_on(spool: Spool, status: int) -> None:
     poison = body(1)
     spool.close_batches([body(0), poison, body(2), body(3)])
     with facing(spool, lambda batch, _: (status, {}) if batch == poison else STORED) as (pusher, requests):
-        wait_until(lambda: spool.waiting == 0)
+        wait_for(lambda: spool.waiting == 0)
     assert (pusher.accepted, pusher.refused, spool.refused, spool.dropped) == (3, 1, 1, 0)
     assert pusher.last_error is None
     assert pusher.last_refusal == f"{status} trouble, 20 times, while other batches were accepted"
@@ -115,10 +81,10 @@ def test_the_last_batch_waits_until_there_is_another_to_compare_with(spool: Spoo
     poison = body(0)
     spool.close_batches([poison])
     with facing(spool, lambda batch, _: (500, {}) if batch == poison else STORED) as (pusher, requests):
-        wait_until(lambda: len(requests) > 40)
+        wait_for(lambda: len(requests) > 40)
         assert (spool.waiting, spool.refused) == (1, 0)
         spool.close_batches([body(1)])
-        wait_until(lambda: spool.refused == 1)
+        wait_for(lambda: spool.refused == 1)
     assert pusher.accepted == 1
 
 
@@ -137,7 +103,7 @@ OUTAGES: dict[str, Reply] = {
 def test_an_outage_costs_no_batch(spool: Spool, outage: Reply) -> None:
     spool.close_batches([body(0), body(1), body(2)])
     with facing(spool, lambda _, count: outage if count < 70 else STORED) as (pusher, requests):
-        wait_until(lambda: spool.waiting == 0)
+        wait_for(lambda: spool.waiting == 0)
     assert (pusher.accepted, pusher.refused, spool.refused) == (3, 0, 0)
     assert len(requests) == 73
 
@@ -147,7 +113,7 @@ def test_an_outage_that_ends_between_two_batches_rejects_neither(spool: Spool, b
     """The suspect is tried once more after another was taken."""
     spool.close_batches([body(0), body(1), body(2)])
     with facing(spool, lambda _, count: (500, {}) if count < begins else STORED) as (pusher, _):
-        wait_until(lambda: spool.waiting == 0)
+        wait_for(lambda: spool.waiting == 0)
     assert (pusher.accepted, spool.refused) == (3, 0)
 
 
@@ -157,7 +123,7 @@ def test_a_database_that_goes_away_after_another_batch_was_stored_rejects_no_bat
     answers = [(500, {})] * 20 + [STORED] + [(503, {"Retry-After": "0"})] * 30 + [(500, {})]
     spool.close_batches([body(0), body(1), body(2)])
     with facing(spool, lambda _, count: answers[count] if count < len(answers) else STORED) as (pusher, _):
-        wait_until(lambda: spool.waiting == 0)
+        wait_for(lambda: spool.waiting == 0)
     assert (pusher.accepted, spool.refused) == (3, 0)
 
 
@@ -166,8 +132,8 @@ def test_two_bad_batches_in_a_row_both_go(spool: Spool) -> None:
     spool.close_batches([body(0), body(1), body(2), body(3), body(4)])
     with facing(spool, lambda batch, _: (500, {}) if batch in bad else STORED) as (pusher, _):
         # The one after the suspect fails too: only a third batch could show that the server is well.
-        wait_until(lambda: spool.refused == 2)
-        wait_until(lambda: spool.waiting == 0)
+        wait_for(lambda: spool.refused == 2)
+        wait_for(lambda: spool.waiting == 0)
     assert pusher.accepted == 3
 
 
@@ -175,7 +141,7 @@ def test_two_bad_batches_in_a_row_both_go(spool: Spool) -> None:
 def test_a_batch_refused_for_its_content_is_kept_at_once(spool: Spool, status: int) -> None:
     spool.close_batches([body(0), body(1)])
     with facing(spool, lambda batch, _: (status, {}) if batch == body(0) else STORED) as (_, requests):
-        wait_until(lambda: spool.waiting == 0)
+        wait_for(lambda: spool.waiting == 0)
     assert (spool.refused, len(requests)) == (1, 2)
     number = int(next((spool.directory / "refused").glob("*.gz")).stem)
     assert (spool.directory / "refused" / f"{number}.txt").read_text() == f"{status} trouble\n"

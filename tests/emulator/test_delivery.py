@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.collector import Answer, Request, collecting
 
 from jobsight_agent.send import Target
 from jobsight_emulator.cli import add_arguments, run
@@ -28,8 +29,6 @@ from jobsight_emulator.plan import EmulatorError
 
 END = 1_700_000_040
 AGENT = Path(__file__).parents[2] / "agent"
-
-Answer = tuple[int, dict[str, Any], dict[str, str]]
 
 
 @dataclass
@@ -43,10 +42,10 @@ class Sink:
     requests: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, headers: Any, body: bytes) -> Answer:
+    def take(self, request: Request, body: bytes) -> Answer:
         with self.lock:
             self.requests += 1
-            self.tokens.add(headers["Authorization"])
+            self.tokens.add(request.headers["Authorization"])
             given = self.answer(self.requests)
             if given is not None:
                 return given
@@ -62,38 +61,8 @@ class Sink:
 @pytest.fixture
 def serve() -> Iterator[Callable[[Sink], str]]:
     """Starts servers for sinks; the address of each."""
-    servers: list[tuple[ThreadingHTTPServer, threading.Thread]] = []
-
-    def start(sink: Sink) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                assert self.path == "/api/v1/samples"
-                status, answer, headers = sink.take(self.headers, body)
-                text = json.dumps(answer).encode()
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        servers.append((server, thread))
-        return f"http://127.0.0.1:{server.server_address[1]}"
-
-    yield start
-    for server, thread in servers:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with ExitStack() as servers:
+        yield lambda sink: f"http://127.0.0.1:{servers.enter_context(collecting(sink.take))}"
 
 
 @pytest.fixture
@@ -156,8 +125,8 @@ def test_the_log_never_runs_ahead_of_the_samples(serve: Callable[[Sink], str], t
         return None
 
     class Watching(Sink):
-        def take(self, headers: Any, body: bytes) -> Answer:
-            answer = super().take(headers, body)
+        def take(self, request: Request, body: bytes) -> Answer:
+            answer = super().take(request, body)
             batch = json.loads(gzip.decompress(body))
             with self.lock:
                 reached[batch["node"]] = max(batch["time"][-1], reached.get(batch["node"], 0.0))
