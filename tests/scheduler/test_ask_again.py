@@ -12,8 +12,8 @@ from jobsight_predictor.question import Question
 from jobsight_scheduler.policies import PolicyEntry, choose_policy
 from jobsight_scheduler.policies.sjf import Sjf
 from jobsight_scheduler.prediction import AskedAgain, Jobsight, LastTwo
-from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.workload.canonical import Workload
+
+from .by_rows import starts_of
 
 Row = tuple[float, float, float, int, str]
 """Submission, run time, request, processors, user."""
@@ -23,14 +23,9 @@ BEGIN: list[Row] = [(0, 10, 100, 1, "a"), (0, 10, 100, 1, "a"), (0, 30, 30, 1, "
 
 
 def starts(policy: str, predictor: str, capacity: int, rows: list[Row], *, again: bool) -> list[float]:
-    submit, run, estimate, processors = (np.array(column, dtype=float) for column in list(zip(*rows, strict=True))[:4])
-    jobs = Workload(submit, run, estimate, processors.astype(np.int64), np.arange(len(rows)), Counter())
     chosen = choose_policy(policy, predictor)
-    questions = [Question(user=row[4], requested_time_s=row[2]) for row in rows]
-    simulation = Simulation(jobs, capacity, (chosen.asking_again() if again else chosen).make, questions)
-    assert simulation.advance(1000)
-    found: list[float] = simulation.start_s.tolist()
-    return found
+    make = (chosen.asking_again() if again else chosen).make
+    return starts_of(make, capacity, [row[:4] for row in rows], [row[4] for row in rows])
 
 
 def test_a_job_that_was_expected_to_run_long_is_backfilled_once_more_is_known() -> None:

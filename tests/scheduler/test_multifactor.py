@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from jobsight_predictor.question import Question
 from jobsight_scheduler.policies import PriorityWeights, choose_policy, priority_weights
 from jobsight_scheduler.policies.multifactor import FairShare
-from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.workload.canonical import Workload
+
+from .by_rows import Row, starts_of
 
 DAY_S = 86_400.0
 
@@ -48,17 +45,12 @@ def test_usage_is_the_integral_of_faded_processors() -> None:
     assert eternal.usage(1e6).tolist() == [4e6]
 
 
-def starts(jobs: list[tuple[float, float, float, int]], users: str, weights: PriorityWeights) -> list[float]:
-    submit, run, estimate, processors = (np.array(column) for column in zip(*jobs, strict=True))
-    workload = Workload(submit * 1.0, run * 1.0, estimate * 1.0, processors, np.arange(len(jobs)), Counter())
-    questions = [Question(user=user) for user in users]
-    simulation = Simulation(workload, 8, choose_policy("multifactor", weights=weights).make, questions)
-    assert simulation.advance(10_000)
-    return simulation.start_s.tolist()
+def starts(jobs: list[Row], users: str, weights: PriorityWeights) -> list[float]:
+    return starts_of(choose_policy("multifactor", weights=weights).make, 8, jobs, users)
 
 
 def test_who_used_less_goes_first_and_size_and_age_count_as_weighted() -> None:
-    jobs = [(0, 100, 100, 8), (1, 50, 50, 6), (2, 50, 50, 7), (3, 50, 50, 8)]
+    jobs: list[Row] = [(0, 100, 100, 8), (1, 50, 50, 6), (2, 50, 50, 7), (3, 50, 50, 8)]
     fair = PriorityWeights(age=0.0, size=0.0, fair_share=1.0)
     # At 100 only user a has used anything: b's jobs by number, then a's.
     assert starts(jobs, "aabb", fair) == [0, 200, 100, 150]
@@ -77,12 +69,8 @@ def test_without_weights_it_is_easy() -> None:
     for _ in range(50):
         estimate = rng.integers(1, 60, 60)
         columns = (np.sort(rng.integers(0, 900, 60)), rng.integers(1, estimate + 1), estimate, rng.integers(1, 9, 60))
-        jobs = [tuple(row) for row in np.stack(columns, axis=1).tolist()]
-        submit, run, requested, processors = (column * 1.0 for column in columns)
-        work = Workload(submit, run, requested, processors.astype(np.int64), np.arange(60), Counter())
-        easy = Simulation(work, 8, choose_policy("easy").make)
-        easy.advance(10_000)
-        assert starts(jobs, "a" * 60, PriorityWeights(0.0, 0.0, 0.0)) == easy.start_s.tolist()
+        jobs: list[Row] = [(*row[:3], int(row[3])) for row in np.stack(columns, axis=1).tolist()]
+        assert starts(jobs, "a" * 60, PriorityWeights(0.0, 0.0, 0.0)) == starts_of(choose_policy("easy").make, 8, jobs)
 
 
 def test_weights_by_name() -> None:

@@ -19,18 +19,13 @@ from jobsight_scheduler.validator.promises import check_order, check_room_is_use
 from jobsight_scheduler.workload.canonical import Workload
 from own_policy import F1, Wfp3
 
+from .by_rows import Seconds, starts_of, workload_of
+
 CAPACITY = 8
 
 
-def workload(jobs: list[tuple[float, float, float, int]]) -> Workload:
-    submit, run, estimate, processors = (np.array(column) for column in zip(*jobs, strict=True))
-    return Workload(submit * 1.0, run * 1.0, estimate * 1.0, processors, np.arange(len(jobs)), Counter())
-
-
 def starts(own: type, jobs: list[tuple[float, float, float, int]]) -> list[float]:
-    simulation = Simulation(workload(jobs), CAPACITY, entry_of(own, own.__name__).make)
-    assert simulation.advance(10_000)
-    return simulation.start_s.tolist()
+    return starts_of(entry_of(own, own.__name__).make, CAPACITY, jobs)
 
 
 BUSY = (0, 100, 100, 8)
@@ -60,45 +55,37 @@ class Lifo(EasyByKey):
 
 def second_by_second(jobs: list[tuple[int, int, int, int]], key: Callable[[int, int], float]) -> list[int]:
     """EASY in the order of ``key(now, job)``, on a list of the free processors of every second."""
-    horizon = max(job[0] for job in jobs) + 2 * sum(job[2] for job in jobs) + 5
-    free = [CAPACITY] * horizon
+    seconds = Seconds(CAPACITY, jobs)
     begun: dict[int, int] = {}
     queue: list[int] = []
-
-    def paint(start: int, end: int, count: int) -> None:
-        for second in range(start, end):
-            free[second] -= count
-
-    def fits(start: int, length: int, count: int) -> bool:
-        return min(free[start : start + length]) >= count
 
     def begin(job: int, now: int) -> None:
         queue.remove(job)
         begun[job] = now
-        paint(now, now + jobs[job][2], jobs[job][3])
+        seconds.paint(now, now + jobs[job][2], jobs[job][3])
 
     def look(now: int) -> None:
         line = sorted(queue, key=lambda job: (key(now, job), job))
-        while line and free[now] >= jobs[line[0]][3]:
+        while line and seconds.free[now] >= jobs[line[0]][3]:
             begin(line.pop(0), now)
         if not line:
             return
         head, *others = line
         _, _, length, count = jobs[head]
-        reserved = next(second for second in range(now, horizon) if fits(second, length, count))
-        paint(reserved, reserved + length, count)
+        reserved = seconds.first(now, length, count)
+        seconds.paint(reserved, reserved + length, count)
         for job in others:
-            if fits(now, jobs[job][2], jobs[job][3]):
+            if seconds.fits(now, jobs[job][2], jobs[job][3]):
                 begin(job, now)
-        paint(reserved, reserved + length, -count)
+        seconds.paint(reserved, reserved + length, -count)
 
-    for now in range(horizon):
+    for now in range(seconds.horizon):
         for job, (submit, _, _, _) in enumerate(jobs):
             if submit == now:
                 queue.append(job)
                 look(now)
         for job in [job for job, start in begun.items() if start + jobs[job][1] == now]:
-            paint(now, begun[job] + jobs[job][2], -jobs[job][3])
+            seconds.paint(now, begun[job] + jobs[job][2], -jobs[job][3])
             look(now)
         if len(begun) == len(jobs) and now > max(start + jobs[job][1] for job, start in begun.items()):
             break
@@ -165,7 +152,7 @@ class Plain:
 
 def test_a_plain_class_is_a_policy() -> None:
     assert starts(Plain, [BUSY, (1, 5, 5, 8), (2, 1, 1, 1)]) == [0, 100, 105]
-    simulation = Simulation(workload([BUSY]), CAPACITY, entry_of(Plain, "own").make)
+    simulation = Simulation(workload_of([BUSY]), CAPACITY, entry_of(Plain, "own").make)
     assert not simulation.policy.keeps_state
     with pytest.raises(NotImplementedError, match="Bare has no state"):
         Bare(JobRequests(1, [], [])).state()
@@ -229,7 +216,7 @@ def test_decisions_that_cannot_be_carried_out(
 ) -> None:
     monkeypatch.setattr(Broken, "answer", staticmethod(answer) if callable(answer) else answer)
     monkeypatch.setattr(Broken, "wake", wake)
-    simulation = Simulation(workload([BUSY, (1, 5, 5, 1), (2, 5, 5, 1)]), CAPACITY, entry_of(Broken, "own").make)
+    simulation = Simulation(workload_of([BUSY, (1, 5, 5, 1), (2, 5, 5, 1)]), CAPACITY, entry_of(Broken, "own").make)
     with pytest.raises(PolicyError, match=message):
         simulation.advance(10_000)
 

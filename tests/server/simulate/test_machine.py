@@ -371,13 +371,6 @@ class Last(EasyByKey):
     def keys(self, now, jobs):
         return -jobs
 
-class Lazy(EasyByKey):
-    def keys(self, now, jobs):
-        return -jobs
-    def submitted(self, now, job):
-        self.waiting.append(job)
-        return ()
-
 class Stateless:
     def __init__(self, requests):
         self.requests, self.line, self.free = requests, [], requests.capacity
@@ -449,21 +442,16 @@ def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path
         ("OWN_misspelt:X", (), "failed: SyntaxError: "),
         ("OWN_needy:X", (), "OWN_needy needs 'no_such_module_at_all', which is not installed"),
         (".:X", (), "importing . failed: "),
-        ("OWN:Nothing", (), "OWN has no Nothing; its classes are EasyByKey, Last, Lazy, Stateless, Greedy, Predicting"),
+        ("OWN:Nothing", (), "OWN has no Nothing; its classes are EasyByKey, Last, Stateless, Greedy, Predicting"),
         ("OWN:function", (), "--policy OWN:function is a function, not a class"),
-        ("OWN:EasyByKey", (), "--policy OWN:EasyByKey lacks keys()"),
-        ("OWN:Predicting", (), "--policy OWN:Predicting needs a run-time predictor: give --predictor"),
         ("OWN:Last", ("--predictor", "last-two"), "takes no predictor"),
         ("OWN:Greedy", (), "starts job 1 on 4 processors; "),
-        ("OWN:Lazy", (), "--policy OWN:Lazy: 4 jobs wait for ever, the first of them job 1: nothing runs at "),
         ("OWN:Stateless", ("--state", "s"), "--state s: OWN:Stateless has no state() and restore()"),
         ("easy", ("--against", "OWN:function"), "OWN:function is a function"),
-        ("easy", ("--priority", "age=1"), "--priority: easy has no priority weights; multifactor has"),
         ("multifactor", ("--priority", "age"), "--priority 'age': give each weight once, such as age=1000"),
         ("multifactor", ("--priority", "age=old"), "--priority 'age=old': could not convert"),
         ("multifactor", ("--priority", "age=1", "age=2"), "give each weight once"),
         ("multifactor", ("--priority", "nice=1"), "--priority: unknown weight 'nice'"),
-        ("multifactor", ("--priority", "age=inf"), "--priority: age of inf"),
     ],
 )
 def test_policies_that_cannot_be_used(
@@ -520,3 +508,34 @@ def test_weights_of_multifactor(trace: Path, simulate: Command) -> None:
     assert found["broken_rules"] == 0
     against = simulate(trace, "--policy", "easy", "--against", "multifactor", "--priority", "size=-1")["against"]
     assert list(against) == ["multifactor"]
+
+
+def test_the_same_seed_makes_the_same_jobs_and_the_file_has_them(tmp_path: Path, simulate: Command) -> None:
+    file = tmp_path / "made.swf.gz"
+    made = ["--synthetic", "lublin", "--jobs", 400, "--processors", 64]
+    first = simulate(*made, "--workload-out", file, "--validate")
+    assert (first["jobs"], first["processors"], first["broken_rules"]) == (400, 64, 0)
+    again, other = simulate(*made), simulate(*made, "--workload-seed", 7)
+    read = simulate(file)
+    for figure in ("mean_wait_s", "makespan_s", "useful_utilisation"):
+        assert first[figure] == again[figure] == read[figure]
+        assert first[figure] != other[figure]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "give a trace of the Standard Workload Format, a database, or --synthetic lublin"),
+        (["--synthetic", "lublin"], "give its --processors, such as 128"),
+        (["--synthetic", "lublin", "--processors", "4"], "the model needs at least 1 job and 8 processors"),
+        (["--synthetic", "lublin", "--processors", "64", "a.swf"], "a trace was given; leave it out"),
+        (["--workload-out", "b.swf", "a.swf"], "a trace was given; leave it out"),
+        (["--synthetic", "lublin", "--processors", "64", "--workload-out", "none/b.swf"], "--workload-out none/b.swf"),
+    ],
+)
+def test_what_cannot_be_made_is_explained(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["simulate", *arguments]) == 1
+    assert says in capsys.readouterr().err
