@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_papers.dask import on_dask
-from jobsight_server.command_line.progress import watched
-from jobsight_server.command_line.workers import in_processes
+from jobsight_server.command_line.workers import in_processes, watched
 from jobsight_server.errors import UserError
 
 Account = Mapping[str, Any]

@@ -12,8 +12,7 @@ from threading import Event
 
 from sqlalchemy import Connection, delete, select
 
-from jobsight_server.accounting.command_output import CommandOutput
-from jobsight_server.accounting.command_source import CommandSource
+from jobsight_server.accounting.command_output import CommandOutput, CommandSource
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.queue_commands import QUEUE_COMMANDS
 from jobsight_server.accounting.runs import QUEUED, JobEvent

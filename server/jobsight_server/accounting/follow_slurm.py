@@ -14,8 +14,7 @@ from threading import Event
 
 from sqlalchemy import Connection, select
 
-from jobsight_server.accounting.command_output import CommandError, CommandOutput
-from jobsight_server.accounting.command_source import CommandSource
+from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
 from jobsight_server.accounting.files import RawRecord
 from jobsight_server.accounting.formats import BEGINNING_BYTES, LineReader, Read, RecordReader, slurm_reader
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk

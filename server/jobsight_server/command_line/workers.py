@@ -1,4 +1,4 @@
-"""Many runs at once, in processes of this machine."""
+"""Many runs at once, in processes of this machine, and how far they have come."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from jobsight_server.errors import UserError
 
@@ -36,3 +40,18 @@ def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Gen
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+Runs = Generator[tuple[Task, dict[str, Any]]]
+
+
+def watched(name: str, runs: Runs[Task], total: int, done: int = 0) -> Runs[Task]:
+    """``runs`` as they finish, with a bar on standard error; ``done`` were finished before."""
+    if done == total:
+        return
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with closing(runs), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=total, completed=done)
+        for task, figures in runs:
+            yield task, figures
+            progress.advance(bar)

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from jobsight_server.commands.setup import add_places, places_of
 from jobsight_server.errors import UserError
-from jobsight_server.setup.checks import checks
-from jobsight_server.setup.follow import follow
+from jobsight_server.setup.checks import checks, follow
 from jobsight_server.setup.schedulers import SCHEDULERS
 from jobsight_server.setup.server_items import plan_of
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.accounting.parsers.exec_host import processors_by_node
+from jobsight_server.accounting.parsers.pbs import processors_by_node
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, duration_s, size_bytes
 from jobsight_server.accounting.parsers.torque import parse_line
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord

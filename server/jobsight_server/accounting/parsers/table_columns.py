@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from math import isfinite
 
-from jobsight_server.accounting.parsers.exec_host import MOST_PER_JOB, MOST_PER_NODE
+from jobsight_server.accounting.parsers.pbs import MOST_PER_JOB, MOST_PER_NODE
 from jobsight_server.accounting.parsers.quantities import LATEST
 from jobsight_server.accounting.runs import AccountingError
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from jobsight_server.setup.finding import Finding
 from jobsight_server.setup.plan import Item, PlannedToken
 
 
@@ -32,3 +31,12 @@ class SchedulerSetup:
     munge_socket: str = ""
     comment: Callable[[str], str] | None = None
     checks: Callable[[], Iterator[Finding]] = lambda: iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``good`` is None for what is optional but worth knowing; ``todo`` says what to do about it."""
+
+    what: str
+    good: bool | None
+    todo: str = ""

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from jobsight_server.errors import UserError
-from jobsight_server.setup.finding import Finding
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run, succeeds, until_empty
-from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
+from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup
 from jobsight_server.setup.schedulers.slurm_conf import configured, has, without
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
 from jobsight_server.setup.shipped import shipped, with_toml_settings
