@@ -21,7 +21,7 @@ from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
-SAYS = "Your last 14 such jobs used at most 2151M and ran at most 40 min; this one asks for 64G and 1 d."
+SAYS = "Your last 14 such jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d."
 
 
 def _missing() -> str | None:
@@ -144,7 +144,7 @@ def test_memory_per_processor_stays_per_processor_and_all_of_a_node_stays(run: R
     answers = run("job_submit.lua", calls, limit_s="5", **setting("always", "no"))
     assert 540 <= answers[0]["changed"]["min_mem_per_cpu"] <= 1500
     assert SAYS in answers[0]["changed"]["admin_comment"]
-    assert "asks for no amount of memory and 1 d" in answers[1]["changed"]["admin_comment"]
+    assert "requests 1 d and has no memory request" in answers[1]["changed"]["admin_comment"]
     assert [set(answer["changed"]) for answer in answers[1:4]] == [{"admin_comment"}, {"admin_comment"}, set()]
     assert answers[4]["status"] == 0
 
@@ -174,7 +174,7 @@ def test_a_default_of_the_partition_is_not_what_the_user_asks_for(run: Run) -> N
     partition = {"flag_default": 1, "default_time": 7, "def_mem_per_cpu": 4096}
     nothing = {**job(min_mem_per_node=None, time_limit=None), "partitions": {"batch": partition}}
     [answer] = run("job_submit.lua", [nothing], limit_s="5")
-    assert "asks for no amount of memory and no time limit" in answer["changed"]["admin_comment"]
+    assert "has no memory request and no time limit" in answer["changed"]["admin_comment"]
 
 
 def test_nothing_is_set_before_enough_such_jobs_have_been_measured(run: Run) -> None:

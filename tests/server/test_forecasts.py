@@ -243,7 +243,7 @@ def test_the_command_says_first_what_to_do(
     text = " ".join(printed.split())
     assert text.startswith("Ask for ")
     assert " of 100 such jobs. " in text
-    assert "this one asks for 64G" in text
+    assert "This job requests 64G" in text
     assert cli.main([*ask, "--json", "--per", "job", "--metric", "memory"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]
     row = next(line.split() for line in printed.splitlines() if line.startswith(" memory "))

@@ -292,19 +292,27 @@ def _forecast(answer: Prediction, requested: float | None) -> WholeJobForecast:
 
 
 def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """What to ask for, if anything else than this job does; what such jobs used, and what this one asks for.
+    """What to ask for, if anything else than this job does; what such jobs used, and what it requests.
 
     ``memory`` writes an amount of it.
     """
     such, request = found.such_jobs, found.request
-    said = _used(such, memory)
-    asked = []
+    sentences = [what_to_ask(found, memory), f"{_used(such, memory)}."]
+    requested, missing = [], []
     if such.memory_bytes is not None or found.memory_bytes is not None:
-        asked.append("no amount of memory" if request.memory_bytes is None else memory(request.memory_bytes))
+        if request.memory_bytes is None:
+            missing.append("no memory request")
+        else:
+            requested.append(memory(request.memory_bytes))
     if such.runtime_s is not None or found.runtime_s is not None:
-        asked.append("no time limit" if request.walltime_s is None else time_text(request.walltime_s))
-    said += f"; this one asks for {' and '.join(asked)}." if asked else "."
-    return " ".join(part for part in (what_to_ask(found, memory), said) if part)
+        if request.walltime_s is None:
+            missing.append("no time limit")
+        else:
+            requested.append(time_text(request.walltime_s))
+    phrases = [f"{verb} {' and '.join(of)}" for verb, of in (("requests", requested), ("has", missing)) if of]
+    if phrases:
+        sentences.append(f"This job {' and '.join(phrases)}.")
+    return " ".join(filter(None, sentences))
 
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:

@@ -47,7 +47,7 @@ def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: A
     answer = ask(learned, "submitter", slurm=slurm).json
     assert re.fullmatch(
         r"Ask for [0-9]+[MG] and [0-9a-z ]+: enough for 9[0-9] of 100 such jobs\. "
-        r"Your last 14 such jobs used at most 2151M and ran at most 40 min; this one asks for 64G and 1 d\.",
+        r"Your last 14 such jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d\.",
         answer["text"],
     )
     assert (answer["such_jobs"], answer["notable"], answer["processors"], answer["nodes"]) == (14, True, 4, 2)
@@ -134,7 +134,7 @@ def test_a_request_below_what_such_jobs_used_gets_more_recommended(learned: Any)
 def test_an_unlimited_or_missing_request_is_no_amount(learned: Any) -> None:
     for slurm in ({"num_tasks": 4}, {"num_tasks": 4, "mem": 0, "time_limit": "UNLIMITED"}):
         answer = ask(learned, slurm=slurm).json
-        assert "this one asks for no amount of memory and no time limit." in answer["text"]
+        assert "This job has no memory request and no time limit." in answer["text"]
         assert answer["notable"] is False
         assert answer["slurm"]["mem"] is not None
 
@@ -198,7 +198,7 @@ def test_such_jobs_that_ran_out_are_said(learned: Any) -> None:
         connection.execute(update(schema.jobs).where(schema.jobs.c.id.in_([2001, 2002])).values(failure="memory"))
         connection.execute(update(schema.jobs).where(schema.jobs.c.id == 2005).values(failure="time"))
     text = ask(learned, slurm={"num_tasks": 4, "mem": "64G"}).json["text"]
-    assert "ran at most 40 min (2 ran out of memory, 1 ran out of time); this one asks for" in text
+    assert "ran at most 40 min (2 ran out of memory, 1 ran out of time). This job requests" in text
 
 
 def test_the_comment_of_a_snakemake_job_says_its_application(learned: Any) -> None:

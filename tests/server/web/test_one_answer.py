@@ -66,7 +66,7 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     learn(served)
     answer = ask(served, mem=asked)
     assert (
-        f"Your last 8 such jobs used at most 308M and ran at most 30 min; this one asks for {asked}" in answer["text"]
+        f"Your last 8 such jobs used at most 308M and ran at most 30 min. This job requests {asked}" in answer["text"]
     )
     assert answer["notable"] is True
     memory, minutes = answer["slurm"]["mem"], answer["slurm"]["time_limit"]
@@ -123,7 +123,7 @@ def test_after_a_job_ran_out_of_its_own_request_what_such_jobs_used_counts(serve
         run(connection, 8, used_memory_bytes=100 * MIB, end=T0 + 7200 * 8 + 3, **killed)
     learn(served)
     answer = ask(served, mem="100M")
-    assert "used at most 308M and ran at most 30 min (1 ran out of memory); this one asks for 100M" in answer["text"]
+    assert "used at most 308M and ran at most 30 min (1 ran out of memory). This job requests 100M" in answer["text"]
     assert 308 <= answer["slurm"]["mem"] <= 4 * 308
     assert "ran at most 30 min" in answer["text"], "the three seconds are no run time"
 
@@ -256,7 +256,7 @@ def test_a_user_whose_jobs_are_killed_half_of_the_time_reads_what_would_have_hel
     (memory,) = [forecast for forecast in advice["forecasts"] if forecast["metric"] == "memory"]
     assert memory["reserve"] > 4096 * MIB
     assert advice["slurm"]["mem"] == math.ceil(memory["reserve"] / MIB) > 4096
-    assert "(108 ran out of memory); this one asks for 4G" in advice["text"], "of the last 200"
+    assert "(108 ran out of memory). This job requests 4G" in advice["text"], "of the last 200"
     question = {"cluster": "gamma", "user": "kim", "application": "solve", "processors": 1, "memory_bytes": "4G"}
     client = served.client("scheduler")
     asked = {"questions": [question | {"metric": "memory", "per": "job"}]}
