@@ -30,7 +30,6 @@ ALL = {
 """Every page, by a name."""
 
 NOT_PAGES = {"static", "jobs_csv"}
-REDIRECTS = {"savings", "machines"}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +65,7 @@ def test_every_page_is_looked_at(address: Any) -> None:
     seen = {str(adapter.match(path.partition("?")[0])[0]) for path in ALL.values()}
     pages = {rule.endpoint for rule in app.url_map.iter_rules() if "GET" in (rule.methods or ())}
     wanted = {name.removeprefix("pages.") for name in pages if name.startswith("pages.")}
-    assert {name.removeprefix("pages.") for name in seen} == wanted - NOT_PAGES - REDIRECTS
+    assert {name.removeprefix("pages.") for name in seen} == wanted - NOT_PAGES
 
 
 @pytest.mark.exhaustive

@@ -41,7 +41,7 @@ class Exponential(Forecaster):
 
     ``S`` smooths the values, ``D`` smooths ``S``, both start at the first value; the forecast is ``a + b`` with
     ``a = 2S - D`` and ``b = alpha / (1 - alpha) (S - D)``. After a jump the line runs past every value that
-    ever occurred, so that ``forecast()`` stays within [min, max] of the history; ``raw_forecast()`` is the line.
+    ever occurred, so that ``forecast()`` stays within [min, max] of the history; ``raw_replay`` has the line.
     """
 
     __slots__ = ("_alpha", "_double", "_gain", "_high", "_low", "_single")
@@ -78,13 +78,6 @@ class Exponential(Forecaster):
         if line > high:
             return high
         return self._low if line < self._low else line
-
-    def raw_forecast(self) -> float | None:
-        """Brown's line before clipping: may be negative or beyond every value seen."""
-        if self._high < 0.0:
-            return None
-        ahead = self._single - self._double
-        return self._single + ahead + self._gain * ahead
 
     def state(self) -> dict[str, Any]:
         return {

@@ -220,8 +220,6 @@ Basis = Literal["quantile", "largest seen", "request", "facts"]
 """What a bound rests on: the distribution of values; the largest value seen or reservation that ran out, with a margin;
 the job's own request; jobs with similar facts."""
 
-BASES: tuple[Basis, ...] = ("quantile", "largest seen", "request", "facts")
-
 
 class Bound(NamedTuple):
     """``value`` to reserve, the estimated ``exceed_probability`` that the job needs more, and the basis."""

@@ -22,8 +22,8 @@ from jobsight_server.web.fast_path import StoredPredictions
 
 _GRACE_S = 10
 _SAMPLES, _QUESTION = "/api/v1/samples", "/api/v1/predictions"
-_AT_ONCE = frozenset({"/health", "/api/v1/health"})
-_ASKS_WRITER = frozenset({_SAMPLES, "/ready", "/api/v1/ready"})
+_HEALTH = "/health"
+_ASKS_WRITER = frozenset({_SAMPLES, "/ready"})
 _HELD_BYTES = 64 * 2**20  # of bodies and answers, over all connections of a process
 _BATCH_BYTES = 16 * 1024  # a longer list of questions does not hold up those that ask for one job
 _ANSWERING, _ASKING_WRITER = 2, 16  # threads
@@ -45,7 +45,7 @@ def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Call
     answering, relaying, batches = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER), Lane("batches", 1)
 
     def lane_of(method: str, path: str, length: int) -> Lane | None:
-        if path in _AT_ONCE and method == "GET":
+        if path == _HEALTH and method == "GET":
             return None
         if path == _QUESTION and length > _BATCH_BYTES:
             return batches

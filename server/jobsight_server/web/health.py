@@ -84,23 +84,24 @@ def _writer_problem(here: AppContext) -> str | None:
         connection.close()
 
 
-_PREFIXES = ("", "/api/v1")
-ROUTES = tuple(
-    Route("GET", f"{prefix}/{name}", handler, None, summary, answer=answer, errors=errors)
-    for prefix in _PREFIXES
-    for name, handler, summary, answer, errors in (
-        ("health", show_health, "Whether this process is alive", Health, ()),
-        ("ready", show_ready, "Whether database and writer answer, and accounting logs are read", Ready, (503,)),
-    )
-) + tuple(
+ROUTES = (
+    Route("GET", "/health", show_health, None, "Whether this process is alive", answer=Health),
     Route(
         "GET",
-        f"{prefix}/metrics",
+        "/ready",
+        show_ready,
+        None,
+        "Whether database and writer answer, and accounting logs are read",
+        answer=Ready,
+        errors=(503,),
+    ),
+    Route(
+        "GET",
+        "/metrics",
         show_metrics,
         ("scheduler",),
         "All counters and gauges, for Prometheus",
         answer=str,
         media_type=CONTENT_TYPE_PLAIN_0_0_4.partition("; charset")[0],
-    )
-    for prefix in _PREFIXES
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, redirect, request
+from flask import Blueprint
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
@@ -75,11 +75,6 @@ ROUTES = (WASTE,)
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/savings", endpoint="savings")
-    def show_old() -> Response:
-        query = request.query_string.decode("latin-1")
-        return redirect("/waste" + (f"?{query}" if query else ""), 301)
-
     @pages.get("/waste", endpoint="waste")
     def show() -> Response:
         found = waste()

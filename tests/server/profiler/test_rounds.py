@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from sqlalchemy import select, text, update
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart
-from jobsight_predictor.profile.reserve import BASES
+from jobsight_predictor.profile.reserve import Basis
 from jobsight_server.forecasts import (
     AnswerReader,
     ForecastConfig,
@@ -189,7 +189,7 @@ def test_another_objective_retrains_by_itself(site: Any, plan: Any) -> None:
     with site.engine.connect() as connection:
         request = ForecastRequest("alpha", job_question("a", queue="q"), "runtime")
         (answer,) = AnswerReader(site.engine, per_job).answers(connection, [request])
-    assert answer.bound_basis in BASES
+    assert answer.bound_basis in get_args(Basis)
     assert answer.observed_coverage is not None
     assert 0.0 <= answer.observed_coverage <= 1.0
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True

@@ -129,14 +129,6 @@ def test_what_the_node_cost_that_lost_most_jobs(served: Served) -> None:
     assert "lost most jobs: 2 evicted, requeued or failed in 28 d, which cost 8.00 processor-hours" in text
 
 
-def test_the_old_page_of_machines_leads_to_nodes(served: Served) -> None:
-    client = served.app.test_client()
-    client.post("/login", data={"token": served.tokens["admin"]})
-    answer = client.get("/machines?name=n1&cluster=alpha&method=grv&for=24h")
-    assert answer.status_code == 301
-    assert answer.location == "/nodes?sort=reliability&order=desc&cluster=alpha&search=n1"
-
-
 @pytest.mark.parametrize("query", ["for=5h", "for=%00", "status=gone"])
 def test_what_is_not_known_is_refused(served: Served, query: str) -> None:
     assert served.client("scheduler").get(f"/api/v1/nodes?{query}").status_code == 400

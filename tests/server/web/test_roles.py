@@ -25,7 +25,7 @@ from .conftest import HOSTILE, NOW, add_job
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 FORM = {"Sec-Fetch-Site": "same-origin"}
-OPEN = {"/health", "/ready", "/api/v1/health", "/api/v1/ready", "/login", "/logout", "/assets/<path:filename>"}
+OPEN = {"/health", "/ready", "/login", "/logout", "/assets/<path:filename>"}
 USERS_MAY = {
     "/api/v1/openapi.json",
     "/api/v1/user",

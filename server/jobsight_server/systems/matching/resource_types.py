@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -20,9 +19,6 @@ LONGEST_NAME = 200
 _IDENTIFIER = "^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 Identifier = Annotated[str, Meta(pattern=_IDENTIFIER)]
 Kind = Literal["text", "number", "flag", "list"]
-
-is_identifier = re.compile(_IDENTIFIER[:-1] + r"\Z").match
-"""What a predicate can name."""
 
 
 class ResourceError(RefusedError):

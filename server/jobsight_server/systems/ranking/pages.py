@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, url_for
+from flask import Blueprint
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, NotFound
-from werkzeug.utils import redirect
-from werkzeug.wrappers import Response
 
 from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_server.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
@@ -140,11 +138,7 @@ ROUTES = (RANK,)
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/machines", endpoint="machines")
-    def old() -> Response:
-        # Machines are on the pages of nodes.
-        cluster, name = given("cluster"), given("name")
-        return redirect(url_for("pages.nodes", sort="reliability", order="desc", cluster=cluster, search=name), 301)
+    """None of its own: machines are on the pages of nodes."""
 
 
 def make_part(here: AppContext) -> MachineRanker:

@@ -89,7 +89,6 @@ class _Sacct(Struct):
     name: str | None = None
     partition: str | None = None
     nodes: str | None = None
-    allocation_nodes: Any = None
     association: _Association | None = None
     required: dict[str, Any] = {}
     comment: Any = None
