@@ -1,25 +1,125 @@
-"""What was learned, read back from the stored rows in the order in which it was learned."""
+"""What happens to jobs (submitted, started, finished, reported), and how it is read back in the order it was learned."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, insert, or_, select
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.outcomes import (
-    Event,
-    Finished,
-    Observation,
-    Started,
-    Submitted,
-    observed,
-    reported,
-    reported_first,
-)
+from jobsight_server.forecasts.reader import SeriesKey
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, read_jobs
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles
+
+
+class Observation(NamedTuple):
+    """What is known of a job's need in one metric: its ``value``, or a lower bound of it."""
+
+    value: float
+    is_lower_bound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _OfJob:
+    job: ForecastJob
+
+    @property
+    def cluster(self) -> str:
+        return self.job.cluster
+
+    @property
+    def question(self) -> Question:
+        return self.job.question
+
+    @property
+    def series(self) -> Sequence[SeriesKey]:
+        """The series whose stored answer the event changes."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted(_OfJob):
+    """A job was submitted: its forecast at this moment is the one that counts."""
+
+    metrics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Started(_OfJob):
+    """A job that waited starts: it is forecast again, with what has been learned since."""
+
+    metrics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(_OfJob):
+    """A job has ended, and this is known of each metric; None: nothing."""
+
+    observations: Mapping[str, Observation | None]
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        """Those in which its forecast is judged."""
+        return tuple(self.observations)
+
+    @property
+    def series(self) -> Sequence[SeriesKey]:
+        """The series whose stored answer the event changes."""
+        job = self.job
+        return [SeriesKey(job.cluster, job.user, metric) for metric, found in self.observations.items() if found]
+
+
+class Reported(NamedTuple):
+    """Somebody reported ``at`` this time (UTC) what a job needed."""
+
+    cluster: str
+    metric: str
+    question: Question
+    observation: Observation
+    at: float
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        return (self.metric,)
+
+    @property
+    def series(self) -> Sequence[SeriesKey]:
+        """The series whose stored answer the event changes."""
+        return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
+
+
+Event = Submitted | Started | Finished | Reported
+
+
+Observations = dict[str, Observation | None]
+
+
+def observed(job: ForecastJob, measured: Mapping[str, Observation | None], *, is_late: bool = False) -> Observations:
+    """By metric; None where nothing is known.
+
+    A run that ran out of something needed more than it had been given, or had used by then, whichever is more. That is
+    known without any measurement: when one arrives late (``is_late``), it has been learned.
+    """
+    found = dict(measured)
+    if job.failure is None:
+        return found
+    metric = FAILED_METRIC[job.failure]
+    given = (job.given_memory_bytes if metric == "memory" else job.given_time_s) or 0.0
+    if is_late:
+        if metric in found and given:
+            found[metric] = None
+        return found
+    known = found.get(metric)
+    used = known.value if known is not None else 0.0
+    # A run time is known exactly, and may be less than what was given: a scheduler kills at its convenience.
+    needed = max(used, given) if metric == "memory" else used or given
+    found[metric] = Observation(needed, True) if needed else None
+    return found
 
 
 class LearnedUntil(NamedTuple):
@@ -74,7 +174,7 @@ def learned_events(
         found.append((learn_seq, 2, *when(submitted), submitted))
     for learn_seq, started in _started(connection, first, end):
         found.append((learn_seq, 2, *when(started), started))
-    for learn_seq, report in reported(connection, first, end, begin.outcome_id):
+    for learn_seq, report in _reported(connection, first, end, begin.outcome_id):
         found.append((learn_seq, 1, 0.0, 0, report))
     for learn_seq, finished in _finished(connection, config, first, end, under_way):
         found.append((learn_seq, 0, 0.0, 0, finished))
@@ -109,7 +209,7 @@ def _finished(
         of_run[metric] = Observation(value, lower_bound) if value is not None and config.learns(attribution) else None
     known = read_jobs(connection, [run_id for _, run_id in found if run_id not in under_way])
     known |= {run_id: under_way.pop(run_id) for _, run_id in found if run_id in under_way}
-    reported = reported_first(connection)
+    reported = _reported_first(connection)
     events = []
     for (learn_seq, run_id), measured in found.items():
         # The run time is known from the log, so what is without it arrived late.
@@ -160,3 +260,39 @@ def _forecast(
         job, metrics = found[row[0]][1:]
         metrics.extend(job.metrics if metric is None else (metric,))
     return list(found.values())
+
+
+def _reported(connection: Connection, begin: int, end: int | None, after: int = 0) -> list[tuple[int, Reported]]:
+    """What was learned of reports after the run with ``learn_seq`` ``begin``, before the one with ``end``.
+
+    Only of those after the one with the id ``after``.
+    """
+    query = select(outcomes).where(outcomes.c.learn_seq >= begin, outcomes.c.id > after).order_by(outcomes.c.id)
+    if end is not None:
+        query = query.where(outcomes.c.learn_seq < end)
+    found = []
+    for row in connection.execute(query):
+        observation = Observation(row.value, row.lower_bound)
+        event = Reported(row.cluster, row.metric, decoded(row.question), observation, row.reported)
+        found.append((row.learn_seq, event))
+    return found
+
+
+def _reported_first(connection: Connection) -> set[tuple[int, str]]:
+    """(run, metric) of which a report was learned before the log said the same."""
+    query = select(outcomes.c.run_id, outcomes.c.metric)
+    query = query.where(outcomes.c.run_id.is_not(None), outcomes.c.learn_seq.is_not(None))
+    return {(run_id, metric) for run_id, metric in connection.execute(query)}
+
+
+def encoded(question: Question) -> str:
+    """The question as stored with an outcome."""
+    facts = [question.facts] if question.facts else []
+    return msgspec.json.encode([*(getattr(question, field) for field in FIELDS), *facts]).decode()
+
+
+def decoded(text: str) -> Question:
+    """The question that was stored as ``text``."""
+    fields = msgspec.json.decode(text)
+    facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
+    return replace(Question(*fields[: len(FIELDS)]), facts=facts)

@@ -21,16 +21,14 @@ from jobsight_predictor.series import Series
 from jobsight_server.forecasts.at_start import Judged, read_at_start, write_at_start
 from jobsight_server.forecasts.events import (
     WAITS,
-    LearnedUntil,
-    write_learned_until,
-)
-from jobsight_server.forecasts.outcomes import (
     Event,
     Finished,
+    LearnedUntil,
     Observation,
     Reported,
     Started,
     Submitted,
+    write_learned_until,
 )
 from jobsight_server.forecasts.prediction import series_answer
 from jobsight_server.forecasts.reader import (

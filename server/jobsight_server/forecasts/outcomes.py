@@ -6,16 +6,14 @@ it fits: the same reservation, and nothing else said about the job than what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-import msgspec
 from sqlalchemy import Connection, Row, exists, insert, select, update
 
 from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.reader import SeriesKey
+from jobsight_server.forecasts.events import Observation, Observations, decoded, encoded, observed
 from jobsight_server.forecasts.request import COLUMNS, ForecastJob, job_of
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import jobs, outcomes, profiles
@@ -81,42 +79,6 @@ def claim(connection: Connection, known: Mapping[int, ForecastJob], found: dict[
             elif metric == failed:
                 counts["reservations_ran_out", metric] = counts.get(("reservations_ran_out", metric), 0) + 1
     add_event_counts(connection, counts)
-
-
-def reported(connection: Connection, begin: int, end: int | None, after: int = 0) -> list[tuple[int, Reported]]:
-    """What was learned of reports after the run with ``learn_seq`` ``begin``, before the one with ``end``.
-
-    Only of those after the one with the id ``after``.
-    """
-    query = select(outcomes).where(outcomes.c.learn_seq >= begin, outcomes.c.id > after).order_by(outcomes.c.id)
-    if end is not None:
-        query = query.where(outcomes.c.learn_seq < end)
-    found = []
-    for row in connection.execute(query):
-        observation = Observation(row.value, row.lower_bound)
-        event = Reported(row.cluster, row.metric, decoded(row.question), observation, row.reported)
-        found.append((row.learn_seq, event))
-    return found
-
-
-def reported_first(connection: Connection) -> set[tuple[int, str]]:
-    """(run, metric) of which a report was learned before the log said the same."""
-    query = select(outcomes.c.run_id, outcomes.c.metric)
-    query = query.where(outcomes.c.run_id.is_not(None), outcomes.c.learn_seq.is_not(None))
-    return {(run_id, metric) for run_id, metric in connection.execute(query)}
-
-
-def encoded(question: Question) -> str:
-    """The question as stored with an outcome."""
-    facts = [question.facts] if question.facts else []
-    return msgspec.json.encode([*(getattr(question, field) for field in FIELDS), *facts]).decode()
-
-
-def decoded(text: str) -> Question:
-    """The question that was stored as ``text``."""
-    fields = msgspec.json.decode(text)
-    facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
-    return replace(Question(*fields[: len(FIELDS)]), facts=facts)
 
 
 def fits(one: Question, other: Question) -> bool:
@@ -207,124 +169,3 @@ def _was_reported(connection: Connection, outcome: Outcome) -> bool:
 
 def _about(column: Any, value: float) -> Any:
     return column.between(value * (1.0 - ROUNDED), value * (1.0 + ROUNDED))
-
-
-class Observation(NamedTuple):
-    """What is known of a job's need in one metric: its ``value``, or a lower bound of it."""
-
-    value: float
-    is_lower_bound: bool = False
-
-
-class Submitted(NamedTuple):
-    """A job was submitted: its forecast at this moment is the one that counts."""
-
-    job: ForecastJob
-    metrics: Sequence[str]
-
-    @property
-    def cluster(self) -> str:
-        return self.job.cluster
-
-    @property
-    def question(self) -> Question:
-        return self.job.question
-
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes."""
-        return ()
-
-
-class Started(NamedTuple):
-    """A job that waited starts: it is forecast again, with what has been learned since."""
-
-    job: ForecastJob
-    metrics: Sequence[str]
-
-    @property
-    def cluster(self) -> str:
-        return self.job.cluster
-
-    @property
-    def question(self) -> Question:
-        return self.job.question
-
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes."""
-        return ()
-
-
-class Finished(NamedTuple):
-    """A job has ended, and this is known of each metric; None: nothing."""
-
-    job: ForecastJob
-    observations: Mapping[str, Observation | None]
-
-    @property
-    def cluster(self) -> str:
-        return self.job.cluster
-
-    @property
-    def question(self) -> Question:
-        return self.job.question
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        """Those in which its forecast is judged."""
-        return tuple(self.observations)
-
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes."""
-        job = self.job
-        return [SeriesKey(job.cluster, job.user, metric) for metric, found in self.observations.items() if found]
-
-
-class Reported(NamedTuple):
-    """Somebody reported ``at`` this time (UTC) what a job needed."""
-
-    cluster: str
-    metric: str
-    question: Question
-    observation: Observation
-    at: float
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        return (self.metric,)
-
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes."""
-        return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
-
-
-Event = Submitted | Started | Finished | Reported
-
-
-Observations = dict[str, Observation | None]
-
-
-def observed(job: ForecastJob, measured: Mapping[str, Observation | None], *, is_late: bool = False) -> Observations:
-    """By metric; None where nothing is known.
-
-    A run that ran out of something needed more than it had been given, or had used by then, whichever is more. That is
-    known without any measurement: when one arrives late (``is_late``), it has been learned.
-    """
-    found = dict(measured)
-    if job.failure is None:
-        return found
-    metric = FAILED_METRIC[job.failure]
-    given = (job.given_memory_bytes if metric == "memory" else job.given_time_s) or 0.0
-    if is_late:
-        if metric in found and given:
-            found[metric] = None
-        return found
-    known = found.get(metric)
-    used = known.value if known is not None else 0.0
-    # A run time is known exactly, and may be less than what was given: a scheduler kills at its convenience.
-    needed = max(used, given) if metric == "memory" else used or given
-    found[metric] = Observation(needed, True) if needed else None
-    return found

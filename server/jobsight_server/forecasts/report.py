@@ -7,8 +7,8 @@ from contextlib import suppress
 from sqlalchemy import Connection
 
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.events import last_event, last_learn_seq, read_learned_until
-from jobsight_server.forecasts.outcomes import Observation, Outcome, Taken, store
+from jobsight_server.forecasts.events import Observation, last_event, last_learn_seq, read_learned_until
+from jobsight_server.forecasts.outcomes import Outcome, Taken, store
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import WHOLE, ForecastRequest

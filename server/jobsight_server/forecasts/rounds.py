@@ -8,22 +8,20 @@ from sqlalchemy import Connection
 
 from jobsight_server.forecasts.at_start import read_starting
 from jobsight_server.forecasts.events import (
+    Event,
+    Finished,
     LearnedUntil,
+    Observations,
+    Started,
+    Submitted,
     last_event,
     learned_events,
+    observed,
     read_learned_until,
     when,
 )
 from jobsight_server.forecasts.learner import AllJudged, Learner
-from jobsight_server.forecasts.outcomes import (
-    Event,
-    Finished,
-    Observations,
-    Started,
-    Submitted,
-    claim,
-    observed,
-)
+from jobsight_server.forecasts.outcomes import claim
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, read_jobs, read_waiting
 from jobsight_server.storage.engine import lock_until_commit, write_many
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, bindparam, update
 
-from jobsight_server.forecasts.events import last_learn_seq
-from jobsight_server.forecasts.outcomes import Observations, claim, observed
+from jobsight_server.forecasts.events import Observations, last_learn_seq, observed
+from jobsight_server.forecasts.outcomes import claim
 from jobsight_server.forecasts.request import ForecastConfig, read_jobs
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
 from jobsight_server.profiler.profile import EventCounts, accepted, observations, row

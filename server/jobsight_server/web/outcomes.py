@@ -14,7 +14,7 @@ from jobsight_server.advice.requirements import Feedback, take_feedback
 from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Prediction, report
-from jobsight_server.forecasts.outcomes import Observation
+from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
 from jobsight_server.record import Metric, Record
 from jobsight_server.storage.engine import LARGEST_ID

@@ -11,8 +11,7 @@ from sqlalchemy import delete, func, select, update
 
 from jobsight_predictor.profile.groups import PERIOD_S
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, report
-from jobsight_server.forecasts.events import last_event, read_learned_until
-from jobsight_server.forecasts.outcomes import Observation
+from jobsight_server.forecasts.events import Observation, last_event, read_learned_until
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles, series
