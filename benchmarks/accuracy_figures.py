@@ -10,7 +10,7 @@ from accuracy_users import WINDOW, Lifetime
 from matplotlib.axes import Axes
 
 from jobsight_predictor.forecasters import FIVE, Floats
-from jobsight_server.plot_style import ACTUAL, INK, OURS, SERIES, drawing
+from jobsight_server.command_line.plot_style import ACTUAL, INK, OURS, SERIES, drawing
 
 _COLOURS = {**SERIES, "Jobsight": OURS}
 _TRACES = ("#d55e00", "#009e73", "#cc79a7", "#56b4e9")

@@ -28,7 +28,7 @@ from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_forecast
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, Floats
 from jobsight_server.amounts import percent
-from jobsight_server.plot_style import drawing
+from jobsight_server.command_line.plot_style import drawing
 
 ROOT = Path(__file__).parents[1]
 PAPER = ROOT / "papers/jobsight_papers/profile_guided"

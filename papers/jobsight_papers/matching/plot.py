@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobsight_server.plot_style import BEST, OTHERS, OURS, drawing
+from jobsight_server.command_line.plot_style import BEST, OTHERS, OURS, drawing
 
 _PARTS = (("query_s", "query", OURS), ("solve_s", "solve", BEST), ("rest_s", "rest", OTHERS))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from jobsight_server.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_server.command_line.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
 
 Row = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from jobsight_server.plot_style import ACTUAL, INK, OURS, SERIES, drawing
+from jobsight_server.command_line.plot_style import ACTUAL, INK, OURS, SERIES, drawing
 
 Row = Mapping[str, Any]
 UNCLIPPED = "exponential-unclipped"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_server.plot_style import BEST, INK, OTHERS, OURS, drawing
+from jobsight_server.command_line.plot_style import BEST, INK, OTHERS, OURS, drawing
 
 Row = Mapping[str, Any]
 PALE = "#c9ccd1"

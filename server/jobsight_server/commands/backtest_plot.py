@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from jobsight_server.plot_style import BEST, INK, OTHERS, OURS, drawing
+from jobsight_server.command_line.plot_style import BEST, INK, OTHERS, OURS, drawing
 
 
 def draw_backtest(account: Mapping[str, Any], file: Path) -> None:

@@ -1,4 +1,4 @@
-"""What happens to jobs (submitted, started, finished, reported), and how it is read back in the order it was learned."""
+"""What happens to jobs (submitted, started, finished, reported), read back in the order it was learned."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from functools import partial
 from types import FrameType
 
 from jobsight_server.errors import UserError
-from jobsight_server.exit_with_parent import exit_with_parent
+from jobsight_server.front.exit_with_parent import exit_with_parent
 from jobsight_server.front.heartbeat import Heartbeat, beater
 
 log = logging.getLogger(__name__)

@@ -25,10 +25,10 @@ from jobsight_server.ingest.shifts import (
 from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.wire import Batch, BatchJob
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
-from jobsight_server.job_ids import job_key
 from jobsight_server.storage import late_batches
 from jobsight_server.storage.engine import driver_sql
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
+from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import NAMES, Totals
 
 log = logging.getLogger(__name__)

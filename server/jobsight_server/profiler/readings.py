@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
-from jobsight_server.job_ids import job_key
 from jobsight_server.storage.engine import fetch_by_keys
+from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import UNKNOWN, Floats, Integers, SampleColumns, difference
 from jobsight_server.storage.samples import read_samples
 

@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy import Connection, text
 
-from jobsight_server.job_ids import job_key
 from jobsight_server.profiler.memory import NOT_KNOWN, Idle, NodeMemory, inside, node_memory, together
 from jobsight_server.profiler.readings import Boundaries, Readings
 from jobsight_server.profiler.sharing import Neighbours, NodeRun, attribution
@@ -27,6 +26,7 @@ from jobsight_server.profiler.usage import (
 )
 from jobsight_server.storage.engine import fetch_by_keys
 from jobsight_server.storage.job_columns import load_columns
+from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import Floats
 
 _Use = TypeVar("_Use")

@@ -21,7 +21,6 @@ from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.forecasts.outlooks import refresh_outlooks
-from jobsight_server.periodic import BackgroundWork
 from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
@@ -35,6 +34,7 @@ from jobsight_server.storage.statistics import refresh_if_grown, refresh_statist
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.systems.matching.periodic import schedule_node_reports
+from jobsight_server.systems.periodic import BackgroundWork
 from jobsight_server.systems.ranking.board import MachineBoard, rank_config, ranks_of
 
 log = logging.getLogger(__name__)

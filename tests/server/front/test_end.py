@@ -25,7 +25,7 @@ run(Early(None, Limits(held_bytes=2**20, connections=CONNECTIONS), 1), [listen("
 
 DEAF = """
 import signal, time
-from jobsight_server.exit_with_parent import exit_with_parent
+from jobsight_server.front.exit_with_parent import exit_with_parent
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 exit_with_parent(grace_s=0.5)

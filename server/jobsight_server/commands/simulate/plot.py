@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jobsight_scheduler.figures import SIZES
 from jobsight_scheduler.table import JobTable
-from jobsight_server.plot_style import BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_server.command_line.plot_style import BEST, INK, OTHERS, OURS, SERIES, drawing
 
 BINS = 300
 GANTT_JOBS = 150

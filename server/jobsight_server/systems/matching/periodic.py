@@ -20,7 +20,6 @@ from jobsight_scheduler.matching.check import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.periodic import BackgroundWork, Periodic
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.fence import FencedError
 from jobsight_server.systems.matching.catalogue import Catalogue
@@ -40,6 +39,7 @@ from jobsight_server.systems.matching.store_matches import (
 )
 from jobsight_server.systems.matching.submissions import document_of
 from jobsight_server.systems.matching.tables import matches
+from jobsight_server.systems.periodic import BackgroundWork, Periodic
 
 log = logging.getLogger(__name__)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobsight_server.periodic import BackgroundWork
 from jobsight_server.systems.offers.config import plan_config
 from jobsight_server.systems.offers.outcome import follow_jobs
 from jobsight_server.systems.offers.stored import expire_all
+from jobsight_server.systems.periodic import BackgroundWork
 
 _LOOK_AT_PLAN_S = 5.0
 

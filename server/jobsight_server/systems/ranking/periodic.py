@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, select, text
 
-from jobsight_server.periodic import BackgroundWork
 from jobsight_server.storage.engine import fetch
+from jobsight_server.systems.periodic import BackgroundWork
 from jobsight_server.systems.ranking.board import RankConfig, rank_config
 from jobsight_server.systems.ranking.learning import ReliabilityState, fade, learn, lock_reliability, write_reliability
 from jobsight_server.systems.ranking.outcomes import take_runs
