@@ -55,7 +55,7 @@ def collecting(take: Take, port: int = 0, context: ssl.SSLContext | None = None)
         server.server_close()
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 90.0) -> None:
     """Waits for ``condition``."""
     deadline = time.monotonic() + seconds
     while not condition():

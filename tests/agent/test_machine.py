@@ -18,7 +18,6 @@ from jobsight_agent.machine import (
     OwnerWatch,
     benchmark_flops,
     clock_hz,
-    logged_in,
     machine_id,
     processor_facts,
     read_facts,
@@ -184,11 +183,6 @@ def test_a_boot_or_a_missing_counter_is_no_load() -> None:
     watch.see(reading(120.0, None))
     assert watch.now() == OwnerPresence()
     assert OwnerWatch((), 0.5, lambda: 3).now() == OwnerPresence()
-
-
-def test_logins_are_counted_by_psutil() -> None:
-    found = logged_in()
-    assert found is None or found >= 0
 
 
 def test_only_known_signs_and_printable_names_are_options() -> None:

@@ -100,23 +100,6 @@ def test_summaries_are_those_computed_by_hand(seed: int, length_s: float) -> Non
     holds(merged([*rest, *half], length_s), by_hand(rows, length_s))
 
 
-def test_an_interval_belongs_to_the_hour_of_its_end_and_a_boot_is_not_traffic() -> None:
-    rows = [
-        (3590.0, MODULUS - 100, 0, 0.0, 8, 0.0, None, None),
-        (3610.0, 150, 0, 30.0, None, 0.0, None, None),
-        (3620.0, 150, 10**12, 30.0, None, 10.0, None, None),
-    ]
-    first, second = summarise(SampleColumns.of_rows(rows), 3, HOUR_S)
-    assert (first.first_time, first.in_bps, first.memory_used_bytes and first.memory_used_bytes.mean) == (0.0, None, 8)
-    assert second.in_bps
-    assert second.out_bps
-    assert second.cpus_busy
-    assert (second.in_bps.mean, second.in_bps.weight) == (100.0, 20.0)
-    assert (second.out_bps.most, second.cpus_busy.mean) == (0.0, 1.5)
-    assert second.memory_used_bytes is None
-    assert summarise(SampleColumns.of_rows([]), 0, HOUR_S) == []
-
-
 @pytest.mark.storage
 @pytest.mark.parametrize("by_size", [False, True])
 def test_what_retention_deletes_is_summarised_once_however_it_is_stored(engine: Engine, by_size: bool) -> None:
