@@ -1,19 +1,25 @@
-"""One builder each for what many tests need: rows of a job and of a node, and a running server."""
+"""One builder each for what many tests need: a job and a node as rows, a batch, a trace, a running server."""
 
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, insert
 
+from jobsight_scheduler.workload.lublin import lublin
+from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
 from jobsight_server.cli import main
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 from site_run import Site, free_address
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "batch.json").read_text())
 
 
 def job_row(job_id: str = "1", **columns: Any) -> dict[str, Any]:
@@ -56,6 +62,40 @@ def node(connection: Connection, name: str = "n1", **columns: Any) -> int:
     row |= dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
     found = connection.execute(insert(nodes).values({**row, **columns, "name": name}).returning(nodes.c.id))
     return int(found.scalar_one())
+
+
+def batch(**changes: Any) -> bytes:
+    """Return the golden batch of four readings, changed."""
+    return json.dumps({**GOLDEN, **changes}).encode()
+
+
+def trace(file: Path) -> Path:
+    """Write 1,500 synthetic jobs of a machine with 64 processors."""
+    write_swf(lublin(1500, 64, seed=1), file)
+    return file
+
+
+def memory_trace(file: Path, jobs: int = 400) -> Path:
+    """Write jobs of 40 groups that request 32 MB on up to 4 nodes; half of the groups use 7 MB, the others 20.
+
+    Neither the user nor the application alone says which.
+    """
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 40, jobs)
+    columns = {name: np.full(jobs, -1.0) for name in FIELDS}
+    columns |= {
+        "job": np.arange(1.0, jobs + 1.0),
+        "submit_s": np.sort(rng.integers(0, 40_000, jobs)).astype(float),
+        "run_s": rng.integers(100, 900, jobs).astype(float),
+        "processors": rng.integers(1, 5, jobs).astype(float),
+        "requested_s": np.full(jobs, 900.0),
+        "requested_memory_kb": np.full(jobs, 32.0 * 1024),
+        "memory_kb": np.where((group + group // 10) % 2, 7.0, 20.0) * 1024,
+        "user": group % 10.0,
+        "application": (group // 10).astype(float),
+    }
+    write_swf(Trace(columns), file)
+    return file
 
 
 class RunningSite(Site):

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
 
 from jobsight_papers.__main__ import main
-from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import write_swf
 
 SMALL = ["--jobs", "80", "--scenarios", "100 Mb/s", "--seeds", "2", "--policies"]
 SMALL += ["naive", "constant 20", "constant 40", "aware user", "aware means", "aware oracle"]
@@ -23,9 +22,7 @@ SMALL += ["naive", "constant 20", "constant 40", "aware user", "aware means", "a
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    file = tmp_path / "t.swf.gz"
-    write_swf(lublin(1500, 64, seed=1), file)
-    return file
+    return make.trace(tmp_path / "t.swf.gz")
 
 
 def given(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:

@@ -8,40 +8,19 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
+from tests import make
 
 from jobsight_papers.__main__ import main
 from jobsight_papers.overprovisioning.report import show
-from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
 
 COUNT = 400
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Jobs of 40 groups that request 32 MB on up to 4 of 8 nodes; half of the groups use 7 MB, the others 20.
-
-    Neither the user nor the application alone says which.
-    """
-    rng = np.random.default_rng(1)
-    group = rng.integers(0, 40, COUNT)
-    columns = {name: np.full(COUNT, -1.0) for name in FIELDS}
-    columns |= {
-        "job": np.arange(1.0, COUNT + 1.0),
-        "submit_s": np.sort(rng.integers(0, 40_000, COUNT)).astype(float),
-        "run_s": rng.integers(100, 900, COUNT).astype(float),
-        "processors": rng.integers(1, 5, COUNT).astype(float),
-        "requested_s": np.full(COUNT, 900.0),
-        "requested_memory_kb": np.full(COUNT, 32.0 * 1024),
-        "memory_kb": np.where((group + group // 10) % 2, 7.0, 20.0) * 1024,
-        "user": group % 10.0,
-        "application": (group // 10).astype(float),
-    }
-    file = tmp_path_factory.mktemp("traces") / "t.swf.gz"
-    write_swf(Trace(columns), file)
-    return file
+    return make.memory_trace(tmp_path_factory.mktemp("traces") / "t.swf.gz", COUNT)
 
 
 def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:

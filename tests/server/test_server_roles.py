@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import Engine, insert, text
+from tests import make
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.ingest.app import create_writer
@@ -22,7 +22,6 @@ from jobsight_server.storage.lock import is_held, role_lock
 from jobsight_server.storage.schema import quarantine
 from site_run import JOBSIGHT, wait_until
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
 SETTINGS = load_settings(flags={"database": "unused", "clusters": "alpha beta"})
 
@@ -53,7 +52,7 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
     with engine.begin() as connection:
         token = create_token(connection, "agent", "", 0.0, None, None)[1]
         # Kept by a release that could not read it, so without a cluster.
-        body = json.dumps({**GOLDEN, "cluster": "beta"}).encode()
+        body = make.batch(cluster="beta")
         kept = {"received_at": NOW, "reason": "x", "bytes": len(body), "body": body, "retry": True}
         connection.execute(insert(quarantine).values(kept))
     writers = {
@@ -63,7 +62,7 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
     post: Callable[[str], Any] = lambda cluster: (  # noqa: E731
         writers["alpha"]
         .test_client()
-        .post("/api/v1/samples", json={**GOLDEN, "cluster": cluster}, headers={"Authorization": f"Bearer {token}"})
+        .post("/api/v1/samples", json={**make.GOLDEN, "cluster": cluster}, headers={"Authorization": f"Bearer {token}"})
     )
     try:
         assert post("alpha").status_code == 200
@@ -106,9 +105,9 @@ def test_a_query_server_without_a_writer_is_ready_and_refuses_samples(sqlite_eng
     client: Any = create_app(replace(SETTINGS, ingest_listen=""), sqlite_engine, sqlite_engine).test_client()
     assert client.get("/ready").json == {"status": "ok", "reason": None}
     headers = {"Authorization": f"Bearer {token}"}
-    answer = client.post("/api/v1/samples", json=GOLDEN, headers=headers)
+    answer = client.post("/api/v1/samples", json=make.GOLDEN, headers=headers)
     assert (answer.status_code, "no writer" in answer.json["error"]) == (403, True)
-    assert client.post("/api/v1/samples", json=GOLDEN, headers={"Authorization": "Bearer x"}).status_code == 401
+    assert client.post("/api/v1/samples", json=make.GOLDEN, headers={"Authorization": "Bearer x"}).status_code == 401
     with sqlite_engine.connect() as connection:
         assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
 from tests.postgresql import PostgresqlServer
 
 from site_run import JOBSIGHT, free_address, wait_until
 
 START = time.time() - 3600
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_text())
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def ask(url: str, token: str, body: bytes | None = None) -> tuple[int, str, Mapp
 
 def batch(sequence: int) -> bytes:
     now = START + 10 * sequence
-    return json.dumps({**GOLDEN, "sequence": sequence, "time": [now, now + 1, now + 2, now + 3]}).encode()
+    return make.batch(sequence=sequence, time=[now, now + 1, now + 2, now + 3])
 
 
 def create_token(role: str, database: str) -> str:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 import re
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from tests import make
 
 Writer = Any  # conftest.Writer
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
 PARTS = ("stored", "duplicate", "quarantined", "rejected")
-
-
-def batch(**changes: Any) -> bytes:
-    return json.dumps({**GOLDEN, **changes}).encode()
 
 
 def refusals(writer: Writer) -> list[str]:
@@ -33,11 +27,11 @@ def refusals(writer: Writer) -> list[str]:
 
 
 def test_a_batch_is_stored_once(writer: Writer) -> None:
-    packed = gzip.compress(batch())
+    packed = gzip.compress(make.batch())
     assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "stored", "samples": 4})
     assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "duplicate"})
-    assert writer.post(batch()) == (200, {"status": "duplicate"})
-    status, answer = writer.post(batch(cpus=8))
+    assert writer.post(make.batch()) == (200, {"status": "duplicate"})
+    status, answer = writer.post(make.batch(cpus=8))
     assert status == 422
     assert "was already used with other content" in answer["error"]
     assert refusals(writer) == [answer["error"]]
@@ -54,11 +48,11 @@ def test_a_batch_is_stored_once(writer: Writer) -> None:
         (gzip.compress(b"0" * 2_000_000), {"Content_Encoding": "gzip"}, 413, "unpacks to more than 1000000"),
         (b"0" * 100_001, {}, 413, "100001 bytes; at most 100000"),
         (b"{}", {"Content_Encoding": "zstd"}, 400, "not supported"),
-        (batch(cpus=None), {}, 422, "cpus"),
-        (batch().replace(b"118.25", b"NaN"), {}, 422, "invalid"),
-        (batch(bytes_in=[[-1, 0, 0, 0], [0, 0, 0, 0]]), {}, 422, ">= 0"),
-        (batch(time=[NOW, NOW + 1, NOW + 2, NOW + 86400]), {}, 422, "ahead of the server's clock"),
-        (batch(time=[1.0, 2.0, 3.0, 4.0]), {}, 422, "older than the 90 days"),
+        (make.batch(cpus=None), {}, 422, "cpus"),
+        (make.batch().replace(b"118.25", b"NaN"), {}, 422, "invalid"),
+        (make.batch(bytes_in=[[-1, 0, 0, 0], [0, 0, 0, 0]]), {}, 422, ">= 0"),
+        (make.batch(time=[NOW, NOW + 1, NOW + 2, NOW + 86400]), {}, 422, "ahead of the server's clock"),
+        (make.batch(time=[1.0, 2.0, 3.0, 4.0]), {}, 422, "older than the 90 days"),
         (b"", {}, 422, "truncated"),
     ],
 )
@@ -70,23 +64,23 @@ def test_what_is_wrong_is_answered_counted_and_shown(
     assert re.search(reason, answer["error"])
     if status != 413:
         assert refusals(writer) == [answer["error"]]
-    assert writer.post(batch())[0] == 200  # nothing else is lost
+    assert writer.post(make.batch())[0] == 200  # nothing else is lost
     sums = writer.balance()
     assert (sums["stored"], sums["quarantined"]) == (1, 0 if status == 413 else 1)
 
 
 def test_only_agents_may_send(writer: Writer) -> None:
-    assert writer.post(batch(), token="wrong")[0] == 401
-    assert writer.post(batch(), token="")[0] == 401
-    assert writer.post(batch(), token=writer.scheduler_token)[0] == 403
+    assert writer.post(make.batch(), token="wrong")[0] == 401
+    assert writer.post(make.batch(), token="")[0] == 401
+    assert writer.post(make.batch(), token=writer.scheduler_token)[0] == 403
     assert writer.balance()["rejected"] == 3
 
 
 @pytest.mark.storage
 def test_hostile_names_are_names(writer: Writer) -> None:
     for number, name in enumerate(["<script>alert(1)</script>", "'; DROP TABLE samples; --", "ü" * 255, "n/../../x"]):
-        assert writer.post(batch(node=name, sequence=number))[0] == 200
-    assert writer.post(batch(node="x" * 10_000))[0] == 422
+        assert writer.post(make.batch(node=name, sequence=number))[0] == 200
+    assert writer.post(make.batch(node="x" * 10_000))[0] == 422
     with writer.engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM nodes")).scalar() == 4
 
@@ -96,7 +90,7 @@ def test_many_senders_at_once(writer: Writer) -> None:
 
     def send(node: int) -> None:
         order = random.Random(node).sample(range(10), 10)
-        answers.extend(writer.post(batch(node=f"n{node}", sequence=n, time=times(n)))[0] for n in order)
+        answers.extend(writer.post(make.batch(node=f"n{node}", sequence=n, time=times(n)))[0] for n in order)
 
     def times(sequence: int) -> list[float]:
         return [1_700_000_000.0 + 8 * sequence + k for k in range(4)]
@@ -114,9 +108,9 @@ def test_many_senders_at_once(writer: Writer) -> None:
     st.lists(
         st.one_of(
             st.binary(max_size=60),
-            st.integers(0, 3).map(lambda n: batch(sequence=n)),
-            st.integers(0, 3).map(lambda n: gzip.compress(batch(sequence=n))),
-            st.sampled_from([batch(time=[5.0, 6.0]), batch(format=3), b"[]", b"null", b'{"format": 1}']),
+            st.integers(0, 3).map(lambda n: make.batch(sequence=n)),
+            st.integers(0, 3).map(lambda n: gzip.compress(make.batch(sequence=n))),
+            st.sampled_from([make.batch(time=[5.0, 6.0]), make.batch(format=3), b"[]", b"null", b'{"format": 1}']),
         ),
         max_size=12,
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.auth import create_token, list_tokens
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
@@ -18,7 +17,6 @@ from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.event_counts import read_event_counts
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
 ENDED = text(
     'INSERT INTO jobs (cluster, job_id, start, state, "user", recorded_at, profiled) '
@@ -40,7 +38,7 @@ def post(engine: Engine, now: list[float], serve_writer: Callable[..., Any]) -> 
     with serve_writer(engine, lambda: now[0], clusters=("alpha", "beta")) as writer:
 
         def send(token: str, **changes: Any) -> tuple[int, dict[str, Any]]:
-            answer: tuple[int, dict[str, Any]] = writer.post(json.dumps({**GOLDEN, **changes}).encode(), token)
+            answer: tuple[int, dict[str, Any]] = writer.post(make.batch(**changes), token)
             writer.committer.flush()
             return answer
 

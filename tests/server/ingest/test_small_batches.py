@@ -7,19 +7,14 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
 
 from jobsight_server.serve import small_batches
 
 Writer = Any  # conftest.Writer
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
-
-
-def batch(**changes: Any) -> bytes:
-    return json.dumps({**GOLDEN, **changes}).encode()
 
 
 def in_chunks(writer: Writer, body: bytes, encoding: str = "") -> tuple[int, dict[str, Any]]:
@@ -36,7 +31,7 @@ def in_chunks(writer: Writer, body: bytes, encoding: str = "") -> tuple[int, dic
 @pytest.fixture
 def busy(writer: Writer) -> Iterator[threading.Event]:
     """All threads of the application work until the event is set."""
-    assert writer.post(batch())[0] == 200  # its token and cluster are known now
+    assert writer.post(make.batch())[0] == 200  # its token and cluster are known now
     free = threading.Event()
     for _ in range(8):
         writer.lane.put(free.wait)
@@ -45,7 +40,7 @@ def busy(writer: Writer) -> Iterator[threading.Event]:
 
 
 def test_small_batches_are_stored_while_every_thread_is_busy(writer: Writer, busy: threading.Event) -> None:
-    packed = gzip.compress(batch(sequence=GOLDEN["sequence"] + 1))
+    packed = gzip.compress(make.batch(sequence=make.GOLDEN["sequence"] + 1))
     assert writer.post(packed, Content_Encoding="GZIP ") == (200, {"status": "stored", "samples": 4})
     assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "duplicate"})
     assert writer.rows("SELECT count(*) FROM batches") == [(2,)]
@@ -53,7 +48,7 @@ def test_small_batches_are_stored_while_every_thread_is_busy(writer: Writer, bus
 
 def test_what_is_wrong_waits_for_a_thread(writer: Writer, busy: threading.Event) -> None:
     answers: list[tuple[int, dict[str, Any]]] = []
-    wrong = [batch(cpus=8), batch(cpus=0), batch(cluster="gamma"), b"{", gzip.compress(b" " * 200_000)]
+    wrong = [make.batch(cpus=8), make.batch(cpus=0), make.batch(cluster="gamma"), b"{", gzip.compress(b" " * 200_000)]
     senders = [threading.Thread(target=lambda body=body: answers.append(writer.post(body))) for body in wrong]
     for sender in senders:
         sender.start()
@@ -69,20 +64,20 @@ def test_what_is_wrong_waits_for_a_thread(writer: Writer, busy: threading.Event)
 
 @pytest.mark.parametrize("changes", [{}, {"sequence": 9}, {"cpus": 8}, {"node": "n2"}, {"boot_id": "b2"}])
 def test_both_ways_give_the_same_answers(writer: Writer, changes: dict[str, Any]) -> None:
-    writer.post(batch())
-    declared = writer.post(batch(**changes))
-    assert in_chunks(writer, batch(**changes)) in (declared, (200, {"status": "duplicate"}))
-    other = batch(**changes, cpus=16) if "cpus" not in changes else batch(cpus=16)
+    writer.post(make.batch())
+    declared = writer.post(make.batch(**changes))
+    assert in_chunks(writer, make.batch(**changes)) in (declared, (200, {"status": "duplicate"}))
+    other = make.batch(**changes, cpus=16) if "cpus" not in changes else make.batch(cpus=16)
     assert in_chunks(writer, other) == writer.post(other)
 
 
 def test_a_batch_that_is_not_stored_soon_waits_in_a_thread(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(small_batches, "_PATIENCE_S", 0.05)
-    writer.post(batch())
+    writer.post(make.batch())
     with writer.engine.begin() as connection:  # the writer's transaction waits for this one
         connection.exec_driver_sql("UPDATE nodes SET missing = missing")
         answers: list[tuple[int, dict[str, Any]]] = []
-        sender = threading.Thread(target=lambda: answers.append(writer.post(batch(sequence=99))))
+        sender = threading.Thread(target=lambda: answers.append(writer.post(make.batch(sequence=99))))
         sender.start()
         sender.join(0.5)
         assert not answers

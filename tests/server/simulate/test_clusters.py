@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import make
 
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import write_swf
@@ -20,9 +21,7 @@ from jobsight_server.commands.simulate import command
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    file = tmp_path / "t.swf.gz"
-    write_swf(lublin(1500, 64, seed=1), file)
-    return file
+    return make.trace(tmp_path / "t.swf.gz")
 
 
 def stated(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:

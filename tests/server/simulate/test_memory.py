@@ -5,75 +5,36 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine
+from tests import make
 
-from jobsight_scheduler.workload.swf import FIELDS, Trace, read_swf, write_swf
+from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.cli import main
-from jobsight_server.storage import schema
 
 COUNT = 400
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Jobs of 40 groups that request 32 MB on up to 4 of 8 nodes; half of the groups use 7 MB, the others 20.
-
-    Neither the user nor the application alone says which.
-    """
-    rng = np.random.default_rng(1)
-    group = rng.integers(0, 40, COUNT)
-    columns = {name: np.full(COUNT, -1.0) for name in FIELDS}
-    columns |= {
-        "job": np.arange(1.0, COUNT + 1.0),
-        "submit_s": np.sort(rng.integers(0, 40_000, COUNT)).astype(float),
-        "run_s": rng.integers(100, 900, COUNT).astype(float),
-        "processors": rng.integers(1, 5, COUNT).astype(float),
-        "requested_s": np.full(COUNT, 900.0),
-        "requested_memory_kb": np.full(COUNT, 32.0 * 1024),
-        "memory_kb": np.where((group + group // 10) % 2, 7.0, 20.0) * 1024,
-        "user": group % 10.0,
-        "application": (group // 10).astype(float),
-    }
-    file = tmp_path_factory.mktemp("traces") / "t.swf.gz"
-    write_swf(Trace(columns), file)
-    return file
+    return make.memory_trace(tmp_path_factory.mktemp("traces") / "t.swf.gz", COUNT)
 
 
 def fill_site(engine: Engine, trace: Path, cluster: str) -> None:
     """The jobs of ``trace`` as finished jobs of ``cluster``, which has a node of 4 processors and two of 2."""
     columns = read_swf(trace).columns
-    jobs = [
-        {
-            "cluster": cluster,
-            "job_id": f"{i}",
-            "submitted": float(columns["submit_s"][i]),
-            "start": float(columns["submit_s"][i]),
-            "end": float(columns["submit_s"][i] + columns["run_s"][i]),
-            "state": "ended",
-            "user": f"u{columns['user'][i]:.0f}",
-            "name": "abcd"[int(columns["application"][i])],
-            "processors": int(columns["processors"][i]),
-            "requested_memory_bytes": int(columns["requested_memory_kb"][i] * 1024 * columns["processors"][i]),
-            "used_memory_bytes": int(columns["memory_kb"][i] * 1024 * columns["processors"][i]),
-            "requested_walltime_s": 900.0,
-            "recorded_at": 0.0,
-            "profiled": True,
-        }
-        for i in range(len(columns["job"]))
-    ]
-    zeros = dict.fromkeys(("first_time", "last_time", "received_at"), 0.0)
-    counts = dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
-    texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "{}"}
-    sizes = {"n1": (4, 4 * 32), "n2": (2, 2 * 24), "n3": (2, 2 * 24)}
-    nodes = [
-        {"cluster": cluster, "name": name, "cpus": cpus, "memory_total_bytes": mb * 2**20, **zeros, **counts, **texts}
-        for name, (cpus, mb) in sizes.items()
-    ]
     with engine.begin() as connection:
-        connection.execute(insert(schema.jobs), jobs)
-        connection.execute(insert(schema.nodes), nodes)
+        for i, processors in enumerate(map(int, columns["processors"])):
+            start = float(columns["submit_s"][i])
+            requested_kb, used_kb = (columns[name][i] * processors for name in ("requested_memory_kb", "memory_kb"))
+            make.job(
+                connection, f"{i}", cluster=cluster, user=f"u{columns['user'][i]:.0f}", submitted=start, start=start,
+                end=start + float(columns["run_s"][i]), name="abcd"[int(columns["application"][i])],
+                processors=processors, requested_memory_bytes=int(requested_kb * 1024),
+                used_memory_bytes=int(used_kb * 1024), requested_walltime_s=900.0,
+            )  # fmt: skip
+        for name, cpus, mb in (("n1", 4, 4 * 32), ("n2", 2, 2 * 24), ("n3", 2, 2 * 24)):
+            make.node(connection, name, cluster=cluster, cpus=cpus, memory_total_bytes=mb * 2**20)
 
 
 @pytest.mark.exhaustive

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
 from werkzeug.serving import make_server
 
 from jobsight_server.ingest.app import create_writer
@@ -44,14 +44,10 @@ def relayed(served: Any, serve: Any, database_url: str) -> Iterator[Any]:
     writing.dispose()
 
 
-def batch(**changes: Any) -> bytes:
-    return json.dumps({**json.loads(BATCH.read_text()), **changes}).encode()
-
-
 def counts(relayed: Any) -> dict[tuple[str, str], int]:
     """What is counted; the writer counts a refusal with, or before, the next batch that it stores."""
     sequence = relayed.clock.now = relayed.clock.now + 1
-    stored = relayed.client("agent").post(URL, data=batch(sequence=int(sequence)))
+    stored = relayed.client("agent").post(URL, data=make.batch(sequence=int(sequence)))
     assert stored.status_code == 200, stored.text
     with relayed.engine.connect() as connection:
         return read_event_counts(connection)
@@ -59,17 +55,17 @@ def counts(relayed: Any) -> dict[tuple[str, str], int]:
 
 def test_a_batch_is_stored_and_then_known(relayed: Any) -> None:
     client = relayed.client("agent")
-    packed = gzip.compress(batch())
+    packed = gzip.compress(make.batch())
     first = client.post(URL, data=packed, headers={"Content-Encoding": "gzip"})
     assert (first.status_code, first.json["status"]) == (200, "stored"), first.text
     assert first.json["samples"] == 4
-    assert client.post(URL, data=batch()).json["status"] == "duplicate"
+    assert client.post(URL, data=make.batch()).json["status"] == "duplicate"
 
 
 def test_what_the_writer_refuses_comes_back_with_its_reason(relayed: Any) -> None:
     client = relayed.client("agent")
     assert client.post(URL, data=b"{").status_code == 422
-    assert "cpus" in client.post(URL, data=batch(cpus="many")).json["error"]
+    assert "cpus" in client.post(URL, data=make.batch(cpus="many")).json["error"]
     assert client.post(URL, data=b"x", headers={"Content-Encoding": "gzip"}).status_code == 400
 
 
@@ -85,7 +81,7 @@ def test_too_large_a_body_is_refused_and_counted_by_the_writer(relayed: Any) -> 
 
 def test_a_wrong_token_is_refused_and_counted_by_the_writer(relayed: Any) -> None:
     for client, status in ((relayed.client("scheduler"), 403), (relayed.client(), 401)):
-        assert client.post(URL, data=batch()).status_code == status
+        assert client.post(URL, data=make.batch()).status_code == status
     assert counts(relayed)["batches_rejected", "not authorised"] == 2
     assert relayed.client().post(URL).headers["WWW-Authenticate"].startswith("Bearer")
 
@@ -123,13 +119,13 @@ def silent_writer(served: Any, serve: Any) -> Iterator[Callable[[bytes], Any]]:
 
 @pytest.mark.parametrize("answer", [b"", b"rubbish\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
 def test_a_writer_that_breaks_off_is_answered_503(silent_writer: Callable[[bytes], Any], answer: bytes) -> None:
-    reply = silent_writer(answer).client("agent").post(URL, data=batch())
+    reply = silent_writer(answer).client("agent").post(URL, data=make.batch())
     assert reply.status_code == 503
     assert reply.headers["Retry-After"] == "5"
 
 
 def test_a_writer_that_is_away_is_answered_503(served: Any) -> None:
-    reply = served.client("agent").post(URL, data=batch())
+    reply = served.client("agent").post(URL, data=make.batch())
     assert (reply.status_code, reply.headers["Retry-After"]) == (503, "5")
     assert "send it again" in reply.json["error"]
     ready = served.client().get("/ready")
