@@ -296,7 +296,11 @@ def _past(value: float | None) -> float | None:
     return at
 
 
-_CHANGE_ERRORS = (400, 404, 409, 410, 413, 415)
+def _change(action: str, handler: Callable[[], Response], summary: str, body: type) -> Route:
+    path, errors = f"/api/v1/offers/{{id}}/{action}", (400, 404, 409, 410, 413, 415)
+    return Route("POST", path, handler, ("scheduler",), summary, answer=Offer, body=body, errors=errors)
+
+
 ROUTES = (
     Route(
         "POST",
@@ -309,44 +313,10 @@ ROUTES = (
         errors=(400, 404, 409, 413, 415),
     ),
     Route("GET", "/api/v1/offers/{id}", show_offer, ("scheduler",), "One offer as it stands", errors=(404,)),
-    Route(
-        "POST",
-        "/api/v1/offers/{id}/confirm",
-        confirm_offer,
-        ("scheduler",),
-        "Takes the place; sent twice, it counts once",
-        answer=Offer,
-        body=Confirmation,
-        errors=_CHANGE_ERRORS,
-    ),
-    Route(
-        "POST",
-        "/api/v1/offers/{id}/cancel",
-        cancel_offer,
-        ("scheduler",),
-        "Gives the place up; sent twice, it counts once",
-        answer=Offer,
-        body=Cancellation,
-        errors=_CHANGE_ERRORS,
-    ),
-    Route(
-        "POST",
-        "/api/v1/offers/{id}/started",
-        report_started,
-        ("scheduler",),
-        "The job has started; sent twice, it counts once",
-        answer=Offer,
-        body=StartReport,
-        errors=_CHANGE_ERRORS,
-    ),
-    Route(
-        "POST",
-        "/api/v1/offers/{id}/ended",
-        report_ended,
-        ("scheduler",),
-        "The job has ended: the rest of its time is free; sent twice, it counts once",
-        answer=Offer,
-        body=EndReport,
-        errors=_CHANGE_ERRORS,
+    _change("confirm", confirm_offer, "Takes the place; sent twice, it counts once", Confirmation),
+    _change("cancel", cancel_offer, "Gives the place up; sent twice, it counts once", Cancellation),
+    _change("started", report_started, "The job has started; sent twice, it counts once", StartReport),
+    _change(
+        "ended", report_ended, "The job has ended: the rest of its time is free; sent twice, it counts once", EndReport
     ),
 )

@@ -39,26 +39,12 @@ def rank_config(settings: Settings) -> RankConfig:
     return RankConfig(ranking.method, sessions=SessionSettings(silence_s=ranking.silence_s))
 
 
-# One column of numbers each.
-_NUMBERS = (
-    "since",
-    "busy_processors",
-    "score",
-    "jobs",
-    "events",
-    "seconds",
-    "weighted",
-    "watched",
-    "flops",
-    "cores",
-    "processors",
-    "sound",
-    "failed",
-)
+_STORED = ("since", "busy_processors", "score", "jobs", "events", "seconds", "weighted", "watched", "sound", "failed")
+_NUMBERS = (*_STORED, "flops", "cores", "processors")  # a column each; the last are facts
 _VERSION = "SELECT version FROM reliability_state"
 _ROWS = (
     "SELECT id, cluster, name, facts, since, busy_processors, score, successes + evictions + failures + user_failures, "
-    "events, seconds, weighted, received_at, sound, failed FROM machines WHERE version > ? ORDER BY id"
+    "events, seconds, weighted, received_at IS NOT NULL, sound, failed FROM machines WHERE version > ? ORDER BY id"
 )
 
 
@@ -145,22 +131,7 @@ def _survival(numbers: dict[str, Floats], hazard: str) -> Survival:
 
 
 def _numbers(row: Any, facts: StoredFacts) -> list[float]:
-    since, busy, score, jobs, events, seconds, weighted, received_at, sound, failed = row[4:]
-    values = (
-        since,
-        busy,
-        score,
-        jobs,
-        events,
-        seconds,
-        weighted,
-        received_at is not None,
-        facts.flops,
-        facts.cores or facts.processors,
-        facts.processors,
-        sound,
-        failed,
-    )
+    values = (*row[4:], facts.flops, facts.cores or facts.processors, facts.processors)
     return [np.nan if value is None else float(value) for value in values]
 
 
