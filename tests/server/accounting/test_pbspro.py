@@ -33,36 +33,6 @@ def run_of(message: str, kind: str = "E") -> RunRecord:
     return event.run
 
 
-def test_a_whole_end_record() -> None:
-    event = parse_line(MPI)
-    assert (event.kind, event.job_id, event.array_parent) == ("E", "1.pbs1", False)
-    run = event.run
-    assert run is not None
-    assert (run.user, run.group, run.account, run.name, run.queue) == ("alice", "hpc", "projx", "mpi2n", "workq")
-    assert (run.start, run.end, run.eligible) == (1795204838.0, 1795204850.0, None)
-    assert (run.nodes, run.processors) == ((("n2", 2), ("n1", 2)), 4)
-    assert (run.requested_memory_bytes, run.requested_walltime_s) == (400 * 2**20, 120.0)
-    assert (run.used_cpu_s, run.used_memory_bytes, run.used_walltime_s) == (10.0, 96428 * 1024, 12.0)
-    assert (run.requested_nodes, run.exit_status) == ("2:ncpus=2:mem=200mb", 0)
-
-
-@pytest.mark.parametrize(
-    ("written", "account"),
-    [
-        ('"a b"', "a b"),
-        ("'a b'", "a b"),
-        ("'say \"x\"'", 'say "x"'),
-        ('"user=root start=1"', "user=root start=1"),
-        ("it's", "it's"),
-        ('""', None),
-        ("", None),
-    ],
-)
-def test_quoted_values(written: str, account: str | None) -> None:
-    run = run_of(f"user=ann account={written} {TIMES} end=1795204850")
-    assert (run.user, run.account, run.start) == ("ann", account, 1795204838.0)
-
-
 plain = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=30)
 
 
@@ -72,12 +42,6 @@ def test_a_quoted_value_is_read_as_it_was(account: str, group: str) -> None:
     assert (run.user, run.account, run.group, run.start) == ("ann", account, group, 1795204838.0)
 
 
-@pytest.mark.parametrize("text", ['account="open', "account='open", "free text", "=x", 'account="a"b'])
-def test_text_that_is_not_a_value_is_rejected_with_a_reason(text: str) -> None:
-    with pytest.raises(AccountingError, match="not key=value"):
-        run_of(f"user=ann {text} {TIMES} end=1795204850")
-
-
 @given(st.integers(0, len(MPI)), st.text(max_size=3))
 def test_a_damaged_record_is_read_or_rejected(at: int, damage: str) -> None:
     try:
@@ -85,46 +49,6 @@ def test_a_damaged_record_is_read_or_rejected(at: int, damage: str) -> None:
     except AccountingError:
         return
     assert event.run is None or event.run.end is None or event.run.start <= event.run.end
-
-
-@pytest.mark.parametrize(
-    ("status", "failure"), [(-27, "memory"), (-29, "time"), (-26, None), (-11, None), (271, None), (0, None)]
-)
-def test_exit_status_and_what_a_job_ran_out_of(status: int, failure: str | None) -> None:
-    run = run_of(f"user=ann {TIMES} end=1795204850 Exit_status={status}")
-    assert (run.exit_status, run.failure) == (status, failure)
-
-
-def test_processors_of_exec_vnode_alone() -> None:
-    times = "start=1795204838 end=1795204850"
-    run = run_of(f"user=ann {times} exec_vnode=(n1:ncpus=2:mem=1gb)+(n2:ncpus=1+n3:ncpus=4)")
-    assert run.nodes == (("n1", 2), ("n2", 1), ("n3", 4))
-    with pytest.raises(AccountingError, match="exec_host"):
-        run_of(f"user=ann {times} exec_vnode=(n1:ncpus=many)")
-
-
-@pytest.mark.parametrize("kind", ["L", "M", "a", "z", "r", "s", "u", "c", "e", "P", "p", "B", "U", "K"])
-def test_other_records_are_counted_only(kind: str) -> None:
-    event = parse_line(f"{STAMP};{kind};R12.pbs1;anything 'goes")
-    assert (event.kind, event.run) == (kind, None)
-
-
-def test_what_is_requeued_before_it_started_has_no_run() -> None:
-    for message in ("", "user=ann group=hpc jobname=j queue=workq ctime=1795204838 Exit_status=-11"):
-        event = parse_line(f"{STAMP};R;7.pbs1;{message}")
-        assert (event.kind, event.run) == ("R", None)
-
-
-@pytest.mark.parametrize(
-    ("written", "seconds"), [("01:30", 90.0), ("00:01:30.25", 90.25), ("1:00:00:00", 86_400.0), ("90", 90.0)]
-)
-def test_durations(written: str, seconds: float) -> None:
-    assert run_of(f"user=ann {TIMES} end=1795204850 resources_used.cput={written}").used_cpu_s == seconds
-
-
-def test_a_chunk_without_processors() -> None:
-    run = run_of("user=ann start=1795204838 end=1795204850 exec_host=n1/0*0+n2/0*4")
-    assert (run.nodes, run.processors) == ((("n1", 0), ("n2", 4)), 4)
 
 
 @pytest.mark.storage

@@ -82,14 +82,6 @@ def test_a_whole_row_of_csv(delimiter: str) -> None:
     assert event.run == RUN
 
 
-def test_a_whole_row_of_json() -> None:
-    (event,) = parsed(json.dumps(ROW))
-    assert event.run == RUN
-    (event,) = parsed(json.dumps({**ROW, "job_id": 7, "account": None}))
-    assert event.run is not None
-    assert (event.job_id, event.run.account) == ("7", None)
-
-
 def test_a_byte_order_mark_and_carriage_returns_do_not_matter() -> None:
     header, line = as_csv(ROW)
     parse = parser_of(f"\ufeff{header}\r\n{line}\r\n".encode())
@@ -108,40 +100,6 @@ def few(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("row", "kind"),
-    [
-        (few(), "E"),
-        (few(end_epoch_s=None), "S"),
-        (few(state="requeued"), "R"),
-        (few(state="running", end_epoch_s=None), "S"),
-        (few(start_epoch_s=None), "N"),
-        (few(start_epoch_s=None, state="cancelled"), "N"),
-        (few(start_epoch_s=None, submitted_epoch_s=T0), "D"),
-        (few(start_epoch_s=None, end_epoch_s=None, submitted_epoch_s=T0, state="queued"), "Q"),
-        (few(start_epoch_s=None, end_epoch_s=None, submitted_epoch_s=T0, state="waiting"), "Q"),
-    ],
-)
-def test_states(row: dict[str, Any], kind: str) -> None:
-    assert parsed(json.dumps(row))[0].kind == kind
-
-
-@pytest.mark.parametrize(
-    ("nodes", "processors", "found", "total"),
-    [
-        ("n1:4 n2:2 n1:1", None, (("n1", 5), ("n2", 2)), 7),
-        ("n1", 8, (("n1", 8),), 8),
-        ("n1 n2", 8, (("n1", 0), ("n2", 0)), 8),
-        ("", 8, (), 8),
-        ("n1", None, (("n1", 0),), None),
-    ],
-)
-def test_nodes(nodes: str, processors: int | None, found: tuple[tuple[str, int], ...], total: int | None) -> None:
-    run = parsed(json.dumps(few(nodes=nodes, processors=processors)))[0].run
-    assert run is not None
-    assert (run.nodes, run.processors) == (found, total)
-
-
-@pytest.mark.parametrize(
     ("header", "reason"),
     [
         ("job_id,user,start_epoch_s,used_memory", "unknown column: 'used_memory; nearest: used_memory_"),
@@ -156,45 +114,6 @@ def test_nodes(nodes: str, processors: int | None, found: tuple[tuple[str, int],
 def test_a_wrong_header_names_the_column_and_the_nearest(header: str, reason: str) -> None:
     with pytest.raises(AccountingError, match=reason):
         parser_of(f"{header}\n1,ann,1\n".encode())
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"user": ""}, "user is missing"),
-        ({"job_id": " "}, "job_id is missing"),
-        ({"end_epoch_s": T0 - 1}, "the end is before the start"),
-        ({"start_epoch_s": "yesterday"}, "start_epoch_s is not a number"),
-        ({"start_epoch_s": -1}, "start_epoch_s is negative"),
-        ({"start_epoch_s": "1e300"}, "start_epoch_s is negative or impossibly large"),
-        ({"start_epoch_s": "nan"}, "start_epoch_s is not a number"),
-        ({"used_memory_gib": "4 GB"}, "used_memory_gib is not a number"),
-        ({"processors": 1.5}, "processors is not a whole number"),
-        ({"processors": 0}, "processors is not a number of processors"),
-        ({"exit_status": 2**40}, "exit_status is not a whole number of 32 bits"),
-        ({"failure": "disk"}, "failure is not one of memory, time"),
-        ({"state": "done"}, "state is not one of ended, requeued, running"),
-        ({"state": "running"}, "running with an end"),
-        ({"nodes": "n1:x"}, "nodes has a part"),
-        ({"nodes": "n1:70000"}, "nodes gives a node more than"),
-        ({"user": "u" * 256}, "user is longer than 255"),
-        ({"name": "a\x07"}, "control characters in name"),
-        ({"name": ["a"]}, "name is neither text nor a number"),
-        ({"name": True}, "name is neither text nor a number"),
-        ({"memory": 1}, "unknown column"),
-    ],
-)
-def test_a_wrong_value_names_its_column(changes: dict[str, Any], reason: str) -> None:
-    with pytest.raises(AccountingError, match=reason):
-        parsed(json.dumps(few(**changes)))
-
-
-@pytest.mark.parametrize("text", ["2026-09-21T15:14:20", "21.9.2026", "2026-13-01T00:00:00Z"])
-def test_a_time_needs_its_offset_from_utc(text: str) -> None:
-    row = few(end_utc=text)
-    del row["end_epoch_s"]
-    with pytest.raises(AccountingError, match="end_utc"):
-        parsed(json.dumps(row))
 
 
 @pytest.mark.parametrize("line", ["1,ann", "1,ann,2,3,4", '1,"ann,2,3', "", '{"job_id": 1}', "{"])
@@ -282,19 +201,6 @@ def test_the_converter_of_bacct_makes_a_table() -> None:
 def test_the_documents_name_every_column() -> None:
     text = (ROOT / "docs" / "operate" / "sources.md").read_text()
     assert {name for name in COLUMNS if f"`{name}`" not in text} == set()
-
-
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        (few(start_epoch_s=None, end_epoch_s=None, state="queued"), "without the time of its submission"),
-        (few(start_epoch_s=None, submitted_epoch_s=T0, state="waiting"), "or with an end"),
-        (few(state="queued"), "state is not one of ended, requeued, running"),
-    ],
-)
-def test_a_waiting_row_that_cannot_be(row: dict[str, Any], why: str) -> None:
-    with pytest.raises(AccountingError, match=why):
-        parsed(json.dumps(row))
 
 
 @pytest.mark.storage
