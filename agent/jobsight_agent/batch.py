@@ -18,6 +18,7 @@ GZIP_CONTAINER = 31
 _LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
 _MOST_JOB_READINGS = 20_000  # the server takes 100,000, of 4,000 jobs
 _MOST_JOBS = 2000
+_COLUMNS_OF_JOB = ("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,7 @@ def to_wire(
         "sent_at": sent_at,
         "cpus": columns.cpus,
         "memory_total_bytes": columns.memory_total_bytes,
-        "interfaces": [
-            {"name": port.name, "kind": port.kind, "width_bits": port.width_bits, "speed_bps": port.speed_bps}
-            for port in columns.interfaces
-        ],
+        "interfaces": [_fields(port) for port in columns.interfaces],
         "time": columns.time,
         "bytes_in": columns.bytes_in,
         "bytes_out": columns.bytes_out,
@@ -154,18 +152,7 @@ def to_wire(
         "cpu_busy_s": columns.cpu_busy_s,
         "marks": [{"index": index, "job": mark.job, "event": mark.event} for index, mark in columns.marks],
         **({"jobs": [_job_to_wire(job, uses) for job, uses in columns.jobs.items()]} if columns.jobs else {}),
-        "agent": {
-            "version": cost.version,
-            "cpu_seconds": cost.cpu_seconds,
-            "rss_bytes": cost.rss_bytes,
-            "readings": cost.readings,
-            "readings_missed": cost.readings_missed,
-            "metrics_missed": dict(cost.metrics_missed),
-            "batches_spooled": cost.batches_spooled,
-            "batches_dropped": cost.batches_dropped,
-            "send_failures": cost.send_failures,
-            "batches_refused": cost.batches_refused,
-        },
+        "agent": {**_fields(cost), "metrics_missed": dict(cost.metrics_missed)},
     }
     if machine is not None:
         batch["machine"] = machine
@@ -177,11 +164,7 @@ def _job_to_wire(job: str, uses: Sequence[tuple[int, JobUsage]]) -> dict[str, An
     return {
         "job": job,
         "index": [index for index, _ in uses],
-        "cpu_s": [usage.cpu_s for _, usage in uses],
-        "anon_bytes": [usage.anon_bytes for _, usage in uses],
-        "shmem_bytes": [usage.shmem_bytes for _, usage in uses],
-        "file_bytes": [usage.file_bytes for _, usage in uses],
-        "charged_bytes": [usage.charged_bytes for _, usage in uses],
+        **{name: [getattr(usage, name) for _, usage in uses] for name in _COLUMNS_OF_JOB},
         "peak_bytes": max(peaks, default=None),
     }
 
@@ -189,12 +172,7 @@ def _job_to_wire(job: str, uses: Sequence[tuple[int, JobUsage]]) -> dict[str, An
 def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: float | None) -> dict[str, Any]:
     """The part of a batch that describes the machine; ``uptime_s`` is that of the last reading."""
     return {
-        "id": facts.id,
-        "system": facts.system,
-        "cores": facts.cores,
-        "clock_hz": facts.clock_hz,
-        "benchmark_flops": facts.benchmark_flops,
-        "storage_bytes": facts.storage_bytes,
+        **_fields(facts),
         "compilers": list(facts.compilers),
         "libraries": list(facts.libraries),
         "uptime_s": uptime_s,
@@ -202,6 +180,11 @@ def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: floa
         "foreign_load": owner.foreign_load,
         "owner_present": owner.present,
     }
+
+
+def _fields(record: AgentCost | Interface | NodeDescription) -> dict[str, Any]:
+    """By name, as on the wire."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 def pack(batch: Mapping[str, Any], gzip_level: int) -> bytes:

@@ -182,6 +182,10 @@ def test_any_order_gives_the_same_rows(engine: Engine, make_batch: MakeBatch, se
         raw = rows_of(engine)
         results.append([(time, net - raw[0][1], cpu - raw[0][2], gap - raw[0][3]) for time, net, cpu, gap, _ in raw])
         assert all(ib == (net if node.port else None) for _, net, _, _, ib in raw)
+        steps = [after[1] - before[1] for before, after in pairwise(raw)]
+        true = [after - before for before, after in pairwise(node.true[: 12 * PER_BATCH])]
+        true[5 * PER_BATCH - 1] = 0  # between the boots
+        assert steps == true
         with engine.begin() as connection:
             for table in ("samples", "batches", "nodes", "marks"):
                 connection.execute(text(f"DELETE FROM {table}"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,39 +75,6 @@ def test_the_chain_goes_on_in_a_new_process(engine: Engine, make_batch: MakeBatc
     SampleStore(engine, 1e10, 10**6).apply([submission(late_life)])
     assert rows(engine, "SELECT net_in_bytes, cpu_busy_s FROM samples ORDER BY time")[-1] == (2**32 + 90, 5.5)
     assert rows(engine, "SELECT samples, wraps, last_time FROM nodes") == [(4, 1, 1030.0)]
-
-
-@pytest.mark.storage
-def test_any_order_of_arrival_gives_the_same_rows(engine: Engine, make_batch: MakeBatch) -> None:
-    """A 32-bit counter that wraps about every other batch; oracle: the unbounded counter."""
-    rng = random.Random(5)
-    true, batches = [0], []
-    for _ in range(40):
-        true.append(true[-1] + rng.randrange(10**9))
-    for number in range(10):
-        part = range(4 * number, 4 * number + 4)
-        batches.append(
-            make_batch(
-                width=32,
-                sequence=number,
-                time=[1000.0 + 10 * i for i in part],
-                bytes_in=[true[i] % 2**32 for i in part],
-                cpu_busy_s=[float(i) for i in part],
-            )
-        )
-    for round_ in range(4):
-        order = batches[:]
-        rng.shuffle(order)
-        store = SampleStore(engine, 1e10, 10**6)
-        for batch in order:
-            store.apply([submission(batch)])
-        stored = rows(engine, "SELECT net_in_bytes, cpu_busy_s, gap_s FROM samples ORDER BY time")
-        assert [row[0] - stored[0][0] for row in stored] == [value - true[0] for value in true[:40]], round_
-        assert [row[1] - stored[0][1] for row in stored] == [float(i) for i in range(40)]
-        assert len({row[2] for row in stored}) == 1
-        with engine.begin() as connection:
-            for table in ("samples", "batches", "nodes", "marks"):
-                connection.execute(text(f"DELETE FROM {table}"))
 
 
 @pytest.mark.storage
