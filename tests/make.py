@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from sqlalchemy import Connection, insert
 
 from jobsight_scheduler.workload.lublin import lublin
@@ -112,3 +113,12 @@ def site(
 ) -> RunningSite:
     """Make a database and accounting files in ``directory``, to be served with these flags and one query worker."""
     return RunningSite(directory, clusters, listen or free_address(), ("--query-workers", "1", *settings))
+
+
+def json_of(
+    main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str], *arguments: object
+) -> dict[str, Any]:
+    """Return what a command prints with ``--json``."""
+    assert main([*map(str, arguments), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests import make
@@ -25,17 +24,11 @@ def trace(tmp_path: Path) -> Path:
     return make.trace(tmp_path / "t.swf.gz")
 
 
-def given(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main([*map(str, arguments), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
 @pytest.mark.exhaustive
 def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, plots = tmp_path / "runs.jsonl", tmp_path / "plots"
     arguments = ["coallocation", "--traces", trace, *SMALL, "--out", out]
-    first = given(capsys, *arguments, "--workers", 2, "--plot", plots)
+    first = make.json_of(main, capsys, *arguments, "--workers", 2, "--plot", plots)
     assert first["runs"] == 14
     assert [row["policy"] for row in first["rows"]][:3] == ["none", "naive", "constant 20"]
     assert [row["against"] for row in first["worth"]] == ["best constant", "aware user", "aware oracle"]
@@ -45,7 +38,7 @@ def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: py
     pictures = (plots / "turnaround.svg").read_bytes()
     # The last line is cut off, as by a power cut: that run alone is done again, to the same figures.
     out.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:40])
-    again = given(capsys, *arguments, "--workers", 1, "--plot", plots)
+    again = make.json_of(main, capsys, *arguments, "--workers", 1, "--plot", plots)
     assert again["rows"] == first["rows"]
     assert len(out.read_text().splitlines()) == 15
     assert (plots / "turnaround.svg").read_bytes() == pictures
@@ -122,7 +115,7 @@ def test_without_dask_it_says_what_to_install(
 def test_on_a_dask_cluster(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed (group papers)")
     arguments = ["coallocation", "--traces", trace, *SMALL]
-    here = given(capsys, *arguments, "--workers", 1, "--out", tmp_path / "here")
+    here = make.json_of(main, capsys, *arguments, "--workers", 1, "--out", tmp_path / "here")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        there = given(capsys, *arguments, "--dask", cluster.scheduler_address, "--out", tmp_path / "there")
+        there = make.json_of(main, capsys, *arguments, "--dask", cluster.scheduler_address, "--out", tmp_path / "there")
     assert there["rows"] == here["rows"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -23,12 +21,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make.memory_trace(tmp_path_factory.mktemp("traces") / "t.swf.gz", COUNT)
 
 
-def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main([*map(str, arguments), "--json"]) == 0
-    account: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return account
-
-
 EVERY_NAME = [
     "none", "smallest-node", "successive-approximation", "robust-search", "last-instance", "reinforcement",
     "regression", "jobsight", "jobsight-implicit", "oracle",
@@ -37,7 +29,7 @@ EVERY_NAME = [
 
 def test_all_estimators_where_none_are_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--classes", "4x32M,4x24M", "--policy", "easy", "--workers", 1]
-    account = found(capsys, "overprovisioning", *options)
+    account = make.json_of(main, capsys, "overprovisioning", *options)
     assert [row["estimator"] for row in account["rows"]] == EVERY_NAME
     assert {(row["second_mb"], row["order"], row["policy"], row["load"]) for row in account["rows"]} == {
         (24.0, "smallest-fit", "easy", 1.2)
@@ -54,7 +46,7 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
     options = ["--trace", trace, "--classes", "4x32M,4x24M", "--second-mb", "16", "18", "24", "32"]
     options += ["--loads", "1.2", "0.5", "--orders", "smallest-fit", "proportional", "--workers", "2"]
     options += ["--estimators", *(name for name in EVERY_NAME if name != "regression")]
-    account = found(capsys, "overprovisioning", *options, "--plot", tmp_path / "plots")
+    account = make.json_of(main, capsys, "overprovisioning", *options, "--plot", tmp_path / "plots")
     assert account["jobs"] == COUNT
     assert account["groups"] == 40
     assert account["dropped"] == {}
@@ -92,17 +84,17 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
     assert [row["given_mb"] for row in account["cycles"]][1:5] == [16.0, 8.0, 4.0, 8.0]
     for number in (1, 3, 4, 5, 6, 7, 8):
         assert "</svg>" in (tmp_path / "plots" / f"figure-{number}.svg").read_text()
-    assert found(capsys, "overprovisioning", *options, "--workers", 1)["rows"] == account["rows"]
+    assert make.json_of(main, capsys, "overprovisioning", *options, "--workers", 1)["rows"] == account["rows"]
 
 
 def test_similarity_is_that_of_the_whole_trace(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--classes", "4x32M,4x24M", "--estimators", "none", "--workers", 1]
-    whole = found(capsys, "overprovisioning", *options)["similarity"]
+    whole = make.json_of(main, capsys, "overprovisioning", *options)["similarity"]
     assert whole["request_over_use"]["at_least_double_share"] == pytest.approx(0.5, abs=0.06)
     assert whole["request_over_use"]["largest"] == pytest.approx(32.0 / 7.0)
     assert whole["group_sizes"]["jobs_share"][0] == 1.0
     assert whole["gain"]["alike_share"] == 1.0
-    by_user = found(capsys, "overprovisioning", *options, "--group-by", "user")["similarity"]
+    by_user = make.json_of(main, capsys, "overprovisioning", *options, "--group-by", "user")["similarity"]
     assert by_user["groups"] == 10
     assert by_user["gain"]["alike_share"] == 0.0  # each uses 7 and 20
 
@@ -110,7 +102,7 @@ def test_similarity_is_that_of_the_whole_trace(trace: Path, capsys: pytest.Captu
 def test_steps_and_groups_are_ranked_by_what_they_bring(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--classes", "4x32M,4x16M", "--estimators", "none", "--steps", "--search-groups"]
     options += ["--workers", 1]
-    account = found(capsys, "overprovisioning", *options)
+    account = make.json_of(main, capsys, "overprovisioning", *options)
     assert len(account["steps"]) == 19
     assert {row["retry"] for row in account["steps"]} == {"request", "estimate"}
     by_use = [row["utilisation"] for row in account["steps"]]
@@ -181,7 +173,7 @@ LANL = (
 def test_published_gain_on_the_published_trace(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", LANL, "--second-mb", "8", "16", "24", "30"]
     options += ["--estimators", "none", "successive-approximation", "jobsight", "jobsight-implicit", "oracle"]
-    account = found(capsys, "overprovisioning", *options)
+    account = make.json_of(main, capsys, "overprovisioning", *options)
     assert (account["groups"], account["jobs"]) == (9885, 122_049)
     use = {(row["second_mb"], row["estimator"]): row["utilisation"] for row in account["rows"]}
     failed = {(row["second_mb"], row["estimator"]): row["failed_share"] for row in account["rows"]}

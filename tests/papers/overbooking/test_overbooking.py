@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests import make
 
 from jobsight_papers.__main__ import main
 from jobsight_papers.overbooking.command import parse_range
@@ -40,9 +40,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main(["overbooking", *map(str, arguments), "--json"]) == 0
-    account: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return account
+    return make.json_of(main, capsys, "overbooking", *arguments)
 
 
 @pytest.mark.exhaustive

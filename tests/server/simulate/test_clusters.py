@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,23 +22,17 @@ def trace(tmp_path: Path) -> Path:
     return make.trace(tmp_path / "t.swf.gz")
 
 
-def stated(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main([*map(str, arguments), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
 @pytest.mark.parametrize("placement", ["none", "naive", "aware", "reactive"])
 def test_placements_on_clusters(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], placement: str
 ) -> None:
     out = tmp_path / "schedule.csv"
     options = ["--clusters", "4x32", "--uplink", "20M", "--placement", placement, "--load", "0.8", "--validate"]
-    found = stated(capsys, "simulate", trace, *options, "--schedule-out", out)
+    found = make.json_of(main, capsys, "simulate", trace, *options, "--schedule-out", out)
     assert found["broken_rules"] == 0
     assert found["processors"] == 128
     assert (found["dropped"], found["jobs"]) == (0, 1500)  # those of more than 32 are spread in any case
-    wide = stated(capsys, "simulate", trace, *options[:5], "none", *options[6:])["spread"]
+    wide = make.json_of(main, capsys, "simulate", trace, *options[:5], "none", *options[6:])["spread"]
     assert 0.0 < wide == found["spread"] if placement == "none" else wide < found["spread"]
     with out.open() as stream:
         rows = list(csv.DictReader(stream))
@@ -98,8 +90,8 @@ def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFi
     write_swf(replace(drawn, columns={**drawn.columns, "user": np.arange(1500.0) % 100}), trace)
     options = ["--clusters", "4x32", "--uplink", "100M", "--placement", "aware", "--load", "1.5", "--validate"]
     options += ["--job-spread", "1", "--bias", "10"]  # users state far too much, until a job has ended
-    plain = stated(capsys, "simulate", trace, *options)
-    both = stated(capsys, "simulate", trace, *options, "--ask-again")
+    plain = make.json_of(main, capsys, "simulate", trace, *options)
+    both = make.json_of(main, capsys, "simulate", trace, *options, "--ask-again")
     assert both["broken_rules"] == 0
     beside = both["against"]["aware"]
     assert beside["mean_turnaround_s"] == plain["mean_turnaround_s"] != both["mean_turnaround_s"]

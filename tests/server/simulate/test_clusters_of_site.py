@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import insert
+from tests import make
 
 from jobsight_scheduler.coallocation.compared import variation
 from jobsight_server.cli import main
@@ -57,14 +56,10 @@ def site(folder: Path, *, jobs: int = 2000, spread: float = 2.0, measured: float
     return str(folder / "site.db")
 
 
-def given(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
-    assert main(["simulate", *options, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
 def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = given(capsys, site(tmp_path), "--uplink", "100M", "--clusters", "4x32", "--load", "0.8")
+    found = make.json_of(
+        main, capsys, "simulate", site(tmp_path), "--uplink", "100M", "--clusters", "4x32", "--load", "0.8"
+    )
     assert (found["jobs"], found["dropped"]) == (2000, 0)
     assert found["measured"] == pytest.approx(1800, abs=60)
     varies = found["variation"]
@@ -83,7 +78,7 @@ def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, capsy
 
 def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = site(tmp_path, jobs=300, spread=0.0)
-    found = given(capsys, f"sqlite:///{database}", "--clusters", "own")
+    found = make.json_of(main, capsys, "simulate", f"sqlite:///{database}", "--clusters", "own")
     assert found["clusters"] == [32, 32]
     assert found["variation"]["over_applications"] < 1.2
     assert found["verdict"].startswith(("Spreading jobs gains nothing", "Bandwidth need not be known"))
@@ -96,8 +91,8 @@ def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pyt
 
 def test_asking_again_is_one_more_placement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = site(tmp_path, jobs=300)
-    plain = given(capsys, database, "--clusters", "4x8")["rows"]
-    again = given(capsys, database, "--clusters", "4x8", "--ask-again")["rows"]
+    plain = make.json_of(main, capsys, "simulate", database, "--clusters", "4x8")["rows"]
+    again = make.json_of(main, capsys, "simulate", database, "--clusters", "4x8", "--ask-again")["rows"]
     assert again[:-1] == plain
     assert again[-1]["placement"] == "application means, again"
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import pandas
 import pytest
 from sqlalchemy import Engine, insert
+from tests import make
 
 from jobsight_server.cli import main
 from jobsight_server.queries.site_trace import site_trace
@@ -56,12 +58,7 @@ Command = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def simulate(capsys: pytest.CaptureFixture[str]) -> Command:
-    def call(*arguments: object, status: int = 0) -> dict[str, Any]:
-        assert main(["simulate", *map(str, arguments), "--json"]) == status
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
-
-    return call
+    return partial(make.json_of, main, capsys, "simulate")
 
 
 def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command, tmp_path: Path) -> None:
