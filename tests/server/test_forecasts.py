@@ -151,11 +151,10 @@ def test_a_metric_that_is_not_forecast_is_named(engine: Engine) -> None:
 
 def test_history_says_what_was_forecast_before(engine: Engine) -> None:
     fill(engine, "u", STEPS)
-    five = ForecastConfig().parameters
     with engine.connect() as connection:
         whole, tail, without, nobody = (
-            history(connection, "alpha", user, limit, five)["bandwidth"]
-            for user, limit, five in (("u", 100, five), ("u", 3, five), ("u", 3, None), ("w", 3, five))
+            history(connection, "alpha", user, limit, with_five=five)["bandwidth"]
+            for user, limit, five in (("u", 100, True), ("u", 3, True), ("u", 3, False), ("w", 3, True))
         )
         early = history(connection, "alpha", "u", 3, since=1001.0, until=1003.0)["bandwidth"]
     assert whole.actual == STEPS
