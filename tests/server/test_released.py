@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, MetaData, inspect, select, text
+from sqlalchemy import Engine, MetaData, insert, inspect, select, text
 
 from jobsight_server.auth.tokens import TokenCache, digest_of
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild_if_outdated
@@ -21,7 +21,7 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage.engine import DatabaseError, open_engine
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema import jobs, profiles, requirements
 from jobsight_server.storage.schema_version import NEWEST, present_version
 from jobsight_server.systems.migrate import upgrade, whole_schema
 
@@ -157,6 +157,17 @@ def test_every_row_stays(released: Engine) -> None:
     )
     assert _sorted(released, runs) == [(16, 14)]
     assert _sorted(released, "SELECT sum(n) FROM job_counts") == [(16,)]
+
+
+@pytest.mark.storage
+def test_the_next_requirement_has_the_next_number(released: Engine) -> None:
+    """What the jobs under way report is about the one that they were answered with."""
+    upgrade(released)
+    before = _sorted(released, "SELECT max(id) FROM requirements")[0][0]
+    row = {"cluster": "alpha", "question": "[]", "requested_bytes": 1, "memory_bytes": 1}
+    with released.begin() as connection:
+        query = insert(requirements).values(row).returning(requirements.c.id)
+        assert connection.scalar(query) == before + 1
 
 
 @pytest.mark.storage
