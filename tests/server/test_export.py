@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from sqlalchemy import Engine, insert
+from tests import make
 
 from jobsight_server import cli
 from jobsight_server.commands.export import whole_file
@@ -65,13 +66,9 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.storage
 def test_finished_jobs_with_requests_use_and_forecasts(engine: Engine, database_url: str, tmp_path: Path) -> None:
-    job = {"cluster": "alpha", "state": "ended", "profiled": True, "recorded_at": 0.0, "user": "ada", "processors": 4}
-    job |= {"name": "cfd", "exit_status": 0}
+    job = {"processors": 4, "name": "cfd", "exit_status": 0, "requested_walltime_s": 60.0}
     values = {"learn_seq": 1, "value": 5e8, "lower_bound": True, "forecast": 4e8, "bound": 7.5e8}
-    rows = [
-        {**job, "id": n, "job_id": str(n), "start": BEGIN + n, "end": BEGIN + n * 1000.5, "requested_walltime_s": 60.0}
-        for n in range(1, 2501)
-    ]
+    rows = [make.job_row(str(n), id=n, start=BEGIN + n, end=BEGIN + n * 1000.5, **job) for n in range(1, 2501)]
     rows[6]["state"] = "requeued"
     rows[8] |= {"user": "=1+1", "name": "@SUM(A1)", "exit_status": -9}
     with engine.begin() as connection:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
+from tests import make
 
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
@@ -27,13 +28,12 @@ def ran_after_waiting(site: Any, numbers: range) -> None:
     draw, rows = random.Random(7), list[dict[str, Any]]()
     for number in numbers:
         submitted = NOW - 169_500 + 1000.0 * number
-        rows.append({
-            "cluster": "alpha", "job_id": f"{5000 + number}.srv", "user": "ann", "name": "cfd", "queue": "q",
-            "state": "ended", "submitted": submitted, "start": submitted + 20_000.0, "end": submitted + 20_900.0,
-            "processors": 4, "requested_memory_bytes": 64 * GIB, "requested_walltime_s": 36000.0,
-            "used_memory_bytes": int((1.0 + number / 10 + draw.random()) * GIB), "recorded_at": NOW,
-            "profiled": False, "exit_status": 0,
-        })  # fmt: skip
+        rows.append(make.job_row(
+            f"{5000 + number}.srv", user="ann", name="cfd", queue="q", submitted=submitted,
+            start=submitted + 20_000.0, end=submitted + 20_900.0, processors=4, requested_memory_bytes=64 * GIB,
+            requested_walltime_s=36000.0, used_memory_bytes=int((1.0 + number / 10 + draw.random()) * GIB),
+            profiled=False, exit_status=0,
+        ))  # fmt: skip
     site.now = rows[-1]["end"] + 1000.0
     with site.engine.begin() as connection:
         connection.execute(insert(jobs), rows)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import Engine, insert
+from tests import make
 from tests.server.savings.runs import GIB, NOON, ended, learn, write
 
 from jobsight_server.amounts import memory_text
@@ -82,9 +83,7 @@ def test_a_dry_run_prints_and_sends_nothing(
 def test_administrators_read_what_is_wrong_now_once_a_week(wasteful: Engine) -> None:
     """A silent node and a job at its limit; the job's owner, who also wastes memory, reads of the job."""
     with wasteful.begin() as connection:
-        node = {"cluster": "alpha", "name": "n<1>\n", "boot_id": "b", "cpus": 1, "interfaces": "{}", "counters": "{}"}
-        node |= {"agent": "{}", "first_time": 0.0, "last_time": 0.0, "received_at": 0.0, "samples": 1, "wraps": 0}
-        connection.execute(insert(schema.nodes).values(**node, resets=0, boots=1, missing=0))
+        make.node(connection, "n<1>\n")
         running = ended(9000, user="ann", state="running", start=WEDNESDAY - 3500, requested_walltime_s=3600.0)
         connection.execute(insert(schema.jobs).values(running | {"end": None, "profiled": False}))
     with mail_relay() as relay:

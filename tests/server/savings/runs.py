@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Engine, insert
+from tests import make
 
 from jobsight_server.facts import application
 from jobsight_server.profiler.run import profile_finished
@@ -20,25 +21,10 @@ GIB = 2**30
 def ended(number: int, **changes: Any) -> dict[str, Any]:
     """A run of an hour on two processors that requested 8 GiB and two hours, ended but not profiled."""
     name = changes.get("name", "fluid_7")
-    return {
-        "cluster": "alpha",
-        "job_id": f"{number}.s",
-        "start": NOON,
-        "end": NOON + 3600,
-        "state": "ended",
-        "user": "ann",
-        "name": name,
-        "application": None if name is None else application(name),
-        "queue": "batch",
-        "processors": 2,
-        "requested_memory_bytes": 8 * GIB,
-        "requested_walltime_s": 7200.0,
-        "used_memory_bytes": 2 * GIB,
-        "recorded_at": 0.0,
-        "profiled": False,
-        "submitted": changes.get("start", NOON) - 60,
-        **changes,
-    }
+    row = {"start": NOON, "end": NOON + 3600, "user": "ann", "name": name, "queue": "batch", "processors": 2}
+    row |= {"application": None if name is None else application(name), "profiled": False}
+    row |= {"requested_memory_bytes": 8 * GIB, "requested_walltime_s": 7200.0, "used_memory_bytes": 2 * GIB}
+    return make.job_row(f"{number}.s", **row | {"submitted": changes.get("start", NOON) - 60} | changes)
 
 
 def write(engine: Engine, rows: Sequence[dict[str, Any]]) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text
+from tests import make
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.serve.app import create_app
@@ -36,10 +37,9 @@ def node(number: int, age_s: float, bps: float, load: float) -> tuple[dict[str, 
 
 
 def running(number: int, hours_left: float, **changes: Any) -> dict[str, Any]:
-    job = {"id": number, "cluster": "alpha", "job_id": f"{number}.s", "start": NOW - 3600, "state": "running"}
-    job |= {"user": f"u{number}", "processors": 4, "recorded_at": NOW - 3600, "profiled": False}
+    job = {"id": number, "user": f"u{number}", "start": NOW - 3600, "processors": 4, "profiled": False}
     job |= {"requested_memory_bytes": 8 * GIB, "requested_walltime_s": 3600 * (1 + hours_left)}
-    return job | changes
+    return make.job_row(f"{number}.s", **job | changes)
 
 
 @pytest.fixture

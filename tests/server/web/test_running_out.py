@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, select, update
+from tests import make
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import ForecastConfig
@@ -24,10 +25,9 @@ HOUR = 3600.0
 
 
 def job(number: int, user: str, start: float, end: float | None = None, **more: Any) -> dict[str, Any]:
-    row = {"id": number, "cluster": "alpha", "job_id": f"{number}.s", "user": user, "name": "solver", "start": start}
-    row |= {"submitted": start, "end": end, "state": "running" if end is None else "ended", "processors": 2}
-    row |= {"requested_memory_bytes": 8 * GIB, "requested_walltime_s": 4 * HOUR, "recorded_at": start}
-    return row | {"profiled": False, "exit_status": None if end is None else 0} | more
+    row = {"id": number, "user": user, "name": "solver", "start": start, "end": end, "submitted": start}
+    row |= {"processors": 2, "requested_memory_bytes": 8 * GIB, "requested_walltime_s": 4 * HOUR, "profiled": False}
+    return make.job_row(f"{number}.s", **row, exit_status=None if end is None else 0) | more
 
 
 @pytest.fixture
