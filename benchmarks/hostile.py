@@ -452,7 +452,7 @@ def main() -> None:
         attack(args.attack_on, stop)
         return
     with tempfile.TemporaryDirectory() as directory:
-        settings = ("--follow-interval-s", "1", "--profile-interval-s", "1")
+        settings = ("--follow-interval-s", "1")
         site = Site(Path(directory) / "site", ["alpha"], free_address(), settings)
         if args.attack:
             engine = open_engine(site.database)

@@ -186,9 +186,7 @@ def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[st
     """Runs it; returns what was wrong."""
     settings = directory / "soak.toml"
     retention_s = BACK_S + LATEST_S + args.minutes * 30
-    settings.write_text(
-        f"retention_days = {retention_s / 86400}\nfollow_interval_s = 2\nprofile_interval_s = 2\nprofile_grace_s = 5\n"
-    )
+    settings.write_text(f"retention_days = {retention_s / 86400}\nfollow_interval_s = 2\nprofile_grace_s = 5\n")
     site = Site(directory / "site", ["soak"], free_address(), ("--config", str(settings)))
     rng, stop, memory = random.Random(args.seed), threading.Event(), Memory(site)
     kills: list[str] = []

@@ -42,7 +42,7 @@ LIVE_S = 86_400
 # Of a job that has just ended the readings may still be under way.
 JUST_ENDED_S = 4 * INTERVAL_S
 # Profiling seldom, and more at once, takes less.
-SETTINGS = ("--follow-interval-s", "1", "--profile-interval-s", "4", "--profile-grace-s", "120")
+SETTINGS = ("--follow-interval-s", "1", "--profile-grace-s", "120")
 # Many connections, as a site's agents have: the server commits together what waits together. A batch of four hours,
 # as after an outage: four weeks are sent in a minute or two.
 DELIVERY = ("--connections", "16", "--batch", "260")

@@ -16,7 +16,6 @@ from site_run import AGENT, wait_until
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SERVER = """
 follow_interval_s = 0.5
-profile_interval_s = 0.5
 profile_grace_s = 5
 """
 # Where a machine is one node, its name is all that an agent needs; here two of them may share one.

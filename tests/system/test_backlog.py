@@ -82,7 +82,7 @@ def is_ready(site: Site) -> bool:
 
 def seconds_until_on_now(tmp_path: Path, backlog: int) -> list[float]:
     """How long each of the jobs that started while the backlog was learned was unknown."""
-    settings = ("--follow-interval-s", "0.5", "--profile-interval-s", "0.5", "--profile-grace-s", "1")
+    settings = ("--follow-interval-s", "0.5", "--profile-grace-s", "1")
     site = make.site(tmp_path / "site", *settings)
     log = site.accounting / "alpha" / "20261119"
     write_log(log, range(backlog), int(time.time()) - 80_000)

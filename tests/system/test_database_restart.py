@@ -60,7 +60,7 @@ def test_a_restart_of_the_database(database: PostgresqlServer, tmp_path: Path) -
     (tmp_path / "accounting").mkdir()
     log = tmp_path / "server.log"
     command = [*JOBSIGHT, "serve", "--database", database.url, "--listen", address, "--follow-interval-s", "0.2"]
-    command += ["--ingest-listen", f"{host}:{int(port) + 1}", "--profile-interval-s", "0.2"]
+    command += ["--ingest-listen", f"{host}:{int(port) + 1}"]
     command += ["--accounting", f"alpha={tmp_path / 'accounting'}"]
     with log.open("ab") as out:
         server = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)

@@ -42,7 +42,7 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     seed = int(os.environ.get("JOBSIGHT_SEED", random.SystemRandom().randrange(10**6)))
     rng = random.Random(seed)
     print(f"JOBSIGHT_SEED={seed}")
-    settings = ("--follow-interval-s", "0.05", "--profile-interval-s", "0.1", "--profile-grace-s", "0")
+    settings = ("--follow-interval-s", "0.05", "--profile-grace-s", "0")
     site = make.site(tmp_path / "site", *settings)
     stop = threading.Event()
     token, address = site.agent_token_file.read_text(), site.ingest_url.removeprefix("http://")

@@ -146,7 +146,7 @@ def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: Layout) -> None:
-    settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
+    settings = ("--follow-interval-s", "0.2", "--profile-grace-s", "60")
     site = make.site(tmp_path / "site", *settings)
     options = ["--spool", str(tmp_path / "spool"), *layout.options]
     agent = [*AGENT, "run", "--server", site.ingest_url, "--token-file", str(site.agent_token_file), *options]

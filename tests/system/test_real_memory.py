@@ -172,7 +172,7 @@ def attempt(log: TextIO, number: int, sizes: tuple[int, int], meminfo: Path | No
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="no /proc/meminfo: the kernel is not Linux")
 def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path, quiet: bool) -> None:
     """Once with the machine's memory as it is, once with what else runs here taken out of it."""
-    settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
+    settings = ("--follow-interval-s", "0.2", "--profile-grace-s", "60")
     site = make.site(tmp_path / "site", *settings)
     agent = [*AGENT, "run", "--server", site.ingest_url, "--token-file", str(site.agent_token_file)]
     agent += ["--cluster", "alpha", "--node", "real", "--spool", str(tmp_path / "spool")]

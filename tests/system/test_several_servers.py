@@ -133,7 +133,7 @@ def test_killed_at_random_they_lose_nothing_and_double_nothing(database: str, tm
     print(f"JOBSIGHT_SEED={seed}")
     logs = tmp_path / "accounting"
     logs.mkdir()
-    settings = ("--follow-interval-s", "0.05", "--profile-interval-s", "0.1", "--profile-grace-s", "0")
+    settings = ("--follow-interval-s", "0.05", "--profile-grace-s", "0")
     collectors = [Server(tmp_path, database, f"writer-{name}", "--only", f"writer:{name}") for name in CLUSTERS]
     queries = [Server(tmp_path, database, f"query-{n}", "--only", "query") for n in range(2)]
     background = Server(

@@ -103,7 +103,6 @@ def test_what_a_job_used_is_read_from_prometheus_through_a_restart(
     log.write_text("\x1f".join(COLUMNS) + "\n")
     settings.write_text(f"""
 follow_interval_s = 0.2
-profile_interval_s = 0.2
 [[accounting]]
 cluster = "alpha"
 file = "{log}"

@@ -16,7 +16,7 @@ from truth import judge
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_bandwidth_and_memory_are_within_one_per_cent_of_the_truth(tmp_path: Path) -> None:
-    settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
+    settings = ("--follow-interval-s", "0.2", "--profile-grace-s", "60")
     site = make.site(tmp_path / "site", *settings, clusters=("alpha", "beta"))
     with site.serve():
         with site.replay("--nodes", "16", "--clusters", "2", "--weeks", "0.6", "--seed", "7") as process:

@@ -34,8 +34,6 @@ _CLUSTER = "alpha"
 _SERVE = (
     "--follow-interval-s",
     "0.2",
-    "--profile-interval-s",
-    "0.2",
     "--profile-grace-s",
     "60",
     "--retention-days",

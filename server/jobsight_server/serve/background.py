@@ -74,7 +74,7 @@ def run_until(
             work.every(source.interval_s, name, queue.read, stop, thread=f"queue {number}", at_once=True)
     monitoring = SiteMonitoring(settings.measurements, clock)
     profile = (_profile, stop, engine, settings, clock, monitoring)
-    work.every(settings.profile_interval_s, "profile", *profile, thread="profile")
+    work.every(settings.follow_interval_s, "profile", *profile, thread="profile")
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
     work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock, takes_long=True)

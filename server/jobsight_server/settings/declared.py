@@ -39,9 +39,11 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
     """The log of one cluster's scheduler: a directory of files, one file that grows, or Slurm's commands.
 
     The format of files is guessed if it is not named. ``sacct``, and ``squeue`` or ``qstat`` for the jobs that wait,
-    are argument lists, run every ``interval_s`` and ended after ``timeout_s``. sacct is asked again for the last
-    ``overlap_s``, and the first time for ``history_s``.
+    are argument lists, run every ``interval_s``. ``FIXED`` are no settings: the commands are ended after ``timeout_s``;
+    sacct is asked again for the last ``overlap_s``, and the first time for ``history_s``.
     """
+
+    FIXED: ClassVar[frozenset[str]] = frozenset({"timeout_s", "overlap_s", "history_s"})
 
     cluster: Annotated[str, Meta(min_length=1)]
     directory: Path | None = None
@@ -157,8 +159,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     database_bytes_at_most: Annotated[
         int, setting("size of the database from which on the oldest samples are deleted early; 0 is no limit", ge=0)
     ] = 0
-    follow_interval_s: Annotated[float, setting("how often to check the accounting directories", ge=0.05)] = 2.0
-    profile_interval_s: Annotated[float, setting("how often to profile finished jobs", ge=0.05)] = 5.0
+    follow_interval_s: Annotated[
+        float, setting("how often to read accounting logs and to profile finished jobs", ge=0.05)
+    ] = 2.0
     profile_grace_s: Annotated[float, setting("how long a finished job waits for its last samples", ge=0)] = 600.0
     coverage: Annotated[
         float,

@@ -104,6 +104,7 @@ _GONE = frozenset(
         "assumed_speed_bps",
         "quarantine_keep",
         "upkeep_interval_s",
+        "profile_interval_s",
         "session_hours",
         "job_groups",
         "window",
@@ -150,11 +151,12 @@ def load_settings(
     records: dict[str, Any] = {}
     for name, value in ({} if file is None else _read_toml(file)).items():
         if name == "accounting":
-            sources += _accounting(value, str(file))
+            sources += _accounting(_chosen(name, value, AccountingSource.FIXED, file), str(file))
         elif name == "measurements":
-            measurements = _measurements(value, str(file))
+            measurements = _measurements(_chosen(name, value, MeasurementSource.FIXED, file), str(file))
         elif name in _RECORDS:
-            records[name] = _record(name, value, str(file))
+            fixed = AdjustLimits.FIXED if name == "adjust" else frozenset()
+            records[name] = _record(name, _chosen(name, value, fixed, file), str(file))
         elif isinstance(value, dict) and sections is None:
             continue
         elif name in _GONE:
@@ -179,6 +181,18 @@ def load_settings(
         if section:
             tables.setdefault(section, {})[field] = value
     return Settings(**core, **records, accounting=sources, measurements=measurements, sections=tables)
+
+
+def _chosen(name: str, tables: Any, fixed: frozenset[str], file: Path | None) -> Any:
+    """The tables of this name without what is no setting of them any more."""
+    if not isinstance(tables, list):
+        return tables
+    for field in sorted({field for table in tables if isinstance(table, dict) for field in table.keys() & fixed}):
+        log.warning("%s: there is no setting %r of [[%s]] any more; remove it", file, field, name)
+    return [
+        {field: value for field, value in table.items() if field not in fixed} if isinstance(table, dict) else table
+        for table in tables
+    ]
 
 
 def _parsed(known: Sequence[Setting], name: str, value: Any, source: str) -> dict[tuple[str, str], Any]:
@@ -227,7 +241,7 @@ def _measurements(tables: Any, place: str) -> tuple[MeasurementSource, ...]:
 _RECORDS: Mapping[str, tuple[Any, str]] = {
     "adjust": (
         tuple[AdjustLimits, ...],
-        f"write [[adjust]] tables with cluster and any of {', '.join(AdjustLimits.__struct_fields__[1:])}",
+        f"write [[adjust]] tables with cluster and any of {', '.join(AdjustLimits.__struct_fields__[1:8])}",
     ),
     "access": (Access, "write a table [access] with login_header, admins and staff"),
     "mail": (Mail, "write a table [mail] with relay and sender"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -38,13 +38,14 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
 
     ``presets`` name exporters; ``queries`` are the site's own, by quantity, and take precedence. ``labels`` are
     required of every series of a preset, ``node_label`` says which label has the node's name. Jobs are asked for
-    ``delay_s`` after their end, when their last readings have been scraped. The site's own queries are evaluated
-    every ``step_s`` of a job's life.
+    ``delay_s`` after their end, when their last readings have been scraped. ``FIXED`` are no settings: a question is
+    given up after ``timeout_s``, and the site's own queries are evaluated every ``step_s`` of a job's life.
     """
+
+    FIXED: ClassVar[frozenset[str]] = frozenset({"timeout_s", "step_s"})
 
     cluster: Annotated[str, Meta(min_length=1)]
     url: str
-    kind: Literal["prometheus"] = "prometheus"
     presets: tuple[Preset, ...] = ()
     queries: dict[Quantity, str] = {}
     labels: dict[str, str] = {}

@@ -23,7 +23,6 @@ format = "slurm"
 sacct = ["sacct"]
 squeue = ["squeue"]
 interval_s = 1
-overlap_s = 60
 """
 AGENT_SETTINGS = 'interval = 1\ncgroups = ["slurm_{node}/uid_*/job_{{job}}"]\n'
 

@@ -34,7 +34,6 @@ LIMITS = """
 cluster = "{cluster}"
 users_share = 1.0
 time = true
-time_at_least_s = 60
 keep_share = 0.01
 """
 
