@@ -1,10 +1,11 @@
-"""One builder each for what many tests need: a job and a node as rows, a batch, a trace, a running server."""
+"""One builder each for what many tests need: a job and a node as rows, a batch, a trace, a person, a running server."""
 
 from __future__ import annotations
 
 import io
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -12,10 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, insert
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine, insert
 
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
+from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 from site_run import Site, free_address
@@ -97,6 +101,15 @@ def memory_trace(file: Path, jobs: int = 400) -> Path:
     }
     write_swf(Trace(columns), file)
     return file
+
+
+def person(app: Flask, engine: Engine, now: float | None = None, user: str | None = None) -> FlaskClient:
+    """Return a browser's client of ``app`` with the session of ``user``, or of an administrator."""
+    client = app.test_client()
+    with engine.begin() as connection:
+        secret = create_login(connection, time.time() if now is None else now, user)
+    assert client.post("/login", data={"once": secret}).status_code == 303
+    return client
 
 
 class RunningSite(Site):

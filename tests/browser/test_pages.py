@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from msgspec.structs import replace
@@ -103,19 +103,6 @@ def show(page: Page, name: str) -> None:
         expect(page.locator("#rows tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
-
-
-@pytest.mark.exhaustive
-def test_pages_need_a_login(browser: Browser, address: Any) -> None:
-    context = browser.new_context(base_url=address.url)
-    page = context.new_page()
-    for path in PAGES.values():
-        page.goto(path)
-        assert page.url == f"{address.url}/login"
-        answer = context.request.get(f"/api/v1{path}", max_redirects=0)
-        assert answer.status in {401, 404}
-        assert "alpha" not in answer.text().replace(unquote(path), "")  # but for what was asked for
-    context.close()
 
 
 def test_login_by_token_and_logout(browser: Browser, address: Any) -> None:
@@ -253,28 +240,12 @@ def test_an_array_is_a_row_that_opens_and_stays_open(watched: Watched, address: 
         connection.execute(delete(schema.jobs).where(schema.jobs.c.id > 90_000))
 
 
-def test_jobs_are_found_by_their_number(watched: Watched) -> None:
-    page = watched.page
-    show(page, "jobs")
-    page.get_by_role("searchbox", name="Job", exact=True).fill("32")
-    page.get_by_role("button", name="Show").click()
-    expect(page.locator("#jobs tbody th")).to_have_text(["32.server"])
-
-
 def queue_match(address: Any, number: int) -> None:
     """Another job that waits, as another client would queue it."""
     row = {"id": number, "name": f"late-{number}", "priority": 1.0, "job": '{"dependencies": []}', "version": 1}
     row |= {"state": "queued", "submitted_at": time.time(), "rounds": 0}
     with address.engine.begin() as connection:
         connection.execute(insert(matching_tables.matches).values(row))
-
-
-def test_matches_stay_up_to_date(watched: Watched, address: Any) -> None:
-    page = watched.page
-    show(page, "matches")
-    queue_match(address, 100)
-    expect(page.locator("[data-rows=matches] tr").first).to_contain_text("late-100")
-    expect(page.locator("#live")).to_have_text("live")
 
 
 @pytest.mark.exhaustive
@@ -311,33 +282,6 @@ def test_now(watched: Watched) -> None:
     expect(page.locator("#nodes tbody th")).to_have_text("n03")
 
 
-@pytest.mark.exhaustive
-def test_the_greatest_waste_stands_first_with_what_to_ask_for(watched: Watched) -> None:
-    page = watched.page
-    show(page, "waste")
-    unused = page.locator("#rows tbody tr td.strong:first-of-type").all_text_contents()
-    numbers = [float(text.replace(",", "")) for text in unused]
-    assert numbers == sorted(numbers, reverse=True)
-    assert numbers[0] > 0
-    first = page.locator("#rows tbody tr").first
-    name = first.locator("th").inner_text()
-    expect(page.locator("#answer")).to_contain_text("left the most memory unused")
-    expect(page.locator("#answer a")).to_have_text(name)
-    expect(first).to_contain_text("instead of")
-    page.get_by_role("link", name="Who improved").click()
-    expect(page.locator("th[aria-sort=descending]")).to_have_text("Change")
-    page.get_by_role("link", name="By queue").click()
-    expect(page.locator("#rows tbody th")).to_have_text("batch")
-    page.get_by_role("link", name="By user").click()
-    page.locator("#rows tbody tr").first.get_by_role("link").first.click()
-    expect(page.locator("#answer")).to_contain_text("Most could be saved with")
-    application = page.locator("#applications tbody tr").first
-    expect(application.locator("pre").first).to_contain_text("#SBATCH --mem-per-cpu=")
-    count = application.locator("td.num").nth(1).inner_text()
-    application.get_by_role("link").first.click()
-    expect(page.locator("h1")).to_have_text(f"Jobs {count} runs")
-
-
 def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, address: Any) -> None:
     there = browser.new_context(base_url=address.url, timezone_id="Asia/Kolkata")
     page = there.new_page()
@@ -362,15 +306,6 @@ def test_scheduling_opens_by_keyboard(watched: Watched) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Plan").click()
     expect(page.locator(".menu summary.current")).to_be_visible()
-
-
-def test_links_in_the_footer_can_be_distinguished_from_its_text(watched: Watched) -> None:
-    page = watched.page
-    show(page, "now")
-    links = page.locator("footer a")
-    expect(links).to_have_count(1)
-    for link in links.all():
-        expect(link).to_have_css("text-decoration-line", "underline")
 
 
 @pytest.mark.exhaustive
@@ -401,31 +336,6 @@ def test_new_rows_appear_without_reloading(watched: Watched, address: Any) -> No
         connection.execute(schema.jobs.insert().values(row))
     expect(page.locator("#jobs tbody tr").first.locator("th")).to_have_text("new<i>")
     assert page.evaluate("document.body.dataset.still") == "here"
-
-
-def test_users_are_sorted_and_searched_by_the_server(watched: Watched) -> None:
-    page = watched.page
-    show(page, "users")
-    expect(page.locator("tbody tr")).to_have_count(8)
-    page.locator("thead tr").nth(1).get_by_role("link", name="PQM").first.click()
-    first = page.locator("tbody tr").nth(0).locator("td.shade").first
-    last = page.locator("tbody tr").nth(7).locator("th")
-    expect(first).to_have_text("100 %")
-    expect(last).to_have_text("drifting")
-    page.get_by_label("Name contains").fill("SCRIPT>")
-    page.get_by_role("button", name="Search").click()
-    expect(page.locator("tbody th")).to_have_text([SCRIPT])
-    page.locator("tbody th a").click()
-    expect(page.locator("h1")).to_contain_text(SCRIPT)
-
-
-@pytest.mark.parametrize("user", ["'; DROP TABLE jobs; --", "a/b", "..", SCRIPT, "ü" * 300])
-def test_each_name_leads_to_its_own_page(watched: Watched, user: str) -> None:
-    page = watched.page
-    page.goto("/users")
-    page.locator("tbody th a").filter(has_text=user[:20]).first.click()
-    expect(page.locator("h1 .name")).to_have_text(user)
-    expect(page.locator(".plot .u-over")).to_have_count(4)
 
 
 @pytest.mark.exhaustive
@@ -583,17 +493,6 @@ def test_a_users_page_follows_new_jobs_and_keeps_what_is_typed(watched: Watched,
         count_all(connection)
 
 
-def test_job_shows_profile_reasons_and_nodes(watched: Watched) -> None:
-    page = watched.page
-    show(page, "job")
-    expect(page.locator("h1")).to_contain_text(SCRIPT)
-    expect(page.locator(".key")).to_have_text(["n01", "n02"])
-    expect(page.locator(".plot .u-over")).to_have_count(3)
-    expect(page.locator(".plain")).to_contain_text("this node never sent samples")
-    show(page, "running job")
-    expect(page.get_by_role("region", name="Profile")).to_contain_text("the job still runs")
-
-
 def test_a_job_draws_its_own_readings_and_copies_what_to_ask_next(watched: Watched, address: Any) -> None:
     page, cgroup = watched.page, schema.job_samples
     with address.engine.begin() as connection:
@@ -658,20 +557,3 @@ def test_spare_connections_of_browsers_delay_no_request(address: Any) -> None:
         assert answer.status == 200
     for one in spare:
         one.close()
-
-
-def test_wrong_addresses_are_answered_for_people(context: BrowserContext) -> None:
-    page = context.new_page()
-    for path, status, words in (
-        ("/user?cluster=alpha&name=nobody", 404, "no user 'nobody' in 'alpha'"),
-        ("/job?cluster=alpha&name=0", 404, "no job '0' in 'alpha'"),
-        ("/node?cluster=alpha&name=n99", 404, "no node 'n99' in 'alpha'"),
-        ("/users?page=-1", 400, "is not a whole number from 1"),
-        ("/jobs?state=%3Cscript%3E", 400, "is unknown; use one of"),
-        ("/nothing", 404, "not found"),
-    ):
-        answer = page.goto(path)
-        assert answer is not None
-        assert answer.status == status
-        expect(page.locator("main")).to_contain_text(words)
-    page.close()

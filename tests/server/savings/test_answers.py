@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
+from tests import make
 
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
 from jobsight_server.queries.savings import SavingsRow
 from jobsight_server.serve.app import create_app
@@ -38,11 +37,7 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
     last = {"start": NOON + 10 * DAY_S, "end": NOON + 10 * DAY_S + 3600}
     write(engine, [*rows, ended(999, user="ann", used_memory_bytes=8 * GIB + 1, **last)])
     learn(engine)
-    client = create_app(load_settings(flags={"database": database_url}), engine, engine).test_client()
-    with engine.begin() as connection:
-        secret = create_login(connection, time.time())
-    assert client.post("/login", data={"once": secret}).status_code == 303
-    return client
+    return make.person(create_app(load_settings(flags={"database": database_url}), engine, engine), engine)
 
 
 @pytest.fixture

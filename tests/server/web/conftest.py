@@ -16,7 +16,6 @@ from sqlalchemy import Connection, Engine, insert
 from tests import make
 
 from jobsight_server.auth import create_token
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import SETTINGS, Settings, load_settings
@@ -56,6 +55,10 @@ class Served:
         if role is not None:
             client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {self.tokens[role]}"
         return client
+
+    def person(self) -> FlaskClient:
+        """An administrator's browser."""
+        return make.person(self.app, self.engine, self.clock())
 
 
 @pytest.fixture
@@ -118,11 +121,7 @@ def app(sqlite_engine: Engine) -> Flask:
 @pytest.fixture
 def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
     """Logged in."""
-    client = app.test_client()
-    with sqlite_engine.begin() as connection:
-        secret = create_login(connection, time.time())
-    assert client.post("/login", data={"once": secret}).status_code == 303
-    return client
+    return make.person(app, sqlite_engine)
 
 
 def learned_site(engine: Engine) -> dict[str, str]:

@@ -134,7 +134,6 @@ def test_a_database_that_is_away_is_answered_503(served: Any) -> None:
 
 
 def test_a_cookie_reads_and_changes_nothing(served: Any) -> None:
-    client = served.client()
-    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    client = served.person()
     assert client.get("/api/v1/overview").status_code == 200
     assert client.post("/api/v1/predictions", json={"questions": []}).status_code == 401

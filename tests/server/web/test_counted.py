@@ -46,8 +46,7 @@ def test_numbers_lead_to_what_they_count(served: Served, path: str, at_least: in
         count_all(connection)
         mark_all(connection)
     count_marked(served.engine)
-    client = served.app.test_client()
-    client.post("/login", data={"token": served.tokens["admin"]})
+    client = served.person()
     found = [(unescape(href), int(number.replace(",", ""))) for href, number in LINK.findall(client.get(path).text)]
     assert len(found) >= at_least, found
     for href, number in found:

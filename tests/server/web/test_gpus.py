@@ -111,8 +111,7 @@ def test_a_running_job_is_forecast_in_them_if_it_has_gpus(site: Any) -> None:
 
 
 def test_pages_show_them_where_they_were_used(site: Any) -> None:
-    client = site.client()
-    assert client.post("/login", data={"token": site.tokens["admin"]}).status_code == 303
+    client = site.person()
     job = " ".join(client.get("/job?cluster=gamma&name=7").text.split())
     assert 'GPU memory <span class="unit under">of the job</span>' in job
     assert "30.7 GiB" in job, "of the whole job, whatever its processors"
@@ -126,8 +125,7 @@ def test_pages_show_them_where_they_were_used(site: Any) -> None:
 
 
 def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:
-    client = served.client()
-    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    client = served.person()
     for page in ("/", "/users", "/user?cluster=alpha&name=ada", "/groups", "/waste", "/trust"):
         assert "GPU" not in client.get(page).text, page
 

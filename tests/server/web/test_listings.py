@@ -40,9 +40,7 @@ def ask(client: FlaskClient, path: str, status: int = 200, **query: str) -> Any:
 
 @pytest.fixture
 def person(served: Served) -> FlaskClient:
-    client = served.app.test_client()
-    client.post("/login", data={"token": served.tokens["admin"]})
-    return client
+    return served.person()
 
 
 def rows(client: FlaskClient, path: str, **query: str) -> list[str]:

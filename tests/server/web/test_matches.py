@@ -175,8 +175,7 @@ def test_the_pages_show_definitions_and_change_none(served: Any, admin: Any) -> 
     rule = {"effect": "prefer", "preference": 0.5, "type": "compute", "classes": ["<b>"], "hours": [8, 18]}
     assert admin.put(f"{API}/objectives", json={"objectives": ["throughput", own]}).status_code == 200
     assert admin.put(f"{API}/policies", json={"policies": [rule]}).status_code == 200
-    browser = served.client()
-    assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    browser = served.person()
     assert "throughput, then &lt;cheap&gt;" in browser.get("/matches").text
     shown = re.sub(r"\s+", " ", browser.get("/resources").text)
     assert ">prefer 0.5</th><td>compute</td>" in shown
@@ -276,8 +275,7 @@ def test_an_unknown_type_keeps_out_only_the_job_that_has_it(served: Any, admin: 
 
 def test_the_page_shows_when_a_match_ended_not_until_when_it_could_have_held(served: Any, admin: Any) -> None:
     number = post(admin, job("a", duration_s=86_400))["matches"][0]["id"]
-    browser = served.client()
-    assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    browser = served.person()
     until = re.findall(r"<time[^>]*>([^<]*)</time>", browser.get("/matches").text)[-1]
     served.clock.now += 3600
     admin.delete(f"{API}/matches/{number}")

@@ -24,8 +24,7 @@ def ask(served: Served, query: str = "") -> Any:
 
 
 def page(served: Served, path: str) -> str:
-    client = served.app.test_client()
-    client.post("/login", data={"token": served.tokens["admin"]})
+    client = served.person()
     answer = client.get(path)
     assert answer.status_code == 200, path
     return answer.get_data(as_text=True)

@@ -10,7 +10,6 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text
 from tests import make
 
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
@@ -60,10 +59,9 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
         log = {"cluster": "alpha", "path": "/log", "head_digest": "", "offset": 1, "lines": 1, "updated": NOW - 90}
         connection.execute(insert(schema.accounting_files), [log])
         count_all(connection)
-        secret = create_login(connection, NOW)
-    client = create_app(load_settings(flags={"database": database_url}), engine, engine, lambda: NOW).test_client()
-    assert client.post("/login", data={"once": secret}).status_code == 303
-    return client
+    return make.person(
+        create_app(load_settings(flags={"database": database_url}), engine, engine, lambda: NOW), engine, NOW
+    )
 
 
 def ask(client: FlaskClient, **query: Any) -> Any:

@@ -86,8 +86,7 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     (line,) = [line.split() for line in table.splitlines() if line.startswith((" Memory", "Memory "))]
     assert (line[1], line[2], line[-1]) == (asked, "308M", f"{memory}M")
     assert next(line for line in table.splitlines() if "Run time" in line).rstrip().endswith(time_words)
-    client = served.client()
-    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    client = served.person()
     page = " ".join(client.get("/job?cluster=gamma&name=7").text.split())
     assert f'<p class="advice">{answer["text"]}</p>' in page
     assert f'<td class="num">{memory}M</td>' in page
@@ -140,8 +139,7 @@ def test_a_limit_below_the_need_is_no_saving_and_one_above_is_for_gaps(
     advice = found["rows"][0]["runtime_advice"]
     assert (advice["ask_for"] > asked_s) is more
     assert advice["ask_for"] >= 1800
-    client = served.client()
-    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    client = served.person()
     page = " ".join(client.get("/waste?user=kim&cluster=gamma&sort=runtime").text.split())
     needs = f"asks for {time_text(asked_s)}, jobs like these need up to {time_text(advice['ask_for'])}"
     assert (f"{needs}: ask for more time, or jobs are killed" in page) is more
@@ -167,8 +165,7 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
     job = served.client("scheduler").get("/api/v1/job?name=7&cluster=gamma").json["runs"][0]
     memory = next(entry for entry in job["efficiency"] if entry["resource"] == "memory")
     assert (memory["used"], memory["ask_next"]) == (505 * MIB, answer["slurm"]["mem"] * MIB)
-    client = served.client()
-    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    client = served.person()
     profile = client.get("/job?cluster=gamma&name=7").text.partition("<h2>Profile</h2>")[2].partition("</table>")[0]
     assert "505 MiB" in profile, "of the one processor asked for, not of the eight that it held"
     savings = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["memory"]
@@ -395,8 +392,7 @@ def test_every_route_command_and_page_gives_the_same_amounts(
     for command in (["predict", *flags], ["seff", "19", "--cluster", "gamma", "--database", url]):
         assert main(command) == 0
         assert " ".join(capsys.readouterr().out.split()).startswith(advice["text"]), command
-    browser = served.client()
-    assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    browser = served.person()
     for page in ("/job?cluster=gamma&name=19", "/user?cluster=gamma&name=kim"):
         assert f'<p class="advice">{advice["text"]}</p>' in browser.get(page).text, page
     assert f"{mib}M" in browser.get("/waste?user=kim&cluster=gamma").text

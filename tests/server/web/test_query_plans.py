@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import event
+from tests import make
 
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.serve.app import create_app
 from jobsight_server.storage.engine import open_engine
 
@@ -79,10 +79,7 @@ def statements(served: Any, serve: Any, database_url: str) -> Iterator[dict[str,
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['admin']}"
     for method, asked, body, _ in requests():
         client.open(asked, method=method, json=body)
-    with served.engine.begin() as connection:
-        secret = create_login(connection, served.clock())
-    people = app.test_client()
-    people.post("/login", data={"once": secret})
+    people = make.person(app, served.engine, served.clock())
     for rule, _ in rules(app, "GET"):
         for query in QUERIES:
             asked = address(rule, "ada", "77.server", query)

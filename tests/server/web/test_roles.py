@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import insert
+from tests import make
 
 from jobsight_server.auth import create_token
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.serve.app import ROUTES, create_app
 from jobsight_server.settings.access import Access
 from jobsight_server.storage import schema
@@ -71,11 +71,7 @@ def proxied(served: Any, user: str, peer: str = "10.0.0.1") -> FlaskClient:
 
 
 def linked(served: Any, user: str) -> FlaskClient:
-    client: FlaskClient = served.app.test_client()
-    with served.engine.begin() as connection:
-        secret = create_login(connection, served.clock(), user)
-    assert client.post("/login", data={"once": secret}).status_code == 303
-    return client
+    return make.person(served.app, served.engine, served.clock(), user)
 
 
 def rules(app: Any, *methods: str) -> list[tuple[str, str]]:

@@ -9,7 +9,6 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, select, update
 from tests import make
 
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.mail.wrong_now import wrong_now
@@ -55,12 +54,8 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
         count_all(connection)
     profile_finished(engine, 0.0, lambda: NOW)
     assert refresh_outlooks(engine, ForecastConfig()) == 6
-    with engine.begin() as connection:
-        secret = create_login(connection, NOW)
     app = create_app(load_settings(flags={"database": database_url}), engine, engine, lambda: NOW)
-    client = app.test_client()
-    assert client.post("/login", data={"once": secret}).status_code == 303
-    return client
+    return make.person(app, engine, NOW)
 
 
 @pytest.mark.storage

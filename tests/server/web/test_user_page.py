@@ -61,12 +61,6 @@ def get(client: FlaskClient, path: str, **query: Any) -> Any:
     return answer.json
 
 
-def logged_in(served: Any) -> FlaskClient:
-    client: FlaskClient = served.client()
-    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
-    return client
-
-
 @pytest.mark.parametrize("days", [("2023-09-01", "2023-09-30"), ("2023-09-03", "2023-09-10")])
 def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) -> None:
     plant(served)
@@ -96,12 +90,12 @@ def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) ->
         # The number is that of the list which it links to.
         span = {"since": days[0], "until": days[1], "state": "ended"}
         assert get(client, "jobs", user="kim", application=shown["application"], **span)["total"] == shown["jobs"]
-    page = logged_in(served).get(f"/user?cluster=gamma&name=kim&since={days[0]}&until={days[1]}").text
+    page = served.person().get(f"/user?cluster=gamma&name=kim&since={days[0]}&until={days[1]}").text
     (link,) = re.findall(r'href="([^"]*)" title="mesh"', page)
-    jobs = logged_in(served).get(unescape(link)).text
+    jobs = served.person().get(unescape(link)).text
     what_if = unescape(next(href for href in re.findall(r'href="([^"]*)#what-if">What if', page) if "=mesh" in href))
     assert all(part in what_if for part in ("processors=4", "memory_bytes=32G", "walltime_s=10:00:00", "queue=batch"))
-    asked = unescape(logged_in(served).get(what_if).text)
+    asked = unescape(served.person().get(what_if).text)
     mesh = found["applications"][0]
     assert mesh["ask_lines"][0]["text"] in asked.partition('id="next"')[2], "as the table says"
     assert jobs.count("data-row=") == found["applications"][0]["jobs"]
@@ -122,7 +116,7 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
     assert {"scheduler": "slurm", "text": lines} in found["ask_lines"]
     predicted = get(served.client("scheduler"), "predictions", user="kim", per="job", **asked)["predictions"]
     assert found["forecasts"] == predicted
-    page = unescape(logged_in(served).get("/user", query_string=KIM | asked).text)
+    page = unescape(served.person().get("/user", query_string=KIM | asked).text)
     assert f'<p class="advice">{advice["text"]}</p>' in page
     assert lines in page
     assert 'name="memory_bytes" maxlength="40" size="10" placeholder="64G" value="32G"' in page
@@ -141,7 +135,7 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
 def test_what_cannot_be_read_is_said_beside_the_form(served: Any, bad: dict[str, str], message: str) -> None:
     plant(served)
     query = {"queue": "<b>batch"} | bad
-    answer = logged_in(served).get("/user", query_string=KIM | query)
+    answer = served.person().get("/user", query_string=KIM | query)
     page = unescape(answer.text)
     assert (answer.status_code, message in page, "Your last" in page) == (400, True, True)
     assert 'value="<b>batch"' in page, "what was entered stays"
@@ -168,13 +162,13 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     assert (memory["own_jobs"], "user" in memory["level"]) == (0, False)
     assert (found["ask_lines"], found["text"]) == ([], "No such job of yours has been measured yet.")
     new_user = {"cluster": "gamma", "name": "new"}
-    page = " ".join(unescape(logged_in(served).get("/user", query_string=new_user | asked).text).split())
+    page = " ".join(unescape(served.person().get("/user", query_string=new_user | asked).text).split())
     assert "These figures are not of new's own jobs" in page
     words = f"Memory: {memory['n']} jobs of all users"
     assert words in page
     assert "on gamma, because no job of new has been measured." in page
     assert re.search(r"Memory <span class=.unit under.>of other users", page)
-    bare = logged_in(served).get("/user", query_string=new_user).text
+    bare = served.person().get("/user", query_string=new_user).text
     assert "no job of this user has finished yet: describe one above" in bare
 
 
@@ -209,7 +203,7 @@ def test_the_history_has_the_five_only_where_they_are_asked_for(served: Any) -> 
     newest = "SELECT job_id FROM jobs WHERE \"user\" = 'kim' AND state = 'ended' ORDER BY \"end\" DESC LIMIT 5"
     with served.engine.connect() as connection:
         assert set(plain["job_id"]) == set(connection.scalars(text(newest)))
-    page = logged_in(served).get("/user?cluster=gamma&name=kim").text
+    page = served.person().get("/user?cluster=gamma&name=kim").text
     assert "sliding-window" not in page
-    with_five = logged_in(served).get("/user?cluster=gamma&name=kim&five=1").text
+    with_five = served.person().get("/user?cluster=gamma&name=kim&five=1").text
     assert page.count("sliding-window") < with_five.count("sliding-window")

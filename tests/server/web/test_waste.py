@@ -5,15 +5,14 @@ from __future__ import annotations
 import html
 import random
 import re
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text
+from tests import make
 
-from jobsight_server.auth.sessions import create_login
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
@@ -74,11 +73,7 @@ def fill(engine: Engine) -> None:
 @pytest.fixture
 def client(engine: Engine, database_url: str, fill_once: Callable[..., None]) -> FlaskClient:
     fill_once(engine, fill)
-    with engine.begin() as connection:
-        secret = create_login(connection, time.time())
-    client = create_app(load_settings(flags={"database": database_url}), engine, engine).test_client()
-    assert client.post("/login", data={"once": secret}).status_code == 303
-    return client
+    return make.person(create_app(load_settings(flags={"database": database_url}), engine, engine), engine)
 
 
 def ask(client: FlaskClient, **query: Any) -> Any:
