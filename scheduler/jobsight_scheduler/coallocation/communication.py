@@ -140,7 +140,7 @@ def _dealt(users: Ints, habits: Habits, rng: np.random.Generator) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class LabelFaults:
-    """Shares of jobs, 0..1 in all, that carry the name of another application, no name, or one never used before.
+    """Shares of jobs, 0..1 in all, that carry the name of another application, or none.
 
     Raises:
         ValueError: a share is not a number from 0 to 1, or they add up to more than 1.
@@ -148,14 +148,12 @@ class LabelFaults:
 
     wrong: float = 0.0
     missing: float = 0.0
-    unique: float = 0.0
 
     def __post_init__(self) -> None:
-        shares = self.wrong, self.missing, self.unique
-        if not all(0.0 <= share <= 1.0 for share in shares) or sum(shares) > 1.0:
+        if not (self.wrong >= 0.0 and self.missing >= 0.0 and self.wrong + self.missing <= 1.0):
             raise ValueError(
-                f"shares of jobs with wrong, missing and unique names of {', '.join(f'{share:g}' for share in shares)}:"
-                " give each from 0 to 1, and at most 1 in all"
+                f"shares of jobs with wrong and missing names of {self.wrong:g} and {self.missing:g}: give each from 0 "
+                "to 1, and at most 1 in all"
             )
 
 
@@ -173,15 +171,11 @@ def labels_of(applications: NDArray[np.int64], kinds: int, seed: int, faults: La
     others = max(kinds, 2)
     swapped = (applications + rng.integers(1, others, len(applications))) % others
     names: list[str | None] = []
-    for job, (chance, right, wrong) in enumerate(
-        zip(drawn.tolist(), applications.tolist(), swapped.tolist(), strict=True)
-    ):
+    for chance, right, wrong in zip(drawn.tolist(), applications.tolist(), swapped.tolist(), strict=True):
         if chance < faults.wrong:
             names.append(str(wrong if wrong != right else right + 1))
         elif chance >= 1.0 - faults.missing:
             names.append(None)
-        elif chance < faults.wrong + faults.unique:
-            names.append(f"run-{job}")
         else:
             names.append(str(right))
     return names

@@ -62,7 +62,7 @@ def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.Captu
         (["--theta", "0"], "--theta 0.0: no link could be booked"),
         (["--bias", "-1"], "bias -1.0, noise 0.0: give a bias above 0"),
         (["--silent", "2"], "a share of users who state nothing of 2.0"),
-        (["--wrong-names", "nan"], "shares of jobs with wrong, missing and unique names of nan, 0, 0"),
+        (["--wrong-names", "nan"], "shares of jobs with wrong and missing names of nan and 0"),
         (["--job-spread", "1e30"], "--job-spread 1e+30: give it from 0 to 10"),
         (["--application-spread", "-1"], "--application-spread -1.0: give it from 0 to 10"),
         (["--half", "0"], "--half 0: every job would communicate all the time"),
