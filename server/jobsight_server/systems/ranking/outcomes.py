@@ -186,7 +186,7 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
         for node in left:
             if (end := ends.get(node)) is not None:
                 count_end(found[run.cluster, node], run, end, config, now)
-    _keep_waiting(connection, waiting, undecided, now)
+    _keep_waiting(connection, waiting, undecided)
     return TakenRuns([one for one in found.values() if one.touched], until, bool(top))
 
 
@@ -238,10 +238,10 @@ def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:
     }
 
 
-def _keep_waiting(connection: Connection, before: set[int], now_waiting: Collection[int], now: float) -> None:
+def _keep_waiting(connection: Connection, before: set[int], now_waiting: Collection[int]) -> None:
     for some in _parts(sorted(before - set(now_waiting))):
         connection.execute(delete(outcomes_pending).where(outcomes_pending.c.run_id.in_(some)))
-    new = [{"run_id": number, "since": now} for number in now_waiting if number not in before]
+    new = [{"run_id": number} for number in now_waiting if number not in before]
     if new:
         connection.execute(insert(outcomes_pending), new)
 

@@ -83,9 +83,7 @@ _PLAIN = tuple(name for name in _COLUMNS if name not in _MADE)  # stored as they
 _UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
 _NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
 # Nearly all of a round: machines that are still there.
-_SEEN = (
-    "UPDATE machines SET presence = ?, sequence = ?, received_at = ?, late_batches = ?, learned_until = ? WHERE id = ?"
-)
+_SEEN = "UPDATE machines SET presence = ?, sequence = ?, received_at = ?, learned_until = ? WHERE id = ?"
 _FORGET = text(
     "DELETE FROM machine_sessions WHERE machine_id = :machine_id AND id <= ("
     "SELECT id FROM machine_sessions WHERE machine_id = :machine_id ORDER BY id DESC LIMIT 1 OFFSET :kept)"
@@ -141,7 +139,6 @@ class MachineRow:
     busy_processors: int = 0
     record: SuccessRecord = _NO_JOBS
     sessions: int = 0
-    late_batches: int = 0
     events: float = 0.0
     seconds: float = 0.0
     weighted: float = 0.0
@@ -270,7 +267,7 @@ def _shown(presence: Presence) -> tuple[object, ...]:
 
 def _seen(machine: MachineRow) -> tuple[Any, ...]:
     presence = _encode(machine.presence).decode()
-    return presence, machine.sequence, machine.received_at, machine.late_batches, machine.learned_until, machine.id
+    return presence, machine.sequence, machine.received_at, machine.learned_until, machine.id
 
 
 def _outcome(machine: MachineRow, one: NewOutcome) -> dict[str, Any]:

@@ -113,7 +113,6 @@ def take_batch(
     if batch.boot_id == machine.boot_id:
         known = machine.sequence
         if known is not None and batch.last_sequence <= known:
-            _count_late(machine, batch, since)
             return False
         last = machine.presence.seen_s
         hole = known is not None and batch.sequence > known + 1
@@ -121,7 +120,6 @@ def take_batch(
         if hole and gap and now - batch.received_at < _MISSING_S:
             return None
     elif batch.boot_id in machine.earlier_boots or _found_again(machine, batch, since):
-        _count_late(machine, batch, since)
         return False
     else:
         machine.begin_boot(batch.boot_id, batch.first_time)
@@ -156,13 +154,6 @@ def _from(machine: MachineRow, batch: SeenBatch, settings: SessionSettings) -> f
 def _found_again(machine: MachineRow, batch: SeenBatch, since: float) -> bool:
     """Whether a batch received before ``since`` is of a boot long forgotten, as after a backlog of many boots."""
     return batch.received_at <= since and machine.booted is not None and batch.first_time <= machine.booted
-
-
-def _count_late(machine: MachineRow, batch: SeenBatch, since: float) -> None:
-    """Batches that were taken in before are found again for a while, and do not count."""
-    if batch.received_at > since:
-        machine.late_batches += 1
-        machine.touched = True
 
 
 def _describe(connection: Connection, ids: list[int]) -> dict[int, tuple[Name, Any]]:

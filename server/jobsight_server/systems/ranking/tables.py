@@ -33,7 +33,6 @@ machines = Table(
     Column("failures", BigInteger, nullable=False),
     Column("user_failures", BigInteger, nullable=False),
     Column("sessions", BigInteger, nullable=False),
-    Column("late_batches", BigInteger, nullable=False),
     Column("events", Double, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("weighted", Double, nullable=False),
@@ -80,7 +79,6 @@ outcomes_pending = Table(
     "outcomes_pending",
     metadata,
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    Column("since", Double, nullable=False),
 )
 
 # One row: the newest version, how far batches and jobs are taken in (when they were received and recorded), and the
