@@ -35,7 +35,6 @@ COMMANDS = {
     "mail": ("jobsight_server.commands.mail", "send the weekly mail on wasted memory and what is wrong"),
     "export": ("jobsight_server.commands.export", "write finished jobs as CSV or Parquet"),
     "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),
-    "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     **{
         name: (f"{system.package}.commands", help_text)
         for system in SYSTEMS

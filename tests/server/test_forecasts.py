@@ -261,10 +261,3 @@ def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys
     assert "no such file" in capsys.readouterr().err
     assert cli.main(["predict", "--database", f"sqlite:///{tmp_path}", "--cluster", "c", "--user", "u"]) == 1
     assert f"{tmp_path} is no file" in capsys.readouterr().err
-
-
-@pytest.mark.storage
-def test_rebuild_the_command(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fill(engine, "u", STEPS)
-    assert cli.main(["rebuild", "--database", database_url]) == 0
-    assert capsys.readouterr().out == "1 series retrained\n"

@@ -88,6 +88,6 @@ def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
         if not is_outdated(connection, config):
             return False
     log.info("the stored model was trained with other settings or by another version: retraining on all finished jobs")
-    count = rebuild(engine, config)
+    count = rebuild(engine, config, lambda done, total: log.info("retrained on %d of %d jobs", done, total))
     log.info("retrained %d series", count)
     return True
