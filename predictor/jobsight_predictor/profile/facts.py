@@ -95,8 +95,7 @@ class FactsHistory:
 class FactsHistories(Parts[FactsHistory]):
     """The history of each application whose jobs have facts."""
 
-    def __init__(self) -> None:
-        super().__init__(FactsHistory)
+    kind = FactsHistory
 
     def score(self, job: FinishedJob) -> None:
         """Learn what a job with facts needed, and how far both recommendations for it were off."""

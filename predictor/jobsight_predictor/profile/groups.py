@@ -82,11 +82,12 @@ class Parts(dict[GroupKey, PartT], Generic[PartT]):
     ``period`` is the current one.
     """
 
-    def __init__(self, kind: type[PartT]) -> None:
+    kind: type[PartT]
+
+    def __init__(self) -> None:
         super().__init__()
         self.changed: set[GroupKey] = set()
         self.period = 0
-        self._kind = kind
 
     def drop_old(self) -> None:
         """Drop the parts that count until an earlier period."""
@@ -102,7 +103,7 @@ class Parts(dict[GroupKey, PartT], Generic[PartT]):
 
     def load(self, key: GroupKey, state: Any, until: int) -> None:
         """Take over the state of one part."""
-        part = self[key] = self._kind.from_state(state)
+        part = self[key] = self.kind.from_state(state)
         part.until = until
 
 
@@ -183,8 +184,7 @@ class Burst:
 class Bursts(Parts[Burst]):
     """The last burst of each application."""
 
-    def __init__(self) -> None:
-        super().__init__(Burst)
+    kind = Burst
 
     def add(self, application: GroupKey, known: int, n: int) -> tuple[bool, bool, float]:
         """Add a job that was submitted when ``known`` jobs were learned, and is the ``n``-th.
@@ -335,8 +335,7 @@ class Group:
 class Groups(Parts[Group]):
     """The groups of a site; those that contain the same jobs are one object."""
 
-    def __init__(self) -> None:
-        super().__init__(Group)
+    kind = Group
 
     def score(self, job: FinishedJob) -> None:
         """Add the job to its groups: by what it used, and by its share of the request."""

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.reader import SeriesKey
+from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, read_jobs
-from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles
+from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.schema import jobs, learned_until, outcomes, pending_at_start, profiles
 
 
 class Observation(NamedTuple):
@@ -296,3 +298,58 @@ def decoded(text: str) -> Question:
     fields = msgspec.json.decode(text)
     facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
     return replace(Question(*fields[: len(FIELDS)]), facts=facts)
+
+
+_AT_ONCE = 500
+_WRITE = (
+    "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit, "
+    "forecasts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+# Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will judge these.
+_SWEEP = text(
+    "DELETE FROM pending_at_start WHERE run_id IN (SELECT p.run_id FROM pending_at_start p "
+    "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('running', 'ended'))"
+)
+
+
+_encode_state, _decode_state = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
+
+
+class Judged(NamedTuple):
+    """The forecasts for a run, as of its submission and as of its start; one and the same if it did not wait."""
+
+    submitted: PendingForecast
+    started: AtStart
+
+
+def read_starting(connection: Connection, before: float) -> list[ForecastJob]:
+    """Runs that started before ``before`` and were not asked for again since, in order of start.
+
+    Removed and requeued ones are included.
+    """
+    query = select(*COLUMNS).where(jobs.c.start_seq.is_(None), jobs.c.start < before)
+    return [job_of(row) for row in connection.execute(query.order_by(jobs.c.start, jobs.c.id))]
+
+
+def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, AtStart]:
+    """What was forecast for these runs as they started, where they had waited."""
+    found: dict[RunAndMetric, AtStart] = {}
+    query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
+    for begin in range(0, len(runs), _AT_ONCE):
+        for run_id, metric, *values, said in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
+            found[run_id, metric] = AtStart(*values)._replace(forecasts=None if said is None else _decode_state(said))
+    return found
+
+
+def write_at_start(
+    connection: Connection, pending: Mapping[RunAndMetric, AtStart], learned_runs: Sequence[int]
+) -> None:
+    """Stores these; deletes those of ``learned_runs``, and of runs that will never be learned."""
+    if learned_runs:
+        query = delete(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
+        for begin in range(0, len(learned_runs), _AT_ONCE):
+            connection.execute(query, {"runs": list(learned_runs[begin : begin + _AT_ONCE])})
+        connection.execute(_SWEEP, {"yes": True})
+    write_many(
+        connection, _WRITE, [(*key, *values[:-1], _encode_state(values.forecasts)) for key, values in pending.items()]
+    )

@@ -18,16 +18,18 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.forecasts.at_start import Judged, read_at_start, write_at_start
 from jobsight_server.forecasts.events import (
     WAITS,
     Event,
     Finished,
+    Judged,
     LearnedUntil,
     Observation,
     Reported,
     Started,
     Submitted,
+    read_at_start,
+    write_at_start,
     write_learned_until,
 )
 from jobsight_server.forecasts.prediction import series_answer

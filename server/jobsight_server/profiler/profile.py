@@ -16,8 +16,7 @@ import numpy as np
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.accounting.used import used_of
-from jobsight_server.forecasts.at_start import Judged
-from jobsight_server.forecasts.events import Observation, Observations
+from jobsight_server.forecasts.events import Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.memory import NodeMemory, together

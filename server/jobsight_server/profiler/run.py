@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.forecasts.learner import no_collection
-from jobsight_server.forecasts.rebuild import rebuild_if_outdated
 from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.forecasts.rounds import Learning, lock_learning
+from jobsight_server.forecasts.rounds import Learning, lock_learning, rebuild_if_outdated
 from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
 from jobsight_server.profiler.ready import Own, SampledNodes, profiles_of, read_finished, ready

@@ -14,7 +14,7 @@ from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.at_start import read_at_start
+from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_named import named

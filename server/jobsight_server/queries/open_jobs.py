@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, select
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.at_start import read_at_start
+from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.job_detail import ForecastAtStart
 from jobsight_server.queries.job_named import named

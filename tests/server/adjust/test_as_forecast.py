@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 from tests import make
+from tests.walk import entering
 
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
@@ -105,3 +106,12 @@ def test_a_job_whose_processors_are_not_known_counts_as_one(site: Any) -> None:
     with site.engine.connect() as connection:
         assert connection.scalar(select(jobs.c.processors).where(jobs.c.job_id == "101.srv")) is None
     assert [one.change.job.job_id for one in site.adjuster().dry_run().proposed] == ["101.srv"]
+
+
+def test_the_adjustment_of_a_waiting_job_enters_few_modules(site: Any) -> None:
+    site.pbs.submit("101.srv")
+    site.follow()
+    adjuster = site.adjuster()
+    with entering() as entered:
+        assert adjuster.dry_run().proposed
+    assert len(entered) <= 29, "\n".join(entered)

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 from tests import make
+from tests.walk import entering
+
+from .conftest import serving
 
 Writer = Any  # conftest.Writer
 NOW = 1_700_000_100.0
@@ -37,6 +40,15 @@ def test_a_batch_is_stored_once(writer: Writer) -> None:
     assert refusals(writer) == [answer["error"]]
     sums = writer.balance()
     assert [sums[part] for part in PARTS] == [1, 2, 1, 0]
+
+
+def test_a_stored_batch_enters_few_modules(sqlite_engine: Engine) -> None:
+    with entering() as entered, serving(sqlite_engine) as writer:
+        assert writer.post(make.batch())[0] == 200
+        entered.clear()
+        assert writer.post(make.batch(sequence=make.GOLDEN["sequence"] + 1))[0] == 200
+        walk = list(entered)
+    assert len(walk) <= 24, "\n".join(walk)
 
 
 @pytest.mark.parametrize(

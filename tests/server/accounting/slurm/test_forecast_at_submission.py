@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.forecasts.rebuild import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, pending_forecasts, profiles
 
