@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from jobsight_server.errors import UserError
 
 _LIMIT_S = 60.0
-_EFFECT_S = 10.0
+_EFFECT_S = 5.0
 
 
 def run(command: Sequence[str], user: str | None = None, given: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from jobsight_server.cli import main
 from jobsight_server.settings import load_settings
-from jobsight_server.setup.manifest import Manifest
+from jobsight_server.setup.manifest import Manifest, digest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import CHANGE, EDITED, state
 from jobsight_server.setup.schedulers.slurm_conf import configured, without
@@ -198,6 +199,47 @@ def test_missing_or_silent_schedulers_are_refused(machine: Machine) -> None:
     assert machine.files() == {}
     machine.command("qmgr", QMGR)
     assert "give --yes or --dry-run" in machine.jobsight("setup", "torque", status=1)
+
+
+SCONTROL = """#!/bin/sh
+# slurmctld: runs with what slurm.conf said when it last read it.
+here=$(dirname "$0"); conf=$here/../slurm.conf
+case "$*" in
+    "show config") cat "$here/running"; echo "SLURM_CONF = $conf" ;;
+    reconfigure) [ -e "$here/stuck" ] || cp "$conf" "$here/running" ;;
+esac
+"""
+
+
+def test_slurm_is_left_before_files_go_and_by_a_manifest_of_the_last_release_too(machine: Machine) -> None:
+    machine.command("scontrol", SCONTROL)
+    conf, script = machine.directory / "slurm.conf", machine.directory / "job_submit.lua"
+    before = "ClusterName=c\nSlurmUser=root\nPrologFlags=X11\n"
+    hooks = machine.prefix / "usr/local/lib/jobsight"
+    with_ours = f"{before}JobSubmitPlugins=lua\nProlog={hooks}/prolog\nEpilog={hooks}/epilog\n"
+    conf.write_text(f"{with_ours}NodeName=later\n")
+    script.write_text("-- ours\n")
+    (machine.bin / "running").write_text(conf.read_text())
+    written = {
+        str(conf): {"sha256": digest(with_ours.encode()), "before": before},
+        str(script): {"sha256": digest(script.read_bytes())},
+    }
+    manifest = machine.prefix / "etc/jobsight/setup-slurm.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(
+        json.dumps({"user": "", "files": written, "folders": [], "undo": [["scontrol", "reconfigure"]]})
+    )
+    (machine.bin / "stuck").touch()
+    refused = machine.jobsight("setup", "slurm", "--remove", status=1)
+    assert f"the scheduler still has Prolog={hooks}/prolog; Epilog={hooks}/epilog; JobSubmitPlugins=lua: " in refused
+    assert script.exists(), "slurmctld would not start without it"
+    assert conf.read_text() == f"{before}NodeName=later\n"
+    (machine.bin / "stuck").unlink()
+    subprocess.run([machine.bin / "scontrol", "reconfigure"], check=True)  # as the message asks for
+    said = machine.jobsight("setup", "slurm", "--remove")
+    assert said.index("removed ") < said.index("1. where nodes have copies of slurm.conf")
+    assert not script.exists()
+    assert not manifest.exists()
 
 
 WANTED = {"JobSubmitPlugins": "lua", "Prolog": "/j/prolog", "Epilog": "/j/epilog", "PrologFlags": "Alloc"}
