@@ -67,13 +67,7 @@ class Agent:
         self._open: list[Reading] = []
         self._opened_at = 0.0
         self._introduced = False
-        self._facts = read_facts(
-            Path(config.host_root),
-            config.scratch,
-            flops=benchmark_flops(),
-            compilers=config.compilers,
-            libraries=config.libraries,
-        )
+        self._facts = read_facts(Path(config.host_root), config.scratch, flops=benchmark_flops())
         self._owner = OwnerWatch(config.owner, config.owner_load)
         self._readings = 0
         self._missed = 0

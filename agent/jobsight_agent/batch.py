@@ -173,8 +173,6 @@ def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: floa
     """The part of a batch that describes the machine; ``uptime_s`` is that of the last reading."""
     return {
         **_fields(facts),
-        "compilers": list(facts.compilers),
-        "libraries": list(facts.libraries),
         "uptime_s": uptime_s,
         "logins": owner.logins,
         "foreign_load": owner.foreign_load,

@@ -11,8 +11,8 @@ from typing import Any
 from jobsight_agent.cgroups import PATTERNS, check_pattern
 from jobsight_agent.reading import sendable_name
 
-MOST_NAMES = 64  # of compilers or libraries
 SIGNS = ("logins", "load")  # of the machine's owner
+_RETIRED = ("compilers", "libraries")  # options of 0.2 without effect; a file that sets them stays valid
 
 
 class ConfigError(ValueError):
@@ -104,8 +104,6 @@ OPTIONS = (
         "cgroups", PATTERNS, "paths of the jobs' cgroups, with {job} for the id (default: of Slurm, PBS and TORQUE)"
     ),
     Option("scratch", "/tmp", "directory of the jobs' files, whose size is the node's storage"),
-    Option("compilers", (), "compilers of this node, as jobs may require them, such as gcc-12"),
-    Option("libraries", (), "libraries of this node, as jobs may require them, such as openmpi-4"),
     Option("owner", (), "signs that the machine's owner is using it: logins, load (default: it has no owner)"),
     Option("owner_load", 0.5, "busy processors that count as the owner's load while no job runs here", 0, 1e6),
 )
@@ -133,8 +131,6 @@ class Config:
     counters_32bit: tuple[str, ...]
     cgroups: tuple[str, ...]
     scratch: str
-    compilers: tuple[str, ...]
-    libraries: tuple[str, ...]
     owner: tuple[str, ...]
     owner_load: float
 
@@ -149,6 +145,8 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
     values: dict[str, Any] = {option.name: option.default for option in OPTIONS}
     if file is not None:
         for name, value in _read(file).items():
+            if name in _RETIRED:
+                continue
             if name not in known:
                 raise ConfigError(f"{file}: unknown option {name!r}; known: {', '.join(sorted(known))}")
             values[name] = known[name].parse(value, str(file))
@@ -167,9 +165,6 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
     for sign in values["owner"]:
         if sign not in SIGNS:
             raise ConfigError(f"owner = {sign!r:.80} is unknown; use any of: {', '.join(SIGNS)}")
-    for name in ("compilers", "libraries"):
-        if len(values[name]) > MOST_NAMES or not all(sendable_name(text) for text in values[name]):
-            raise ConfigError(f"{name} = {values[name]!r:.80}: at most {MOST_NAMES} printable names")
     return Config(**values)
 
 

@@ -32,18 +32,9 @@ class NodeDescription:
     clock_hz: float | None = None
     benchmark_flops: float | None = None
     storage_bytes: int | None = None
-    compilers: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
 
 
-def read_facts(
-    root: Path,
-    scratch: str,
-    *,
-    flops: float | None = None,
-    compilers: tuple[str, ...] = (),
-    libraries: tuple[str, ...] = (),
-) -> NodeDescription:
+def read_facts(root: Path, scratch: str, *, flops: float | None = None) -> NodeDescription:
     """The facts of the node whose ``proc``, ``sys`` and ``etc`` are under ``root``."""
     cores, megahertz = processor_facts(_text(root / "proc/cpuinfo"))
     return NodeDescription(
@@ -53,8 +44,6 @@ def read_facts(
         clock_hz=clock_hz(_text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), megahertz),
         benchmark_flops=flops,
         storage_bytes=_size_bytes(scratch),
-        compilers=compilers,
-        libraries=libraries,
     )
 
 

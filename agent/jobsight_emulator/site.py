@@ -140,8 +140,6 @@ def _machine(plan: SitePlan, name: str, gigabit: bool) -> NodeDescription:
         clock_hz=3.1e9 if gigabit else 2.3e9,
         benchmark_flops=round((6.2e7 if gigabit else 4.1e7) * rng.uniform(0.97, 1.03)),
         storage_bytes=(960 if gigabit else 480) * 10**9,
-        compilers=("gcc-12", "icx-2023") if gigabit else ("gcc-12",),
-        libraries=("openmpi-4",),
     )
 
 

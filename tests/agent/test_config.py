@@ -155,3 +155,7 @@ def test_every_option_is_in_the_example() -> None:
         assert f"\n# {option.name} = " in text, option.name
     assert set(tomllib.loads(text)) <= {option.name for option in OPTIONS}
     load_config(DEPLOYED, {})
+
+
+def test_a_file_of_0_2_may_set_the_options_that_are_gone(tmp_path: Path) -> None:
+    assert load(tmp_path, 'compilers = ["gcc-12"]\nlibraries = []\nbatch = 7\n') == load(tmp_path, "batch = 7\n")

@@ -12,7 +12,6 @@ from msgspec import Meta, Struct
 MAX_READINGS = 5_000
 MAX_INTERFACES = 64
 MAX_MARKS = 2_000
-MAX_WORDS = 64
 MAX_JOBS = 4_000
 MAX_JOB_READINGS = 100_000  # of all jobs together
 INFINIBAND = ("infiniband", "opa")  # kinds of interfaces that count words of four bytes
@@ -75,7 +74,6 @@ class AgentReport(Struct, frozen=True):
 
 
 Word = Annotated[str, Meta(min_length=1, max_length=64)]
-Words = Annotated[list[Word], Meta(max_length=MAX_WORDS)]
 Amount = Annotated[float, Meta(gt=0, le=1e18)]
 
 
@@ -88,8 +86,6 @@ class BatchMachine(Struct, frozen=True):
     clock_hz: Amount | None = None
     benchmark_flops: Amount | None = None
     storage_bytes: Count | None = None
-    compilers: Words = []
-    libraries: Words = []
     uptime_s: Seconds | None = None
     logins: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     foreign_load: Annotated[float, Meta(ge=0, le=1e6)] | None = None
@@ -153,7 +149,8 @@ def decode(payload: bytes | bytearray) -> Batch:
         if mark.index >= n:
             raise WireError(f"a mark of job {mark.job!r} points to reading {mark.index} of {n}")
     _check_jobs(batch)
-    for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks), *_words(batch)):
+    machine = () if batch.machine is None else filter(None, (batch.machine.id, batch.machine.system))
+    for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks), *machine):
         if "\x00" in text:
             raise WireError(f"the name {text!r} contains a NUL character")
     return batch
@@ -176,13 +173,6 @@ def _check_jobs(batch: Batch) -> None:
                 raise WireError(
                     f"{name} of job {job.job!r} has {len(getattr(job, name))} values for {len(job.index)} readings"
                 )
-
-
-def _words(batch: Batch) -> list[str]:
-    machine = batch.machine
-    if machine is None:
-        return []
-    return [*filter(None, (machine.id, machine.system)), *machine.compilers, *machine.libraries]
 
 
 def _check_length(name: str, column: list[int | None] | list[float | None], n: int) -> None:
