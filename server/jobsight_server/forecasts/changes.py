@@ -1,4 +1,4 @@
-"""Forecasts of jobs that wait, asked again whenever something was learned: what has moved by much is kept."""
+"""Forecasts of waiting jobs, made again whenever the model has learned; large changes are stored."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from jobsight_server.forecasts.request import COLUMNS, ForecastJob, ForecastRequ
 from jobsight_server.storage.schema import forecast_changes, jobs
 
 METRICS_ASKED = ("memory", "runtime")
-"""What a job asks an amount of, which someone may want to change while it waits."""
+"""Metrics that a job requests, which a user may change while it waits."""
 
 MOVED = 1.25
-"""The ratio by which a forecast or a reservation must have moved to be worth a word."""
+"""The ratio by which a forecast or a reservation must change to be stored."""
 
 # Jobs of one user are often one question.
 _AT_ONCE = 5000
@@ -52,7 +52,7 @@ def has_moved(old: Amounts, new: Amounts) -> bool:
 
 
 class ChangeWatch:
-    """Asks for waiting jobs again, if something was learned since it last did."""
+    """Forecasts waiting jobs again, if the model has learned since the last time."""
 
     def __init__(self, engine: Engine, reader: AnswerReader) -> None:
         self._engine, self._reader = engine, reader

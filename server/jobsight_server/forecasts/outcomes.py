@@ -1,7 +1,7 @@
-"""What somebody reported of a job's need, and whether the log says the same: nothing is learned twice.
+"""Reports of what jobs needed, matched with the log so that nothing is learned twice.
 
 A report that names its job is about that job's run. One that does not is taken for a run that ran out of something if
-it fits: the same reservation, and nothing else said about the job than what is known.
+it fits: the same reservation, and nothing in the description that differs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 def store(connection: Connection, outcome: Outcome, learn_seq: int, now: float) -> Taken:
-    """Stores an outcome, to be learned after the run with ``learn_seq``; "duplicate" if it is known already."""
+    """Store an outcome, to be learned after the run with ``learn_seq``; return "duplicate" if it is known already."""
     run_id = _run_about(connection, outcome)
     if run_id is None and outcome.job_id is not None and _was_reported(connection, outcome):
         return "duplicate"
@@ -58,9 +58,9 @@ def store(connection: Connection, outcome: Outcome, learn_seq: int, now: float) 
 
 
 def claim(connection: Connection, known: Mapping[int, ForecastJob], found: dict[int, Observations]) -> None:
-    """Takes what was reported before out of what is ``found`` of these runs, and remembers whose reports they were.
+    """Remove from ``found`` what a report has said before, and store which run each report was about.
 
-    Of what runs ran out of, the rest is counted.
+    Runs that ran out of something without a report are counted.
     """
     is_any = connection.scalar(select(exists().where(outcomes.c.run_id.is_(None))))
     counts: dict[tuple[str, str], int] = {}
@@ -82,7 +82,7 @@ def claim(connection: Connection, known: Mapping[int, ForecastJob], found: dict[
 
 
 def fits(one: Question, other: Question) -> bool:
-    """Whether nothing that both say about a job differs, and both name the user.
+    """Whether both descriptions name the user and agree in every field that both have.
 
     >>> fits(Question("ann", "cfd"), Question("ann", "cfd", processors=4))
     True
@@ -94,7 +94,7 @@ def fits(one: Question, other: Question) -> bool:
 
 
 def _report_about(connection: Connection, job: ForecastJob, metric: str, observation: Observation) -> Row[Any] | None:
-    """The report of this that was learned before."""
+    """The report that has said the same before."""
     open_ones = select(outcomes).where(
         outcomes.c.cluster == job.cluster,
         outcomes.c.metric == metric,
@@ -112,7 +112,7 @@ def _report_about(connection: Connection, job: ForecastJob, metric: str, observa
 
 
 def _run_about(connection: Connection, outcome: Outcome) -> int | None:
-    """The run of which the log said this before, and of which nothing like it was reported."""
+    """The run of which the log has said the same, if no other report is about it."""
     metric, observation = outcome.metric, outcome.observation
     about_runs = select(outcomes.c.run_id).where(
         outcomes.c.metric == metric,
@@ -148,14 +148,14 @@ def _run_about(connection: Connection, outcome: Outcome) -> int | None:
 
 
 def _is_logged(connection: Connection, outcome: Outcome) -> bool:
-    """Whether the log says that the job ran out of it, with whatever amount: then that is counted."""
+    """Whether the log has counted that the job ran out of this metric, with any amount."""
     ran_out = [failure for failure, metric in FAILED_METRIC.items() if metric == outcome.metric]
     query = select(jobs.c.id).where(jobs.c.cluster == outcome.cluster, jobs.c.job_id == outcome.job_id)
     return connection.scalar(query.where(jobs.c.profiled, jobs.c.failure.in_(ran_out)).limit(1)) is not None
 
 
 def _was_reported(connection: Connection, outcome: Outcome) -> bool:
-    """Whether the same was reported of this job."""
+    """Whether an earlier report says the same of this job."""
     query = select(outcomes.c.id).where(
         outcomes.c.cluster == outcome.cluster,
         outcomes.c.job_id == outcome.job_id,

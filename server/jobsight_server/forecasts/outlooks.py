@@ -1,7 +1,7 @@
-"""What running jobs may need in all, kept up to date as jobs like them end.
+"""The distribution of what each running job needs in all, kept up to date as similar jobs end.
 
-A job's outlook is made when it starts, and again when its user's jobs have taught something: few are made at a time,
-and pages that show what will run out only read.
+An outlook is made when the job starts, and again when enough of its user's jobs have ended: few are made at a time, and
+pages that show which jobs will run out only read them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.schema import jobs, running_outlooks, series
 
 FORESEEN = ("memory", "runtime")
-"""What a running job may run out of."""
+"""Metrics that a running job may run out of."""
 
 _AT_ONCE = 500
 _NEWS = 50  # 1 / share; an outlook is made again when the user's series has grown by this share, or by a job
@@ -46,10 +46,7 @@ class _Wanted(NamedTuple):
 
 
 def refresh_outlooks(engine: Engine, config: ForecastConfig, stop: threading.Event | None = None) -> int:
-    """Makes the outlooks that are missing or have become old, deletes those of jobs that run no more.
-
-    Returns how many were made.
-    """
+    """Make missing and outdated outlooks, delete those of jobs that have ended; return how many were made."""
     with engine.connect().execution_options(reading=True) as connection:
         wanted, over = _wanted(connection)
     if over:
@@ -82,7 +79,7 @@ def read_outlooks(connection: Connection, run_id: int | None = None) -> dict[Run
 
 
 def _wanted(connection: Connection) -> tuple[list[_Wanted], list[int]]:
-    """What is to be made, jobs with the same question one after the other; and the runs that run no more."""
+    """The outlooks to make, grouped by question; and the runs that have ended."""
     known: Mapping[RunAndMetric, int] = {
         (run_id, metric): learned
         for run_id, metric, learned in connection.execute(

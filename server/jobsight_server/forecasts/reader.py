@@ -1,4 +1,4 @@
-"""What was learned, as rows, and the answers of a site: the only way from API, pages and commands to the model.
+"""The stored model as rows, and a site's answers: the only way from API, pages and commands to the model.
 
 A request about the user alone is a look-up by primary key of the answer stored when the user's last job was learned,
 unless that was under another configuration. Any other is computed from the few parts of the profile that it needs;

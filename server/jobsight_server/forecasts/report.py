@@ -1,4 +1,4 @@
-"""Learns what somebody reports of a job: what it needed, or more than what it needed."""
+"""Learns from a report of one job: an amount that was enough, or one that was not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from jobsight_server.forecasts.request import WHOLE, ForecastRequest
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
 
 SLIP = 100.0
-"""An amount this many times above what is recommended is taken for a wrong unit, and so is what was too little and this
-many times below."""
+"""An amount this many times above the recommendation counts as a wrong unit, and so does one this many times below it
+that was not enough."""
 
 
 def report(
@@ -27,10 +27,10 @@ def report(
     job_id: str | None,
     now: float,
 ) -> tuple[Taken, Prediction]:
-    """Stores and learns it within the caller's transaction; returns whether it was new, and the answer from now on.
+    """Store and learn the observation in the caller's transaction; return whether it was new, and the new answer.
 
-    ``request`` names a cluster and a metric, and the observation is in the unit of its answer. What is known already
-    of the job ``job_id``, from the log or from another report, changes nothing.
+    ``request`` names a cluster and a metric, and the observation is in the unit of its answer. A report of what the log
+    or another report has said of ``job_id`` changes nothing.
 
     Raises:
         UserError: far from the recommendation: one wrong unit would spoil recommendations from then on.
@@ -52,7 +52,7 @@ def report(
     is_current = read_learned_until(connection) == last_event(connection)
     taken = store(connection, outcome, last_learn_seq(connection), now)
     if taken == "stored" and is_current:  # otherwise it is learned with the backlog, in its turn
-        with suppress(ValueError):  # trained with other job groups: everything is about to be retrained, with this
+        with suppress(ValueError):  # an outdated model: it is about to be retrained, with this report
             catch_up(connection, reader.config)
         (answer,) = reader.answers(connection, [request])
     return taken, answer

@@ -47,7 +47,7 @@ def lock_learning(connection: Connection) -> None:
 class Learning:
     """Learns rounds of runs, and writes the model once for many of them.
 
-    Whatever is learned is stored with its round, so that a process that ends before the model is written loses nothing:
+    Each round stores what it learned, so that a process that ends before the model is written loses nothing:
     ``catch_up`` learns it again from there.
     """
 
@@ -111,10 +111,10 @@ class Learning:
 
 
 def catch_up(connection: Connection, config: ForecastConfig) -> bool:
-    """Learns what has been stored since the model was written; returns whether there was anything.
+    """Learn what has been stored since the model was written; return whether there was anything.
 
-    That is what came one by one, such as a report or a value whose samples were late, and what another process learned
-    that was interrupted, or is still at it. It must hold the lock of learning.
+    That is single events, such as a report or a value whose samples were late, and rounds of another process that was
+    interrupted or is still learning. The caller holds the lock of learning.
 
     Raises:
         ValueError: the stored model is of other settings or another version.
