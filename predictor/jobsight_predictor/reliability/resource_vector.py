@@ -103,10 +103,12 @@ def new_record(settings: VectorSettings = DEFAULTS) -> SuccessRecord:
 def blamed(
     machine_failures: int, machine_jobs: int, group_failures: int, group_jobs: int
 ) -> Literal["failed", "user-failed"]:
-    """Whom a failure follows: ``machine`` counts the other groups' jobs on the machine, ``group`` the jobs of the same
-    user and application on other machines.
+    """Who is charged with a failed run.
 
-    It follows the one with the higher rate of failures, each estimated as (failures + 1/2) / (jobs + 1); the machine if
+    ``machine`` counts the other groups' jobs on the machine, ``group`` the jobs of the same user and application on
+    other machines.
+
+    It is the one with the higher rate of failures, each estimated as (failures + 1/2) / (jobs + 1); the machine if
     they are equal.
     """
     of_machine = (machine_failures + 0.5) / (machine_jobs + 1.0)
