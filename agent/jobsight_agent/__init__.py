@@ -1,3 +1,3 @@
 """Measures a cluster node and pushes what it read to the collector."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

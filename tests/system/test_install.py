@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[2]
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 
 pytestmark = pytest.mark.slow
 
