@@ -1,1 +1,1 @@
-"""Places jobs: policies and the simulator that tests them."""
+"""Job placement: policies, and the simulator that tests them."""

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def interval(values: Floats, confidence: float = 0.95) -> list[float | None]:
-    """Mean, and lower and upper end of its confidence interval (Student); None for what cannot be said."""
+    """Mean, and lower and upper end of its confidence interval (Student); None where there are too few values."""
     if np.isnan(values).any():
         return [None, None, None]
     mean = float(values.mean())
@@ -33,7 +33,7 @@ SIZES = (1, 4, 16, 64, 256, 1024)
 
 
 def schedule_figures(table: JobTable, capacity: int) -> dict[str, Any]:
-    """All figures of one schedule, in the shape that ``--json`` prints; ValueError for a table without jobs."""
+    """Return all figures of one schedule, in the shape that ``--json`` prints; ValueError for a table without jobs."""
     if not len(table):
         raise ValueError("a schedule without jobs has no figures")
     span = float(table.end_s.max() - table.submit_s.min())
@@ -94,8 +94,8 @@ def compare(ours: JobTable, other: JobTable, confidence: float = 0.95, seed: int
     """Paired differences of wait, turnaround and bounded slowdown, ``other`` minus ``ours``.
 
     Jobs that queue together wait together, so single jobs are not independent observations. The jobs are cut into 50
-    batches in the order of submission, and batches are resampled (paired bootstrap of batch means). The uncertainty of
-    a difference that depends on a rare event, such as an outage every few months, is still understated.
+    batches in the order of submission, and batches are resampled (paired bootstrap of batch means). Rare events, such
+    as an outage every few months, make a difference less certain than the interval shows.
 
     Raises:
         ValueError: the tables are not of the same jobs.
@@ -111,7 +111,7 @@ def compare(ours: JobTable, other: JobTable, confidence: float = 0.95, seed: int
 
 
 def differences(ours: JobTable, other: JobTable) -> dict[str, list[float]]:
-    """Those of ``compare``, as figures: mean, low and high by ``difference_wait_s`` and so on."""
+    """Return the differences of ``compare`` as figures: mean, low and high by ``difference_wait_s`` and so on."""
     return {f"difference_{name}": [d.mean, d.low, d.high] for name, d in compare(ours, other).items()}
 
 

@@ -1,4 +1,4 @@
-"""Predictions of a job's run time or bandwidth, at its submission and while it waits, learned when it has ended."""
+"""Predictions of a job's run time or bandwidth, at its submission and while it waits, learned from ended jobs."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ class Predictor(ABC):
     """Forecasts one quantity, by job index. It sees a job's question, and its value once the job has ended."""
 
     learns_apart: ClassVar[bool] = True
-    """Whether the value of a job changes no forecast but those of jobs alike."""
+    """Whether the value of a job changes only the forecasts of similar jobs."""
 
     @abstractmethod
     def forecast(self, job: int) -> float | None:
-        """The forecast for ``job``, which is submitted now; None if nothing is known."""
+        """Return the forecast for ``job``, submitted now; None without any."""
 
     def again(self, job: int) -> float | None:
-        """The forecast as of now for ``job``, which was submitted before. Changes nothing."""
+        """Return the forecast as of now for ``job``, submitted before. Change nothing."""
         return self.forecast(job)
 
     def alike(self, job: int) -> Hashable:
-        """Equal for jobs that have the same forecast whenever they ask."""
+        """Return a key, equal for jobs that always have the same forecast."""
         return job
 
     @abstractmethod
     def learn(self, job: int, value: float) -> None:
-        """``job`` has ended; ``value`` is what was measured."""
+        """Learn the measured ``value`` of ``job``, which has ended."""
 
     @abstractmethod
     def state(self) -> Any:
-        """Everything learned, as JSON values."""
+        """Return everything learned, as JSON values."""
 
     @abstractmethod
     def restore(self, state: Any) -> None:
-        """Restores the result of ``state``."""
+        """Restore the result of ``state``."""
 
 
 class Stated(Predictor):
@@ -56,18 +56,17 @@ class Stated(Predictor):
         return self._values[job]
 
     def learn(self, job: int, value: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def state(self) -> Any:
         return None
 
     def restore(self, state: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class LastTwo(Predictor):
-    """The mean of the user's last two jobs, in whole units (Tsafrir, Etsion and Feitelson 2007); none before there are
-    two."""
+    """The mean of the user's last two jobs, in whole units (Tsafrir, Etsion and Feitelson 2007); None before."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
@@ -120,8 +119,9 @@ class PerUser(Predictor):
 
 
 class Jobsight(Predictor):
-    """Run times by the profile that the server uses, with the default job groups. It learns by the forecasts at
-    submission, however often jobs ask again."""
+    """Run times by the server's own profile, with the default job groups. It learns by the forecasts at submission,
+    even if forecasts are repeated.
+    """
 
     learns_apart = False
 
@@ -153,8 +153,9 @@ class Jobsight(Predictor):
 
 
 class AskedAgain(Predictor):
-    """``predictor``, asked again only if something was learned since that may have changed its forecast, and once for
-    jobs that are alike, as thousands may wait."""
+    """``predictor``, with forecasts repeated only after learning that may have changed them, and once for similar jobs,
+    as thousands may wait.
+    """
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
@@ -193,9 +194,9 @@ PREDICTORS: dict[str, Callable[[Sequence[Question]], Predictor]] = {
     **{name: _per_user(name) for name in FIVE},
     "jobsight": Jobsight,
 }
-"""The predictors of run times that learn, by the names used in commands."""
+"""The run-time predictors that learn, by the names used in commands."""
 
 
 def expected_run_s(forecast: float | None, request_s: float) -> float:
-    """The expected run time of a job: between a second and the request; the request if nothing is known."""
+    """Return the expected run time of a job: between a second and the request; the request without a forecast."""
     return request_s if forecast is None else min(request_s, max(SHORTEST_S, forecast))

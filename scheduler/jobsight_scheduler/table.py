@@ -1,4 +1,4 @@
-"""The result of a simulation: one flat table with a row per job, from which all figures are computed."""
+"""The result of a simulation: one flat table with a row per job, the source of all figures."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class JobTable:
 
 
 def table_of(workload: Workload, start_s: Floats, users: Floats) -> JobTable:
-    """The table of jobs that all have started and run undisturbed. ``users``: of the jobs of the trace, by row."""
+    """Return the table of jobs that all started and ran undisturbed. ``users``: of the trace's jobs, by row."""
     return JobTable(
         job=np.arange(1, len(workload) + 1),
         submit_s=workload.submit_s,
@@ -71,7 +71,7 @@ def table_of(workload: Workload, start_s: Floats, users: Floats) -> JobTable:
 
 
 def write_table(table: JobTable, file: Path, columns: tuple[str, ...] | None = None) -> None:
-    """Writes ``columns`` (all by default) as CSV, ``.gz`` compressed; whole numbers without a point, others exactly."""
+    """Write ``columns`` (all by default) as CSV, ``.gz`` compressed; whole numbers without a point, others exactly."""
     names = columns or tuple(field.name for field in fields(JobTable))
     rows = zip(*(_written(getattr(table, name)) for name in names), strict=True)
     with gzip.open(file, "wt", newline="") if file.suffix == ".gz" else file.open("w", newline="") as stream:
@@ -81,14 +81,15 @@ def write_table(table: JobTable, file: Path, columns: tuple[str, ...] | None = N
 
 
 def write_parquet(table: JobTable, file: Path) -> None:
-    """Writes the whole table as Parquet. ImportError without pyarrow, which is not a dependency of Jobsight."""
+    """Write the whole table as Parquet. ImportError without pyarrow, which is not a dependency of Jobsight."""
     from pandas import DataFrame  # takes half a second to load, and 40 MB
 
     DataFrame({field.name: getattr(table, field.name) for field in fields(JobTable)}).to_parquet(file, engine="pyarrow")
 
 
 def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
-    """The schedule in a CSV file with the columns ``job``, ``start_s`` and, optionally, the others of ``SCHEDULE``.
+    """Return the schedule in a CSV file with the columns ``job``, ``start_s`` and, optionally, the others of
+    ``SCHEDULE``.
 
     Raises:
         ScheduleError: columns are missing, or the jobs are not those of ``workload``; job numbers count from 1.

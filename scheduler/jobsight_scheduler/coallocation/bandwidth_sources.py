@@ -22,8 +22,8 @@ SOURCES = ("application-means", "user", "oracle", "constant")
 class ApplicationMeans(Predictor):
     """The mean of all finished jobs of the same user and application; None before there is one.
 
-    Links carry sums over many jobs, in which means count: neither a job's likeliest value nor an amount that it will
-    hardly exceed placed jobs better (papers/jobsight_papers/coallocation/README.md).
+    Links carry sums over many jobs, so means count: neither a job's likeliest bandwidth nor a high quantile placed jobs
+    better (papers/jobsight_papers/coallocation/README.md).
     """
 
     def __init__(self, questions: Sequence[Question]) -> None:
@@ -53,10 +53,10 @@ class ApplicationMeans(Predictor):
 
 
 class BandwidthSource:
-    """Bits per second per processor of jobs, by job index; the users' statement if a predictor knows nothing.
+    """Bits per second per processor, by job index; the user's statement if a predictor has no forecast.
 
-    A predictor learns the best interval of a job's life, which shows best what the job would use alone: others on its
-    links can only have lowered it.
+    A predictor learns from the best interval of a job's life, the closest to the job's bandwidth alone: other jobs on
+    its links can only lower it.
     """
 
     def __init__(self, predictor: Predictor, stated_bps: Sequence[float]) -> None:
@@ -64,23 +64,23 @@ class BandwidthSource:
         self._stated_bps = stated_bps
 
     def expected(self, job: int) -> float:
-        """The expected bandwidth of the job, submitted now."""
+        """Return the expected bandwidth of the job, submitted now."""
         return self._or_stated(job, self._predictor.forecast(job))
 
     def again(self, job: int) -> float:
-        """The expected bandwidth of the job, which still waits, as of now."""
+        """Return the expected bandwidth, as of now, of a waiting job."""
         return self._or_stated(job, self._predictor.again(job))
 
     def learn(self, job: int, peak_bps: float) -> None:
-        """The job is over; ``peak_bps`` was measured per processor in the best interval of its life."""
+        """Learn from an ended job; ``peak_bps`` is per processor, in the best interval of its life."""
         self._predictor.learn(job, peak_bps)
 
     def state(self) -> Any:
-        """Everything learned, as JSON values."""
+        """Return everything learned, as JSON values."""
         return self._predictor.state()
 
     def restore(self, state: Any) -> None:
-        """Restores the result of ``state``."""
+        """Restore the result of ``state``."""
         self._predictor.restore(state)
 
     def _or_stated(self, job: int, forecast: float | None) -> float:
@@ -89,9 +89,9 @@ class BandwidthSource:
 
 @dataclass(frozen=True, slots=True)
 class EstimateError:
-    """Numbers are ``bias`` times too large, and scattered: ``noise`` is the standard deviation of their logarithm.
+    """Errors of bandwidths: ``bias`` is a factor, ``noise`` the standard deviation of the logarithm.
 
-    ``silent`` is the share of users who state nothing: their jobs are not spread, unless a forecast says more.
+    ``silent`` is the share of users who state nothing: their jobs are not spread without a forecast.
 
     Raises:
         ValueError: a bias that is not above 0, a noise below 0, or a share beyond 0 to 1.
@@ -118,8 +118,8 @@ def bandwidth_source(
     seed: int = 0,
     constant_bps: float = CONSTANT_BPS,
 ) -> BandwidthSource:
-    """The source ``name`` for ``jobs``. ``error`` applies to users' statements and to the oracle, ``constant_bps`` to
-    ``constant``.
+    """Return the source ``name`` for ``jobs``. ``error`` applies to users' statements and to the oracle,
+    ``constant_bps`` to ``constant``.
 
     Raises:
         ValueError: unknown source, or a constant that is not a number of 0 or more.
@@ -130,7 +130,7 @@ def bandwidth_source(
         raise ValueError(f"a constant bandwidth of {constant_bps} bit/s; give 0 or more")
     exact_bps = jobs.work.bandwidth_bps if name == "oracle" else jobs.stated_bps
     rng = np.random.default_rng([seed, 1])
-    # A product beyond all floating-point numbers is infinite: such a job is not spread.
+    # A product that overflows is infinite: such a job is not spread.
     with np.errstate(over="ignore"):
         stated = exact_bps * error.bias * np.exp(error.noise * rng.standard_normal(len(exact_bps)))
     stated_bps = np.where(_silent(jobs.questions, error.silent, seed), np.inf, stated).tolist()
@@ -141,7 +141,9 @@ def bandwidth_source(
 
 
 def _silent(questions: Sequence[Question], share: float, seed: int) -> list[bool]:
-    """Whether each job's user states nothing. Each user draws once; with a larger ``share``, the same and more do."""
+    """Return whether each job's user states nothing. Each user draws once; a larger ``share`` keeps the same users and
+    adds more.
+    """
     if not share:
         return [False] * len(questions)
     users = sorted({question.user or "" for question in questions})

@@ -1,4 +1,4 @@
-"""Clusters with an uplink each: what a spread job demands of the links, and how jobs share them."""
+"""Clusters with an uplink each: a spread job's demand on the links, and how jobs share them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Clusters:
 
 
 def demand(allocation: Allocation, bandwidth_bps: float) -> LinkDemand:
-    """The demand of such a spread job on the uplinks: ``n_k b (N - n_k) / (N - 1)`` each, all-to-all traffic."""
+    """Return the demand of a spread job on the uplinks: ``n_k b (N - n_k) / (N - 1)`` each, all-to-all traffic."""
     if len(allocation) < 2 or bandwidth_bps <= 0.0:
         return ()
     return tuple(_demands(allocation, bandwidth_bps))
@@ -68,7 +68,7 @@ Sharing = Callable[[Sequence[LinkDemand], Sequence[float]], list[float]]
 
 
 def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
-    """The demand on each link, as a share of its capacity."""
+    """Return the demand on each link, as a share of its capacity."""
     asked = [0.0] * len(uplink_bps)
     for wanted in demands:
         for link, rate in wanted:
@@ -77,7 +77,7 @@ def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> li
 
 
 def proportional(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
-    """Each job is slowed down by the saturation of its worst link: larger demands get more.
+    """Slow each job by the saturation of its worst link: larger demands get more.
 
     (docs/use/definitions.md, Co-allocation)
     """
@@ -88,10 +88,10 @@ def proportional(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> 
 
 
 def max_min(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
-    """All jobs' rates over their busiest links rise together, until a job has its demand or a link is full.
+    """Raise all jobs' rates over their busiest links together, until a job has its demand or a link is full.
 
-    Progressive filling (Bertsekas and Gallager 1992, 6.5.2). Small demands are not slowed down by large ones;
-    no job could get more without one that has no more than it getting less.
+    Progressive filling (Bertsekas and Gallager 1992, 6.5.2). Large demands do not slow small ones; no job can get more
+    unless one with no more than it gets less.
     """
     if max(saturation(demands, uplink_bps), default=0.0) <= 1.0:
         return [1.0] * len(demands)
@@ -104,7 +104,7 @@ def max_min(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[
         for j in rising:
             for link, rate in demands[j]:
                 pull[link] += rate / wants[j]
-        level = next(iter(rising))  # all that still rise are equally high
+        level = next(iter(rising))  # all rates that still rise are equal
         by_link = min([(left[k] / pull[k], k) for k in range(len(left)) if pull[k] > 0.0])
         by_job = min([(wants[j] - rates[j], j) for j in rising])
         step = min(by_link[0], by_job[0])

@@ -1,4 +1,4 @@
-"""What the jobs of a workload communicate: drawn per user and application, or measured, with the names jobs carry."""
+"""Network use of the jobs of a workload: drawn per user and application, or measured, with the names jobs carry."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class Habits:
     application_spread: float = 1.0
     """Standard deviation of its logarithm over applications."""
     job_spread: float = 0.1
-    """The same over the jobs of one application of one user."""
+    """Standard deviation of its logarithm over the jobs of one application of one user."""
     share: tuple[float, float] = (2.0, 3.0)
     """Beta distribution, over applications, of the share of time in communication."""
     share_spread: float = 0.03
     """Standard deviation of that share over the jobs of one application of one user."""
     half_bps: float | None = None
-    """If given, the share of time in communication is not drawn but rises with the bandwidth: half at this one."""
+    """Bandwidth at which jobs communicate half of the time; the share rises with it. None: the share is drawn."""
     applications: int = 4
     """Largest number of applications of a user, if the trace does not record them."""
     loyalty: float = 0.85
@@ -94,9 +94,9 @@ class Communication:
 
 
 def communication(users: Ints, applications: Ints, seed: int, habits: Habits | None = None) -> Communication:
-    """Draws the communication of jobs, given in the order of submission with their users and applications.
+    """Draw the communication of jobs, given in the order of submission with their users and applications.
 
-    Negative applications are unknown: those users' jobs are divided among some applications of their own. The same seed
+    Negative applications are unknown: those jobs are divided among applications of their users. The same seed
     gives the same result.
 
     Raises:
@@ -124,7 +124,7 @@ def communication(users: Ints, applications: Ints, seed: int, habits: Habits | N
 
 
 def _dealt(users: Ints, habits: Habits, rng: np.random.Generator) -> Ints:
-    """An application for each job: mostly that of the user's last job, else any of the user's."""
+    """Return an application for each job: mostly that of the user's last job, else any of the user's."""
     stays, any_of_them = rng.random(len(users)) < habits.loyalty, rng.random(len(users))
     how_many: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -161,10 +161,10 @@ RIGHT = LabelFaults()
 
 
 def labels_of(applications: NDArray[np.int64], kinds: int, seed: int, faults: LabelFaults = RIGHT) -> list[str | None]:
-    """The name that each job carries, of ``applications`` numbered from 0, shape (jobs,).
+    """Return the name that each job carries, of ``applications`` numbered from 0, shape (jobs,).
 
-    A wrong name is that of another of ``kinds`` applications, drawn with equal probability, whether its user runs it or
-    not. The same seed gives the same names, and more faults of a kind leave the others where they were.
+    A wrong name is drawn with equal probability from the other of ``kinds`` applications, even if its user does not run
+    it. The same seed gives the same names, and a larger share of one fault does not move the other.
     """
     rng = np.random.default_rng([seed, 3])
     drawn = rng.random(len(applications))
@@ -183,7 +183,7 @@ def labels_of(applications: NDArray[np.int64], kinds: int, seed: int, faults: La
 
 @dataclass(frozen=True, slots=True)
 class SyntheticWorkload:
-    """The jobs as they are, their users' statements, and what a predictor may know about them."""
+    """Jobs, their users' statements, and the questions to a predictor."""
 
     work: CommunicatingJobs
     stated_bps: NDArray[np.float64]
@@ -193,7 +193,7 @@ class SyntheticWorkload:
 def draw_communication(
     trace: Trace, jobs: Workload, seed: int, habits: Habits | None = None, faults: LabelFaults = RIGHT
 ) -> SyntheticWorkload:
-    """Draws the communication of ``jobs`` of ``trace``, per user and application, and the names that jobs carry.
+    """Draw the communication of ``jobs`` of ``trace``, per user and application, and the names that jobs carry.
 
     Applications are assigned to users even if the trace has some: those of SDSC-SP2 are 44,722 in 49,943 jobs, names
     of single runs.

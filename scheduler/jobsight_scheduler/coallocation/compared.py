@@ -1,4 +1,4 @@
-"""All placements beside one another on the same jobs, and how the jobs' bandwidths vary."""
+"""Comparison of all placements on the same jobs, and how the jobs' bandwidths vary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .scheduler import Scheduler
 Floats = NDArray[np.float64]
 CONSTANTS_BPS = (20e6, 40e6, 80e6, 160e6)
 PARTS = 10
-"""Consecutive parts of a log, whose means give the intervals."""
+"""Consecutive parts of a log; their means give the intervals."""
 
 
 WAYS = (
@@ -35,16 +35,16 @@ WAYS = (
     ("the truth", "aware", "oracle", 0.0),
 )
 AGAIN = ("application means, again", "aware", "application-means", 0.0)
-"""Name, placement, source of bandwidths, and the constant in bit/s. ``AGAIN`` asks again while jobs wait."""
+"""Name, placement, source of bandwidths, and the constant in bit/s. ``AGAIN`` repeats the forecast while jobs wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """Bandwidth per processor of jobs: the median, and by which factor it typically differs (exp of the standard
-    deviation of its logarithm) over applications of users and over the jobs of one. None: too few to say.
+    """Bandwidth per processor: its median, and its typical factor of variation (exp of the standard deviation of the
+    logarithm) over users' applications and over the jobs of one. None: too few jobs.
 
-    ``busy_correlation`` is Spearman's between bandwidth and the busy share of processors: below 0 where jobs that move
-    more spend more of their time communicating.
+    ``busy_correlation`` is Spearman's between bandwidth and the busy share of processors: below 0 if jobs that move
+    more data spend more time communicating.
     """
 
     median_bps: float
@@ -54,7 +54,7 @@ class Variation:
 
 
 def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> Variation:
-    """``bandwidth_bps`` and ``busy``, shape (jobs,), are NaN where unknown."""
+    """Return the variation; ``bandwidth_bps`` and ``busy``, shape (jobs,), are NaN where unknown."""
     from scipy.stats import spearmanr  # takes half a second to load
 
     known = np.flatnonzero(np.isfinite(bandwidth_bps) & (bandwidth_bps > 0.0))
@@ -77,10 +77,11 @@ def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats
 def compared(
     jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None], *, ask_again: bool = False
 ) -> list[dict[str, Any]]:
-    """A row for each placement: ``turnaround_percent`` compared with ``none``, mean and 95 % interval over consecutive
-    parts of the log, ``saturated`` link time and the share of jobs ``spread``. ``done`` is called after each.
+    """Return a row for each placement: ``turnaround_percent`` compared with ``none``, mean and 95 % interval over
+    consecutive parts of the log, ``saturated`` link time and the share of jobs ``spread``. ``done`` is called after
+    each.
 
-    Of several constants, the one with the least turnaround stays. ``ask_again`` adds ``AGAIN``.
+    Keeps the constant with the least turnaround. ``ask_again`` adds ``AGAIN``.
     """
     parts = np.array_split(np.arange(len(jobs.work.jobs)), min(PARTS, len(jobs.work.jobs)))
     none, rows, constants = np.ones(len(parts)), list[dict[str, Any]](), list[dict[str, Any]]()

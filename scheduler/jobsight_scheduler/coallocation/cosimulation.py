@@ -1,4 +1,4 @@
-"""The event loop for several clusters: spread jobs slow each other down; and the figures of what came out."""
+"""The event loop for several clusters, whose spread jobs slow each other down; and the figures of the result."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MakeScheduler = Callable[[ClusterRequests], Scheduler]
 
 
 class Flow:
-    """A running job that uses links: its remaining work, and the speed of it.
+    """A running job that uses links: its remaining work, and its speed.
 
-    Speed is ``1 / ((1 - share) + share c)``, where c is the factor by which communication is slowed down.
+    Speed is ``1 / ((1 - share) + share c)``, where c is the slowdown of communication.
     """
 
     __slots__ = ("demand", "fastest", "left_s", "share", "since_s", "speed", "version")
@@ -46,11 +46,11 @@ class Flow:
 
 
 class CoSimulation:
-    """Runs ``work`` on ``clusters`` under the scheduler from ``make_scheduler``.
+    """A run of ``work`` on ``clusters`` under the scheduler from ``make_scheduler``.
 
-    Real run times and use stay in here: the scheduler is made from the requests alone and is informed when a job is
-    over and what was measured of it. At one instant submissions come before ends, and ends are in the order of the
-    starts; no job counts as ended before it has, since a slowed one may outlive its request.
+    The scheduler sees only the requests; when a job ends, it gets the measured use. At one instant submissions precede
+    ends, and ends follow the order of the starts. A job counts as ended only when it has, since a slowed one may
+    outlive its request.
 
     Raises:
         ValueError: a job is larger than all clusters together.
@@ -99,26 +99,26 @@ class CoSimulation:
 
     @property
     def start_s(self) -> NDArray[np.float64]:
-        """When each job started, shape (jobs,); infinite if it has not."""
+        """Start of each job, shape (jobs,); infinite if it has not started."""
         return np.array(self._starts)
 
     @property
     def end_s(self) -> NDArray[np.float64]:
-        """When each job ended, shape (jobs,); infinite if it has not."""
+        """End of each job, shape (jobs,); infinite if it has not ended."""
         return np.array(self._end_s)
 
     @property
     def allocations(self) -> Sequence[Allocation]:
-        """Where each job ran; empty if it has not started."""
+        """Clusters and processors of each job; empty if it has not started."""
         return self._allocations
 
     def advance(self, events: int) -> bool:
-        """Handles the next ``events`` events, or as many as there are; returns ``done``."""
+        """Handle the next ``events`` events, or as many as there are; return ``done``."""
         submit, ends, flows = self._submit, self._ends, self._flows
         scheduler = self.scheduler
         for _ in range(events):
             while (version := ends[0][2]) and ((flow := flows.get(ends[0][1])) is None or flow.version != version):
-                heappop(ends)  # its speed has changed since
+                heappop(ends)  # the job's speed has changed since
             coming = submit[self._submitted]
             if coming <= ends[0][0]:
                 if coming == NEVER:
@@ -160,8 +160,7 @@ class CoSimulation:
         self._begin(self.scheduler.ended(now, job, peak_bps))
 
     def _share_out(self) -> None:
-        """Recomputes speeds after demands on the links have changed, and corrects the ends of jobs whose speed
-        changed."""
+        """Recompute speeds after demands on the links have changed, and correct the ends of these jobs."""
         now = self.now
         demands = [flow.demand for flow in self._flows.values()]
         capacity = self.clusters.uplink_bps
@@ -181,7 +180,7 @@ class CoSimulation:
                 heappush(self._ends, (now + flow.left_s / speed, place, flow.version))
 
     def state(self) -> dict[str, Any]:
-        """The state of the simulation, as JSON values."""
+        """Return the state of the simulation, as JSON values."""
         started = self._order
         return {
             "now": self.now,
@@ -198,7 +197,7 @@ class CoSimulation:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores the result of ``state``, for the same work, clusters, scheduler and sharing."""
+        """Restore the result of ``state``, for the same work, clusters, scheduler and sharing."""
         self.now, self._submitted = state["now"], state["submitted"]
         self._order = list(state["order"])
         flows = {place: flow for place, *flow in state["flows"]}
@@ -229,17 +228,17 @@ FULL = 1.0 + 1e-9
 
 
 def job_table(simulation: CoSimulation, users: Floats) -> JobTable:
-    """The table of a finished simulation. ``users``: of the jobs of the trace, by row; may be empty."""
+    """Return the table of a finished simulation. ``users``: of the trace's jobs, by row; may be empty."""
     return replace(table_of(simulation.work.jobs, simulation.start_s, users), end_s=simulation.end_s)
 
 
 def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
-    """The figures of any schedule (docs/use/definitions.md, Figures of a schedule), and those of spreading and links.
+    """Return the figures of a schedule (docs/use/definitions.md, Figures of a schedule), of spreading and of links.
 
-    ``spread`` is the share of jobs on more than one cluster; ``mean_stretch`` how many times longer than alone those
-    took; ``jobs_per_hour`` those that ended by the last submission, per hour until then (None if all were submitted at
-    once): what the clusters get done while work keeps arriving; ``saturated`` the share of link time in which demand
-    exceeds capacity, and ``link_load`` what the links carried as a share of their capacity.
+    ``spread`` is the share of jobs on more than one cluster; ``mean_stretch`` their run time divided by that alone;
+    ``jobs_per_hour`` the throughput until the last submission (None if all were submitted at once); ``saturated`` the
+    share of link time in which demand exceeds capacity, and ``link_load`` the links' traffic as a share of their
+    capacity.
     """
     spread = np.array([len(where) > 1 for where in simulation.allocations])
     stretch = (table.end_s - table.start_s)[spread] / table.run_s[spread]
@@ -258,7 +257,7 @@ def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
 
 
 def link_history(simulation: CoSimulation) -> tuple[Floats, Floats]:
-    """How long each state of the links lasted, shape (states,), and the demand on each, (states, links)."""
+    """Return how long each state of the links lasted, shape (states,), and the demand on each, (states, links)."""
     links = len(simulation.clusters.processors)
     rows = np.array(simulation.saturation).reshape(-1, links + 1)
     return np.diff(rows[:, 0], append=simulation.now), rows[:, 1:]

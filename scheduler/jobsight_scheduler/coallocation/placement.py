@@ -1,7 +1,7 @@
-"""Where a job goes if it is to start now: on one cluster, else spread as far as the placement allows.
+"""Placements: one cluster for a job that starts now, else several, as far as the placement allows.
 
-A placement is a plain function of what a scheduler may know: processors wanted, bandwidth expected, what is free and
-what is booked. All prefer the single cluster with the fewest free processors that suffice.
+A placement is a plain function of the processors wanted, the bandwidth expected, the free processors and the bookings.
+All prefer the single cluster with the fewest free processors that suffice.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .clusters import Allocation, demand
 PlacementPolicy = Callable[[int, float, Sequence[int], Sequence[float]], Allocation | None]
 """``place(processors, bandwidth_bps, free, spare_bps)``: None if the job has to wait.
 
-``spare_bps`` is what may still be booked on each uplink; it is below 0 after bookings that turned out too small.
+``spare_bps`` is the bookable bandwidth of each uplink; it is below 0 if bookings were too small.
 """
 
 
 def none(processors: int, _bandwidth_bps: float, free: Sequence[int], _spare_bps: Sequence[float]) -> Allocation | None:
-    """One cluster or none."""
+    """Use one cluster or none."""
     best, least = -1, 0
     for cluster, count in enumerate(free):
         if count >= processors and (best < 0 or count < least):
@@ -56,7 +56,7 @@ def aware(processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps:
 
 
 def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Allocation | None:
-    """``processors`` taken from the ``clusters`` with the most free ones first; None if there are too few."""
+    """Take ``processors`` from the ``clusters`` with the most free ones first; None if there are too few."""
     found = []
     for cluster in sorted(clusters, key=lambda k: (-free[k], k)):
         count = min(processors, free[cluster])
@@ -72,8 +72,8 @@ def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Al
 class SpreadPlacement:
     """``place``, whether it ever spreads a job, whether it needs the bandwidth, and whether it watches the links.
 
-    One that watches knows no bandwidths: what may still be booked on an uplink is what is not in use, as measured after
-    the last start or end of a spread job.
+    One that watches uses no forecasts: bookable is the unused bandwidth of an uplink, measured after the last start or
+    end of a spread job.
     """
 
     place: PlacementPolicy
@@ -86,6 +86,6 @@ PLACEMENTS: dict[str, SpreadPlacement] = {
     "none": SpreadPlacement(none, spreads=False),
     "naive": SpreadPlacement(naive),
     "aware": SpreadPlacement(aware, asks=True),
-    # Without a bandwidth a job demands nothing: it moves on from links without spare capacity to others, or waits.
+    # Without a bandwidth a job demands nothing: it avoids links without spare capacity, or waits.
     "reactive": SpreadPlacement(aware, watches=True),
 }

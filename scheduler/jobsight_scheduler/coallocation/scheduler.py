@@ -1,16 +1,15 @@
-"""Which jobs start when on several clusters: first come, first served, with EASY-like backfilling around a placement.
+"""Scheduler of several clusters: first come, first served, with EASY-like backfilling around a placement.
 
-A job that is larger than any cluster is spread whatever the placement, and booked with at most what empty links carry,
-or it would wait for ever.
+A job larger than any cluster is always spread. Its booking is at most the capacity of empty links, or it would wait for
+ever.
 
-The head of the queue has a reservation: the first time at which, by requested times, the placement would find a place
-for it, and the links booked by then. A later job may start now if the placement finds a place for it and it should be
-over by that time, or if the head could still be placed beside it then. With one cluster
-this is EASY.
+The head of the queue has a reservation: the first time at which, by requested times, it can be placed, and the links
+booked by then. A later job starts now if it can be placed and should end by that time, or if the head could still be
+placed beside it then. With one cluster this is EASY.
 
-Requested times are used as they are: how much a spread job is slowed down depends on jobs still to come, and any safe
-bound would make a reservation useless. No job is killed for being slowed down. When a job exceeds its expected time,
-the expectation is doubled, again and again, so a reservation may be late, but never stale.
+Requested times are not stretched: the slowdown of a spread job depends on future jobs, and any safe bound would make a
+reservation useless. No job is killed for being slowed down. When a job exceeds its expected time, the expectation is
+doubled, again and again, so a reservation may be late, but never stale.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ LOOK_AHEAD = 500
 """Waiting jobs considered for backfilling, so that endless queues take reasonable time."""
 
 THETA = 0.8
-"""Default share of an uplink that may be booked: forecasts are off, and more often too low."""
+"""Default bookable share of an uplink, since forecasts are more often too low than too high."""
 
 WHOLE = 0.999
-"""Share of what empty links may carry that one job is booked with at most: what is booked and given back is rounded."""
+"""Largest booking of one job, as a share of empty links; below 1 because bookings are rounded."""
 
 NEVER = float("inf")
 
@@ -41,7 +40,7 @@ SpreadStart = tuple[int, Allocation]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequests:
-    """Everything a scheduler knows about the jobs, by job index; their real run times and use are not here."""
+    """What a scheduler knows about the jobs, by job index: their requests, not their real run times and use."""
 
     clusters: Clusters
     processors: Sequence[int]
@@ -49,10 +48,10 @@ class ClusterRequests:
 
 
 class Scheduler:
-    """Decides at submissions and ends which jobs start now, and where.
+    """Decides at submissions and ends which jobs start, and where.
 
-    ``theta`` is the share of each uplink that may be booked. With ``ask_again`` it goes by the expected bandwidth of
-    waiting jobs as of now, instead of that at their submission; a job that runs keeps what was booked.
+    ``theta`` is the bookable share of each uplink. With ``ask_again`` it uses the expected bandwidth of waiting jobs as
+    of now, not as of their submission; a running job keeps its booking.
     """
 
     def __init__(
@@ -82,13 +81,13 @@ class Scheduler:
         self._allocations: dict[int, tuple[float, Allocation, LinkDemand]] = {}  # start, where, booked
         self._expected: list[tuple[float, int]] = []  # (end, job), sorted
         self._ends: dict[int, float] = {}
-        # The reservation of the head, and what will be free and unbooked then; 0 if it must be recomputed.
+        # The reservation of the head, and the free processors and links then; 0 if it must be recomputed.
         self._shadow_s = 0.0
         self._then_free: list[int] = []
         self._then_spare: list[float] = []
 
     def submitted(self, now: float, job: int) -> Sequence[SpreadStart]:
-        """A job was submitted; returns the jobs that start now, in the order of the decision."""
+        """Take in a submission; return the jobs that start now, in the order of the decision."""
         self._bandwidth_bps[job] = self._booked(job, self.bandwidth.expected(job)) if self._placement.asks else 0.0
         front = self._front
         if self._back or len(front) >= LOOK_AHEAD:
@@ -97,11 +96,11 @@ class Scheduler:
         front.append(job)
         if len(front) == 1 or self._shadow_s <= now:
             return self._pass(now)
-        # Nothing has become free since the others were considered: only the new job is concerned.
+        # Nothing has become free since the others were considered: only the new job may start.
         return self._fill(now, len(front) - 1)
 
     def ended(self, now: float, job: int, peak_bps: float) -> Sequence[SpreadStart]:
-        """A running job is over, with ``peak_bps`` per processor at most; returns the jobs that start now."""
+        """Take in an end, with the job's ``peak_bps`` per processor; return the jobs that start now."""
         if self._placement.asks:
             self.bandwidth.learn(job, peak_bps)
         del self._bandwidth_bps[job]
@@ -114,7 +113,7 @@ class Scheduler:
         return self._pass(now) if self._front else ()
 
     def measured(self, saturation: Sequence[float]) -> None:
-        """The demand on each link has changed to this share of its capacity; above 1, it is measured as full."""
+        """Take in the demand on each link as a share of its capacity; above 1, the link is full."""
         if self._placement.watches:
             self._spare_bps = [
                 (self._theta - min(1.0, share)) * capacity
@@ -140,13 +139,13 @@ class Scheduler:
         return begun
 
     def _update(self, jobs: Sequence[int]) -> None:
-        """Asks again for waiting ``jobs``, about to be considered."""
+        """Repeat the forecasts of waiting ``jobs``, about to be considered."""
         if self._ask_again:
             for job in jobs:
                 self._bandwidth_bps[job] = self._booked(job, self.bandwidth.again(job))
 
     def _booked(self, job: int, expected: float) -> float:
-        """The bandwidth of the job ``expected``; of one that must be spread, no more than empty links carry."""
+        """Return the expected bandwidth; of a job that must be spread, no more than empty links carry."""
         processors = self._processors[job]
         if processors <= self._clusters.largest:
             return expected
@@ -164,7 +163,7 @@ class Scheduler:
         return self._place(self._processors[job], self._bandwidth_bps[job], self._free, self._spare_bps)
 
     def _fill(self, now: float, first: int) -> list[SpreadStart]:
-        """Starts jobs that may jump ahead of the head, from position ``first`` of the queue on."""
+        """Start jobs that may jump ahead of the head, from position ``first`` of the queue on."""
         processors, estimate, bandwidth = self._processors, self._estimate_s, self._bandwidth_bps
         front, shadow = self._front, self._shadow_s
         begun: list[SpreadStart] = []
@@ -200,11 +199,11 @@ class Scheduler:
         return begun
 
     def _most(self) -> int:
-        """The largest number of processors with which a job may start now."""
+        """Return the largest number of processors with which a job may start now."""
         return sum(self._free) if self._spreads else max(self._free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
-        """Whether the head could still be placed at its reserved time beside the job; if so, its place is updated."""
+        """Return whether the head fits beside the job at its reserved time; if so, update its placement."""
         free, spare = list(self._then_free), list(self._then_spare)
         for cluster, count in allocation:
             free[cluster] -= count
@@ -216,7 +215,7 @@ class Scheduler:
         return True
 
     def _reserve(self, now: float) -> None:
-        """When, as far as is known, there will be a place for the head of the queue."""
+        """Reserve the first time at which the head of the queue should fit."""
         while self._expected and self._expected[0][0] <= now:
             end, job = self._expected.pop(0)
             start = self._allocations[job][0]
@@ -252,7 +251,7 @@ class Scheduler:
         insort(self._expected, (end, job))
 
     def state(self) -> dict[str, Any]:
-        """Everything it remembers, as JSON values."""
+        """Return everything it remembers, as JSON values."""
         return {
             "queue": [*self._front, *self._back],
             "running": [[job, start, where, booked] for job, (start, where, booked) in self._allocations.items()],
@@ -265,7 +264,7 @@ class Scheduler:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores the result of ``state``, in a scheduler with the same requests, placement and theta."""
+        """Restore the result of ``state``, in a scheduler with the same requests, placement and theta."""
         self._front, self._back = list(state["queue"][:LOOK_AHEAD]), deque(state["queue"][LOOK_AHEAD:])
         self._allocations = {
             job: (start, tuple((k, n) for k, n in where), tuple((k, rate) for k, rate in booked))

@@ -1,1 +1,1 @@
-"""Clusters whose nodes differ in memory: which jobs may run where, and what happens if a job needs more than it got."""
+"""Clusters whose nodes differ in memory: where jobs may run, and how a job fails that needs more than it got."""

@@ -1,4 +1,4 @@
-"""Runs on nodes of several memory sizes: how memory is chosen, by an estimator or the truth, and the figures."""
+"""Runs on nodes of several memory sizes: the choice of memory, by an estimator or the truth, and the figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemoryS
 
 
 class Estimated(Requirements):
-    """Uses an estimator. With ``explicit`` feedback it also learns what a finished job used."""
+    """Requirements by an estimator. With ``explicit`` feedback it also learns finished jobs' use."""
 
     def __init__(self, estimator: Estimator, jobs: MemoryJobs, *, explicit: bool = False) -> None:
         self._estimator = estimator
@@ -44,7 +44,7 @@ class Estimated(Requirements):
 
 
 class Oracle(Requirements):
-    """Knows what each job will use; gives the request if use is not recorded."""
+    """Requirements by the truth: the recorded use, else the request."""
 
     def __init__(self, jobs: MemoryJobs) -> None:
         unknown = np.isnan(jobs.used_bytes)
@@ -54,7 +54,7 @@ class Oracle(Requirements):
         return float(self._need[job])
 
     def learn(self, job: int, outcome: JobOutcome) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
         return range(len(jobs))
@@ -62,7 +62,7 @@ class Oracle(Requirements):
 
 @dataclass(frozen=True, slots=True)
 class MemoryFigures:
-    """Shares are of 1, times in seconds.
+    """Figures of a run: shares of 1, times in seconds.
 
     ``utilisation``: node-seconds of finished jobs, as a share of all from the first submission to the last end.
     ``failed_share`` of attempts; ``lowered_share`` of jobs that finished on less than they requested;
@@ -96,7 +96,7 @@ def memory_figures(simulation: MemorySimulation) -> MemoryFigures:
 
 
 class SmallestNode(Requested):
-    """The simplest rule, for comparison: every job asks for the smallest node, and for its request after a failure."""
+    """The simplest rule, for comparison: every job requests the smallest node, and its own request after a failure."""
 
     name = "smallest-node"
 
@@ -134,9 +134,9 @@ VARIANTS: dict[str, EstimatorVariant] = {
 
 @dataclass(frozen=True, slots=True)
 class MemoryCase:
-    """One run. ``alpha`` and ``beta`` are those of successive approximation.
+    """One run. ``alpha`` and ``beta`` belong to successive approximation.
 
-    ``asked``: when the memory of jobs that wait is estimated. With ``failures_cost`` off, a failed job returns at once:
+    ``asked``: when to estimate the memory of waiting jobs. With ``failures_cost`` off, a failed job returns at once:
     the difference is the delay due to failures.
     """
 
@@ -160,7 +160,7 @@ class MemoryCase:
 
 
 def run_case(case: MemoryCase, source: JobSource) -> dict[str, Any]:
-    """The row of one run."""
+    """Return the row of one run."""
     nodes = Nodes(parse_classes(case.classes), case.order)
     jobs = at_load(jobs_of(source), sum(nodes.nodes), case.load)
     variant = VARIANTS[case.estimator]

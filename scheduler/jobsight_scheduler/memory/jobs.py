@@ -1,4 +1,4 @@
-"""Jobs with the memory that they requested and used, as far as a cluster can run them."""
+"""Jobs with requested and used memory, as far as a cluster can run them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ KIB = 1024.0
 class MemoryJobs:
     """Arrays of shape (jobs,), in the order of submission; memory in bytes per node, a node being a processor.
 
-    ``used_bytes`` is at most ``requested_bytes`` and NaN where unknown: such a job never fails. ``questions`` is what
-    an estimator may know about each; ``group`` numbers the similarity groups. ``dropped`` counts, by reason, jobs of
-    the workload that are missing here.
+    ``used_bytes`` is at most ``requested_bytes`` and NaN where unknown: such a job never fails. ``questions`` are those
+    to an estimator; ``group`` numbers the similarity groups. ``dropped`` counts, by reason, jobs of the workload that
+    are missing here.
     """
 
     submit_s: NDArray[np.float64]
@@ -50,13 +50,13 @@ class MemoryJobs:
 
 
 def numbered(keys: Iterable[Hashable]) -> NDArray[np.int64]:
-    """A number for each key, the same for equal ones, from 0 in order of appearance."""
+    """Return a number for each key, the same for equal ones, from 0 in order of appearance."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def memory_jobs(trace: Trace, workload: Workload, largest_bytes: float, most_nodes: int | None = None) -> MemoryJobs:
-    """The jobs of ``workload`` that request no more than ``largest_bytes``; an unknown request is for the largest.
+    """Return the jobs of ``workload`` that request at most ``largest_bytes``; an unknown request counts as that.
 
     ``most_nodes`` drops jobs that request or use more nodes.
     """
@@ -89,7 +89,7 @@ def memory_jobs(trace: Trace, workload: Workload, largest_bytes: float, most_nod
 class JobSource:
     """Which jobs: of a trace, for a cluster. ``raw`` uses the processors used and run times beyond the request.
 
-    ``fields`` are those that jobs of one similarity group share.
+    Jobs of one similarity group share ``fields``.
     """
 
     file: Path
@@ -99,9 +99,9 @@ class JobSource:
 
 
 def source_for(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
-    """The jobs of ``file`` for nodes of ``classes``.
+    """Return the jobs of ``file`` for nodes of ``classes``.
 
-    The same jobs for every size of the smaller nodes: only the number of nodes and the largest size count.
+    The size of the smaller nodes makes no difference: only the number of nodes and the largest size count.
 
     Raises:
         ValueError: ``classes`` are not nodes by memory.
@@ -115,7 +115,7 @@ def source_for(file: Path, classes: str, raw: bool = False, fields: Sequence[str
 
 @lru_cache(maxsize=2)
 def trace_of(file: Path) -> Trace:
-    """The trace in ``file``, read once.
+    """Return the trace in ``file``, read once.
 
     Raises:
         TraceError: no line of the file is a job.
@@ -126,9 +126,9 @@ def trace_of(file: Path) -> Trace:
 
 @lru_cache(maxsize=2)
 def jobs_of(source: JobSource) -> MemoryJobs:
-    """The jobs that the cluster can run, whatever the memory of its smaller nodes.
+    """Return the jobs that the cluster can run, whatever the memory of its smaller nodes.
 
-    Drops jobs that request more memory than the largest nodes have, or more nodes than there are of these.
+    Drops jobs that request more memory than the largest nodes have, or more nodes than these.
 
     Raises:
         ValueError: no job is left, or the classes are invalid.
@@ -147,7 +147,7 @@ def jobs_of(source: JobSource) -> MemoryJobs:
 
 
 def raw_form(trace: Trace) -> Trace:
-    """``trace`` with the processors that jobs used as those requested, and no run time beyond the requested time."""
+    """Return ``trace`` with used processors as the requested ones, and no run time beyond the requested time."""
     used, asked = trace["processors"], trace["requested_s"]
     columns = {
         "requested_processors": np.where(used > 0, used, trace["requested_processors"]),
@@ -157,7 +157,7 @@ def raw_form(trace: Trace) -> Trace:
 
 
 def offered_load(jobs: MemoryJobs, nodes: int) -> float:
-    """Node-seconds of all jobs, as a share of those that ``nodes`` have from the first submission to the last.
+    """Return the jobs' node-seconds as a share of those of ``nodes`` from the first submission to the last.
 
     Raises:
         ValueError: all jobs are submitted at once.
@@ -170,5 +170,5 @@ def offered_load(jobs: MemoryJobs, nodes: int) -> float:
 
 
 def at_load(jobs: MemoryJobs, nodes: int, load: float) -> MemoryJobs:
-    """The jobs with all times between submissions stretched or shrunk to an offered ``load``."""
+    """Return the jobs with all times between submissions stretched or shrunk to an offered ``load``."""
     return replace(jobs, submit_s=jobs.submit_s * (offered_load(jobs, nodes) / load))

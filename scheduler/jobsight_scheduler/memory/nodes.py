@@ -1,4 +1,4 @@
-"""Nodes of several memory sizes, and what is free of them over time."""
+"""Nodes of several memory sizes, and the free ones over time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_classes(text: str) -> list[NodeClass]:
 
 
 class Nodes:
-    """Free nodes by class, in order of memory. A job that needs class k may take nodes of class k and above."""
+    """Free nodes by class, in order of memory. A job of class k may take nodes of class k and above."""
 
     def __init__(self, classes: Sequence[NodeClass], order: Order = "smallest-fit") -> None:
         """Raises:
@@ -57,41 +57,42 @@ class Nodes:
         self._choose = ORDERS[order]
 
     def available(self, needed: int) -> int:
-        """Free nodes of class ``needed`` and above."""
+        """Return the number of free nodes of class ``needed`` and above."""
         return sum(self.free[needed:])
 
     def choose(self, needed: int, count: int) -> Taken:
-        """Which free nodes of class ``needed`` and above a job of ``count`` takes; there are enough."""
+        """Choose ``count`` free nodes of class ``needed`` and above for a job; there are enough."""
         return self._choose(self.free, needed, count)
 
     def choose_from(self, free: Sequence[int], needed: int, count: int) -> Taken:
-        """The same, if these were free."""
+        """Choose them as if these were free."""
         return self._choose(free, needed, count)
 
     def take(self, taken: Taken) -> None:
-        """Takes nodes that are free."""
+        """Take nodes that are free."""
         for place, count in taken:
             self.free[place] -= count
 
     def give(self, taken: Taken) -> None:
-        """Gives nodes back."""
+        """Give nodes back."""
         for place, count in taken:
             self.free[place] += count
 
 
 def smallest_fit(free: Sequence[int], needed: int, count: int) -> Taken:
-    """The smallest that are large enough first."""
+    """Fill the smallest that are large enough first."""
     return _in_turn(free, range(needed, len(free)), count)
 
 
 def largest_first(free: Sequence[int], needed: int, count: int) -> Taken:
-    """The largest first."""
+    """Fill the largest first."""
     return _in_turn(free, range(len(free) - 1, needed - 1, -1), count)
 
 
 def proportional(free: Sequence[int], needed: int, count: int) -> Taken:
-    """From each class in proportion to its free nodes; the remainder from rounding comes from the smallest that have
-    more."""
+    """Fill each class in proportion to its free nodes; the remainder from rounding is taken from the smallest that have
+    more.
+    """
     total = sum(free[needed:])
     shares = [free[place] * count // total for place in range(needed, len(free))]
     left = count - sum(shares)
@@ -123,7 +124,9 @@ ORDERS: dict[Order, Callable[[Sequence[int], int, int], Taken]] = {
 
 
 class FreeNodes(Plan[Taken, list[int]]):
-    """``free`` is a number of nodes for each class. ``class_of`` says which a job needs now."""
+    """Free nodes over time: ``free`` is a number of nodes for each class. ``class_of`` returns the class that a job
+    needs now.
+    """
 
     def __init__(
         self, nodes: Nodes, processors: Sequence[int], estimate_s: Sequence[float], class_of: Sequence[int]
@@ -147,7 +150,7 @@ class FreeNodes(Plan[Taken, list[int]]):
                     return start, self._nodes.choose_from(least, needed, count)
                 j += 1
                 least = [min(a, b) for a, b in zip(least, free[j], strict=True)]
-            # A step that is too full, or has other nodes, cannot be the start.
+            # The job cannot start in a step that is too full or has other nodes.
             i = j + 1 if sum(free[j][needed:]) < count else i + 1
 
     def move(
@@ -165,7 +168,7 @@ class FreeNodes(Plan[Taken, list[int]]):
         return new, chosen
 
     def _most(self, now: float, until: float, needed: int) -> int:
-        """The most nodes of class ``needed`` and above that are free at any time from ``now`` to ``until``."""
+        """Return the most nodes of class ``needed`` and above that are free at any time from ``now`` to ``until``."""
         first = max(bisect_right(self.times, now) - 1, 0)
         return max(map(sum, [step[needed:] for step in self.free[first : bisect_left(self.times, until)]]), default=0)
 

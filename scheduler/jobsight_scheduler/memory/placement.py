@@ -1,4 +1,4 @@
-"""Jobs on nodes of several memory sizes: which class of nodes each needs, and where it would run."""
+"""Placement on nodes of several memory sizes: the class of nodes that each job needs, and its nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .nodes import FreeNodes, Nodes, Taken
 
 
 class NodePlacement(Placement[Taken]):
-    """``needed`` gives the class of nodes that a job needs at this moment; it may change once a job of its group has
-    ended. Jobs of one group with the same number in ``alike`` need the same: it is asked for once, since thousands may
-    wait. A job that failed is asked for by itself. With ``every_group``, jobs of other groups are asked for again, too.
+    """``needed`` returns the class of nodes that a job needs now; it may change once a job of its group has ended. Jobs
+    of one group with the same number in ``alike`` need the same: the class is computed once, since thousands may wait.
+    A failed job has its own class. With ``every_group``, the classes of other groups are computed again too.
     """
 
     learns = True

@@ -1,4 +1,4 @@
-"""Jobs on nodes of several memory sizes: those that need more than they got fail and return."""
+"""Simulation of nodes of several memory sizes: jobs that need more than they got fail and return."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from .nodes import Nodes
 from .placement import NodePlacement
 
 Retry = Literal["request", "estimate"]
-"""What a failed job asks for next: its request, or the estimate again, above what failed."""
+"""Memory for the next attempt of a failed job: its request, or the estimate above the memory that failed."""
 
 Asked = Literal["submission", "group", "all"]
-"""When the memory of a waiting job is estimated: at its submission only, again whenever a job of its group has ended,
-or again whenever any job has ended. But for the first, it is also estimated whenever the job is first in the queue."""
+"""When to estimate the memory of a waiting job: at its submission only, after each end of a job of its group, or after
+each end of any job. The last two also estimate it whenever the job is first in the queue.
+"""
 
 MEMORY_POLICIES: dict[str, MakePolicy] = {name: POLICIES[name].make for name in ("fcfs", "easy", "conservative")}
 
 
 class Requirements(ABC):
-    """The memory to ask for each job, by its index; at most its request."""
+    """The memory to reserve for each job, by its index; at most its request."""
 
     sees_system = False
     """Whether the estimate depends on the state of the cluster."""
 
     @abstractmethod
     def ask(self, job: int, system: SystemState | None) -> float:
-        """The memory in bytes per node that the job's next attempt asks for."""
+        """Return the memory, in bytes per node, for the job's next attempt."""
 
     @abstractmethod
     def learn(self, job: int, outcome: JobOutcome) -> None:
@@ -45,11 +46,11 @@ class Requirements(ABC):
 
     @abstractmethod
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
-        """A number for each job; jobs with the same number and group always need the same."""
+        """Return a number for each job; jobs with the same number and group always need the same."""
 
 
 class MemorySimulation(Simulation):
-    """Runs ``jobs`` on ``nodes``.
+    """A run of ``jobs`` on ``nodes``.
 
     A job fails if it uses more than the smallest memory among its nodes, after a uniformly drawn fraction of its run
     time; it then returns to the head of the queue.
@@ -76,7 +77,7 @@ class MemorySimulation(Simulation):
         self._class_of_request = [bisect_left(nodes.memory_bytes, asked) for asked in self._requested]
         self._least = [0] * len(jobs)  # least class for the next attempt, by what failed
         self._running: dict[int, tuple[int, int, bool]] = {}  # job -> class asked for and got, whether it fails
-        self._system_of: dict[int, SystemState] = {}  # job -> the cluster when its class was last chosen
+        self._system_of: dict[int, SystemState] = {}  # job -> state of the cluster when its class was last chosen
         self._arrived = 0
         self.end_s: NDArray[np.float64] = np.full(len(jobs), NEVER)
         self.is_lowered = np.zeros(len(jobs), dtype=bool)
@@ -101,7 +102,7 @@ class MemorySimulation(Simulation):
         return self.attempts - self.failures - len(self._running)
 
     def _needed(self, job: int) -> int:
-        """The class of nodes that the job's next attempt needs."""
+        """Return the class of nodes that the job's next attempt needs."""
         most, least = self._class_of_request[job], self._least[job]
         if least >= most:
             return most

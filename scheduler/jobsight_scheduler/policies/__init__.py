@@ -1,4 +1,4 @@
-"""Which jobs start when: one policy per file, a table of them by name, and how a policy of one's own is used."""
+"""Policies, which decide when jobs start: one per file, a table of them by name, and the use of custom ones."""
 
 from __future__ import annotations
 

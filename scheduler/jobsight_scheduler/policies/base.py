@@ -1,4 +1,4 @@
-"""The base of all policies: informed of submissions and ends, they decide which jobs start now."""
+"""The base of all policies: at submissions and ends, they decide which jobs start now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .processors import Processors
 
 
 class PolicyError(RuntimeError):
-    """A policy that cannot be used, or a decision of it that cannot be carried out."""
+    """An unusable policy, or an impossible decision of one."""
 
 
 class QueueTooLongError(RuntimeError):
@@ -25,11 +25,11 @@ class QueueTooLongError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JobRequests:
-    """Everything a policy knows about the jobs, by job index: what they requested. Their run times are not here.
+    """Requests of the jobs, by job index: everything that a policy knows of them. Their run times are not here.
 
-    ``estimate_s`` is the time after which a job is killed. ``capacity`` is the number of processors of the machine.
-    ``questions`` is what a predictor may know about each job; empty for policies that need none. ``machine`` is where
-    jobs are placed; None is a machine of counted processors.
+    A job is killed after ``estimate_s``. ``capacity`` is the number of processors of the machine. ``questions`` are
+    those to a predictor, one for each job; empty for policies that need none. ``machine`` places jobs; None is a
+    machine of counted processors.
     """
 
     capacity: int
@@ -50,13 +50,13 @@ class Policy(ABC):
     name: ClassVar[str]
 
     rules: ClassVar[tuple[Check, ...]] = ()
-    """What the validator checks in schedules of a policy of one's own, besides capacity and the jobs' own times."""
+    """Rules of a custom policy that the validator checks, besides capacity and the jobs' own times."""
 
     wake_s: float = NEVER
-    """When the policy wants to be woken if nothing happens before."""
+    """Time at which to wake the policy if nothing happens before."""
 
     ending: Collection[int] = ()
-    """Set before ``woken``: jobs that end at this instant, for which ``ended`` will be called later."""
+    """Jobs that end at this instant, with ``ended`` still to be called; set before ``woken``."""
 
     def __init__(self, requests: JobRequests) -> None:
         self.capacity = requests.capacity
@@ -68,26 +68,26 @@ class Policy(ABC):
 
     @abstractmethod
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        """A job was submitted; returns the jobs that start now, in the order of the decision."""
+        """Take in a submission; return the jobs that start now, in the order of the decision."""
 
     @abstractmethod
     def ended(self, now: float, job: int) -> Sequence[int]:
-        """A running job is over; returns the jobs that start now."""
+        """Take in the end of a running job; return the jobs that start now."""
 
     def returned(self, now: float, job: int) -> Sequence[int]:
-        """A running job has failed and is the first to wait; returns the jobs that start now."""
+        """Take in the failure of a running job, now first in the queue; return the jobs that start now."""
         raise NotImplementedError(f"{self.name} does not take back job {job}, which failed at {now}")
 
     def woken(self, now: float) -> Sequence[int]:
-        """It is ``wake_s``; returns the jobs that start now."""
+        """Act at ``wake_s``; return the jobs that start now."""
         raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")
 
     def state(self) -> dict[str, Any]:
-        """Everything it remembers, as JSON values. Only simulations that are saved need it."""
+        """Return everything it remembers, as JSON values. Only saved simulations need it."""
         raise NotImplementedError(f"{type(self).__name__} has no state() and restore()")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores the result of ``state``, in a policy with the same requests."""
+        """Restore the result of ``state``, in a policy with the same requests."""
         raise NotImplementedError(f"{type(self).__name__} has no state() and restore()")
 
     @property

@@ -1,4 +1,4 @@
-"""Waiting jobs in order, and which of them could start, without examining each if there are very many."""
+"""Waiting jobs in order, searched for those that could start without examining every one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CLASSES = 128
 
 
 class BlockQueue:
-    """Jobs ordered by ``key`` (by default in order of arrival), in blocks of at most ``2 * BLOCK``; only the first is
-    ever requested, so it is not empty unless all are.
+    """Jobs ordered by ``key`` (by default in order of arrival), in blocks of at most ``2 * BLOCK``; the first block is
+    empty only if all are.
 
-    Up to two blocks' worth of jobs, which is what real traces have, it is a plain list. Beyond that there is a table:
-    for each class of needs, the shortest job of each block that needs as much or less, so that blocks in which
-    nothing fits are skipped. Removing jobs leaves it too optimistic until the block is searched again. ``kinds`` are
-    those of the machine's ``room``, for each of which the table is kept.
+    Up to two blocks of jobs, as in real traces, it is a plain list. Beyond that a table has, for each class of needs,
+    the shortest job of each block that needs as much or less, to skip blocks in which nothing fits. Removing jobs
+    leaves it too optimistic until the next search of the block. There is a table for each of ``kinds``, those of the
+    machine's ``room``.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BlockQueue:
             yield from block
 
     def add(self, job: int) -> None:
-        """Puts ``job`` in its place."""
+        """Put ``job`` in its place."""
         blocks = self.blocks
         i = len(blocks) - 1
         if self._key is None:
@@ -67,24 +67,24 @@ class BlockQueue:
             self._stale = {k + (k > i) for k in self._stale} | {i, i + 1}
 
     def pop(self) -> int:
-        """Takes out the first."""
+        """Take out the first."""
         job = self.blocks[0].pop(0)
         self._tidy(0)
         return job
 
     def remove(self, job: int) -> None:
-        """Takes out ``job``, from a queue with a key."""
+        """Take out ``job``, from a queue with a key."""
         self.take(self._block_of(self._place(job)), [job])
 
     def touch(self, job: int) -> None:
-        """``job`` is of another kind now, in a queue with a key."""
+        """Move ``job`` to its new kind, in a queue with a key."""
         if len(self.blocks) > 1:
             i = self._block_of(self._place(job))
             self._enter(job, i)
             self._stale.add(i)
 
     def take(self, i: int, jobs: Iterable[int]) -> bool:
-        """Takes ``jobs`` out of block ``i``; returns whether it is gone, so that another has its number."""
+        """Take ``jobs`` out of block ``i``; return whether the block is gone, and its number another's."""
         block = self.blocks[i]
         for job in jobs:
             block.remove(job)
@@ -92,8 +92,8 @@ class BlockQueue:
         return self._tidy(i)
 
     def hopeful(self, i: int, now: float, machine: Placement[Any]) -> int:
-        """The first block from ``i`` on in which a job may fit into the ``room`` of the machine; always the first of
-        all, and -1 at the end.
+        """Return the first block from ``i`` on in which a job may fit into the ``room`` of the machine; block 0 always
+        counts, -1 is the end.
         """
         if i == 0:
             return 0
@@ -119,7 +119,7 @@ class BlockQueue:
         return self._key(job)
 
     def _enter(self, job: int, i: int) -> None:
-        """Notes that ``job`` is in block ``i``."""
+        """Note that ``job`` is in block ``i``."""
         kind = 0 if self._kinds is None else self._kinds[job]
         column = self._shortest[kind * self._rows + self._class[self._needs[job]] : (kind + 1) * self._rows, i]
         np.minimum(column, self._lengths[job], out=column)

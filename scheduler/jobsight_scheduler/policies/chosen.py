@@ -30,9 +30,9 @@ class PolicyEntry:
     """``make(requests)``, or ``make(requests, predictor)`` if run times are predicted.
 
     Every schedule keeps ``rules``, and those without a predictor ``request_rules`` as well; all keep capacity and the
-    jobs' own times. ``default_predictor`` is used if no other is named. ``asks_again``: ``make(requests, predictor,
-    ask_again=True)`` goes by forecasts as of now while jobs wait. ``needs_questions``: it asks who submitted a
-    job, or what else is known about it, also without a predictor.
+    jobs' own times. ``default_predictor`` applies if no other is named. ``asks_again``: ``make(requests, predictor,
+    ask_again=True)`` uses forecasts as of now while jobs wait. ``needs_questions``: it needs a job's user or other
+    fields even without a predictor.
     """
 
     make: Callable[..., Policy]
@@ -48,7 +48,7 @@ POLICIES: dict[str, PolicyEntry] = {
     "fcfs": PolicyEntry(Fcfs, rules=(check_order, check_head_waits_for_room)),
     "sjf": PolicyEntry(Sjf, request_rules=(check_shortest_first,), takes_predictor=True, asks_again=True),
     "easy": PolicyEntry(Easy, rules=(check_head_waits_for_room, check_reservation)),
-    # It promises no start: predictions are corrected.
+    # No promised starts: predictions are corrected.
     "easy++": PolicyEntry(
         EasyPlus,
         rules=(check_head_waits_for_room,),
@@ -57,7 +57,7 @@ POLICIES: dict[str, PolicyEntry] = {
         asks_again=True,
     ),
     "conservative": PolicyEntry(Conservative, rules=(check_promises,)),
-    # Nor does this: priorities change while jobs wait.
+    # No promised starts: priorities change while jobs wait.
     "multifactor": PolicyEntry(Multifactor, rules=(check_room_is_used,), needs_questions=True),
 }
 
@@ -66,7 +66,7 @@ POLICIES: dict[str, PolicyEntry] = {
 class ChosenPolicy:
     """A policy with its predictor, None if it uses requested times, and its weights, None if it has none.
 
-    ``ask_again``: it goes by the forecasts of waiting jobs as of now, instead of those at their submission.
+    ``ask_again``: it uses forecasts of waiting jobs as of now, not as of their submission.
     """
 
     name: str
@@ -76,10 +76,10 @@ class ChosenPolicy:
     ask_again: bool = False
 
     def asking_again(self) -> Self:
-        """The same policy with ``ask_again``.
+        """Return the same policy with ``ask_again``.
 
         Raises:
-            ValueError: it asks for no forecasts, or when it asks is its own matter.
+            ValueError: it uses no forecasts, or decides itself when to repeat them.
         """
         if not self.entry.asks_again:
             can = " and ".join(name for name, entry in POLICIES.items() if entry.asks_again)
@@ -93,7 +93,7 @@ class ChosenPolicy:
         return replace(self, ask_again=True)
 
     def make(self, requests: JobRequests) -> Policy:
-        """The policy for these jobs."""
+        """Return the policy for these jobs."""
         if self.weights is not None:
             return self.entry.make(requests, self.weights)
         if self.predictor is None:
@@ -108,12 +108,12 @@ class ChosenPolicy:
 
     @property
     def asks(self) -> bool:
-        """Whether it needs to know more about a job than its request."""
+        """Whether it needs more fields of a job than its request."""
         return self.predictor is not None or self.entry.needs_questions
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """Everything that its schedule depends on besides the jobs and the machine, as JSON values."""
+        """Everything else that determines its schedule, besides the jobs and the machine, as JSON values."""
         found: dict[str, object] = {"policy": self.name, "predictor": self.predictor}
         if self.ask_again:
             found["ask_again"] = True
@@ -126,7 +126,7 @@ def choose_policy(
     own: PolicyEntry | None = None,
     weights: PriorityWeights | None = None,
 ) -> ChosenPolicy:
-    """Policy ``name`` (of those that ship, or ``own``), with a run-time predictor if one is named or always needed.
+    """Return policy ``name`` (built in, or ``own``), with a run-time predictor if one is named or always needed.
 
     Raises:
         ValueError: unknown policy or predictor, a policy that takes none, or weights for one that has none.

@@ -13,11 +13,11 @@ LONGEST_QUEUE = 20_000
 
 
 class Conservative(Policy):
-    """A job gets the earliest place when it is submitted. After each end, the waiting jobs are considered in order, and
-    each moves to the earliest place that is open given all other reservations; so does a job that, by what was learned
-    from the end, needs another kind of room, even if its place is then later.
+    """A job gets the earliest time slot at its submission. After each end, the waiting jobs move in order to the
+    earliest slot that all other reservations leave; a job that now needs another kind of room moves even if its slot is
+    then later.
 
-    New openings lie before ``open_until_s``: the end of what was freed since all jobs were last considered.
+    New openings lie before ``open_until_s``: the latest end freed since all jobs were last considered.
     """
 
     name: ClassVar[str] = "conservative"
@@ -28,7 +28,7 @@ class Conservative(Policy):
         self.queue: dict[int, tuple[float, int, Any]] = {}  # job -> start, number of the reservation, where; in order
         self.agenda: list[tuple[float, int, int]] = []  # (start, number of the reservation, job), sorted
         self.count = 0
-        self.running: dict[int, tuple[float, Any]] = {}  # job -> when its request runs out, where
+        self.running: dict[int, tuple[float, Any]] = {}  # job -> end of its request, where
         self.open_until_s = -1.0
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
@@ -56,7 +56,7 @@ class Conservative(Policy):
         return self._compress(now, opened, changed)
 
     def returned(self, now: float, job: int) -> Sequence[int]:
-        """Others have to give up what the job takes at the head: it gets the first place, and all others new ones."""
+        """Give the job the first time slot, and all others new ones."""
         self._leave(now, job)
         self.machine.learned(job)
         for other, (start, _, where) in self.queue.items():
@@ -97,7 +97,7 @@ class Conservative(Policy):
         self.running[job] = now + self.estimate_s[job], where
 
     def _leave(self, now: float, job: int) -> float:
-        """Gives back what the job has left; returns until when there may be openings."""
+        """Give back the job's unused time; return the end of the new opening."""
         expires, where = self.running.pop(job)
         self.plan.forget(now)
         self.machine.give(job)

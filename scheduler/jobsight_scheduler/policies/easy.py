@@ -1,4 +1,4 @@
-"""EASY backfilling (Lifka 1995): the head of the queue has a reservation, others may jump ahead if they keep it."""
+"""EASY backfilling (Lifka 1995): the head of the queue has a reservation; others may jump ahead if they keep it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from .placement import UNKNOWN
 
 
 class Easy(Policy):
-    """The head of the queue starts at the machine's ``shadow_s`` at the latest. Another job starts now if there is a
-    place for it, and it either is over by then or leaves room for the head.
+    """The head of the queue starts at the machine's ``shadow_s`` at the latest. Another job starts now if it fits, and
+    either ends by then or leaves room for the head.
 
-    The reservation is valid until a job ends or the head changes: jobs that start by these rules do not move it. So a
-    submission concerns only the new job; the whole queue is considered when a job has ended, or its estimate has run
-    out.
+    The reservation is valid until a job ends or the head changes: jobs that start by these rules do not move it. So
+    only the new job is considered at a submission; the whole queue when a job has ended or its estimate has run out.
     """
 
     name: ClassVar[str] = "easy"
@@ -86,7 +85,7 @@ class Easy(Policy):
         return begun
 
     def _fill(self, now: float) -> list[int]:
-        """Starts jobs that keep the reservation, in the order of the queue."""
+        """Start jobs that keep the reservation, in the order of the queue."""
         machine, queue = self.machine, self.queue
         filled: list[int] = []
         i = 0

@@ -1,4 +1,4 @@
-"""EASY backfilling with another order of the queue: a policy is one function, the key by which jobs are sorted."""
+"""EASY backfilling with another order of the queue: a policy is one function, the key that sorts jobs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Ints = NDArray[np.int64]
 
 
 class EasyByKey(Easy):
-    """In each scheduling pass the waiting jobs are sorted by ``keys``, the least first, then by number. They start in
-    this order until one does not fit; that one has a reservation by requested times, and others may jump ahead if they
-    end before it or need only processors that will be left over.
+    """Each scheduling pass sorts the waiting jobs by ``keys``, the least first, then by number. They start in this
+    order until one does not fit; that one gets a reservation by requested times, and others may jump ahead if they end
+    before it or need only spare processors.
 
-    ``need``, ``requested_s`` and ``submit_s`` are arrays of shape (jobs,); ``submit_s`` holds what was submitted so
-    far. The order changes with time, so a reservation is a promise for this pass only, and a job may starve if its key
-    never becomes the least.
+    ``need``, ``requested_s`` and ``submit_s`` are arrays of shape (jobs,); ``submit_s`` holds the submissions so far.
+    The order changes with time, so a reservation is a promise for this pass only, and a job may starve if its key never
+    becomes the least.
     """
 
     rules: ClassVar[tuple[Check, ...]] = (check_room_is_used,)
@@ -40,7 +40,7 @@ class EasyByKey(Easy):
 
     @abstractmethod
     def keys(self, now: float, jobs: Ints) -> Floats:
-        """The key of each of ``jobs``, which wait at ``now``; shape (jobs,)."""
+        """Return the key of each of ``jobs``, which wait at ``now``; shape (jobs,)."""
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
         self.machine.expire(now)

@@ -19,19 +19,18 @@ CORRECTIONS_S = (
     *(minutes * MINUTE_S for minutes in (1, 5, 15, 30)),
     *(hours * HOUR_S for hours in (1, 2, 5, 10, 20, 50, 100)),
 )
-"""Added to the first prediction of a job when it is outrun the first, second, ... time; finally its request applies."""
+"""Additions to a job's first prediction when the job outruns it the first, second, ... time; then its request."""
 
 
 class EasyPlus(Easy):
     """Schedules by predictions; requests still decide when a job is killed. Backfills the shortest prediction first.
 
     A job that outruns its prediction is expected to end at its first prediction plus the next of the published
-    increments, its request at most. A correction comes before anything else at that instant, moves no job by itself,
-    and leaves out jobs that end at that very instant. It may move the reservation of the head: unlike EASY's, that is
-    no promise.
+    increments, its request at most. A correction precedes anything else at that instant, moves no job by itself, and
+    leaves out jobs that end then. It may move the reservation of the head, which is no promise, unlike EASY's.
 
-    With ``ask_again``, not as published, a scheduling pass goes by the forecasts of waiting jobs as of now, and a job
-    keeps the one of its start.
+    With ``ask_again``, not as published, a scheduling pass uses forecasts of waiting jobs as of now, and a job keeps
+    that of its start.
     """
 
     name: ClassVar[str] = "easy++"
@@ -118,7 +117,7 @@ class EasyPlus(Easy):
         return expected_run_s(self.run_times.again(job), self.estimate_s[job])
 
     def _update(self) -> None:
-        """Asks again for the jobs that would fit now; in this pass, the forecasts of others make no difference."""
+        """Repeat the forecasts of the jobs that would fit now; those of others make no difference in this pass."""
         free, need, predicted_s, queue = self.machine.free, self.processors, self.predicted_s, self.queue
         current = [(job, self._as_of_now(job)) for job in queue if need[job] <= free]
         for job, expected in current:

@@ -10,7 +10,7 @@ from .base import JobRequests, Policy
 
 
 class Fcfs(Policy):
-    """Needs no estimates: jobs start in the order of the queue, as soon as there is a place for them."""
+    """Jobs start in the order of the queue, as soon as they fit. Needs no estimates."""
 
     name: ClassVar[str] = "fcfs"
 

@@ -14,11 +14,11 @@ from jobsight_scheduler.policies.easy_by_key import EasyByKey, Floats, Ints
 
 
 class FairShare:
-    """Processor seconds of each user, of which those ``half_life_s`` ago count half; users have equal shares.
+    """Processor seconds of each user, half as important after ``half_life_s``; users have equal shares.
 
     A running job is charged as time passes. Users count from their first submission on. The factor of a user with the
-    part ``f`` of all usage among ``n`` users is ``2^(-n f)``: 1 for who used nothing, 1/2 for who used their share, as
-    in Slurm's classic fair-share algorithm.
+    part ``f`` of all usage among ``n`` users is ``2^(-n f)``: 1 without usage, 1/2 with exactly the user's share, as in
+    Slurm's classic fair-share algorithm.
     """
 
     def __init__(self, half_life_s: float) -> None:
@@ -27,14 +27,14 @@ class FairShare:
         self._table: Floats = np.zeros((3, 0))  # by user: used as of ``since``, since, processors of running jobs
 
     def place(self, now: float, user: str | None) -> int:
-        """The position of ``user`` in ``factors``."""
+        """Return the position of ``user`` in ``factors``."""
         if user not in self._place:
             self._place[user] = len(self._place)
             self._table = np.concatenate([self._table, [[0.0], [now], [0.0]]], axis=1)
         return self._place[user]
 
     def change(self, now: float, user: str | None, processors: int) -> None:
-        """From ``now`` on the user's running jobs have so many ``processors`` more, or fewer if below 0."""
+        """Add ``processors`` to those of the user's running jobs from ``now`` on; below 0 removes them."""
         place = self.place(now, user)
         used = self._at(now, self._table[:, place : place + 1])[0]
         self._table[:, place] = used, now, self._table[2, place] + processors
@@ -44,7 +44,7 @@ class FairShare:
         return self._at(now, self._table)
 
     def factors(self, now: float) -> Floats:
-        """The fair-share factor of each user, 0..1, shape (users,)."""
+        """Return the fair-share factor of each user, 0..1, shape (users,)."""
         used = self.usage(now)
         total = used.sum()
         if not total > 0.0:
@@ -60,11 +60,11 @@ class FairShare:
         return np.asarray(used * (1.0 + faded) - running * faded / self._rate)
 
     def state(self) -> Any:
-        """Everything it remembers, as JSON values."""
+        """Return everything it remembers, as JSON values."""
         return {"users": list(self._place), "table": self._table.tolist()}
 
     def restore(self, state: Any) -> None:
-        """Restores the result of ``state``."""
+        """Restore the result of ``state``."""
         self._place = {user: place for place, user in enumerate(state["users"])}
         self._table = np.array(state["table"]).reshape(3, -1)
 
@@ -75,8 +75,8 @@ DAY_S = 86_400.0
 @dataclass(frozen=True, slots=True)
 class PriorityWeights:
     """Weights of the factors, each 0..1: ``age`` of the time waited, up to ``longest_age_days``; ``size`` of the share
-    of the machine requested (below 0: small jobs first); ``fair_share`` of the user's recent usage, of which that
-    ``half_life_days`` ago counts half.
+    of the machine requested (below 0: small jobs first); ``fair_share`` of the user's recent usage, which halves in
+    ``half_life_days``.
 
     The defaults are those of the example in Slurm's documentation of the multifactor plugin.
 
@@ -100,7 +100,7 @@ class PriorityWeights:
 
 
 def priority_weights(given: Mapping[str, float]) -> PriorityWeights:
-    """The default weights with those ``given``, by names such as ``fair-share``.
+    """Return the default weights with those ``given``, by names such as ``fair-share``.
 
     Raises:
         ValueError: an unknown name, or an impossible value.
@@ -115,7 +115,7 @@ def priority_weights(given: Mapping[str, float]) -> PriorityWeights:
 class Multifactor(EasyByKey):
     """The highest ``age * min(1, waited / longest age) + size * processors / capacity + fair share * factor`` first.
 
-    The factors are as of the beginning of the pass. Jobs without a known user share one.
+    Factors are computed at the beginning of the pass. Jobs without a known user share one.
     """
 
     name: ClassVar[str] = "multifactor"

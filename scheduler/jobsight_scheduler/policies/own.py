@@ -1,4 +1,4 @@
-"""Policies of one's own: wrapped, so that decisions which cannot be carried out are named."""
+"""Custom policies, wrapped to report impossible decisions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy, PolicyE
 from jobsight_scheduler.policies.chosen import PolicyEntry
 
 IDLE_WAKES = 1_000_000
-"""A policy that is woken so often in a row without a start would go on for ever."""
+"""Wakes in a row without a start after which a policy counts as stuck."""
 
 
 class GuardedPolicy(Policy):
-    """Passes every call on to the policy from ``make``, and checks what it decides: jobs that wait, each once, that fit
-    into the free processors; a time to be woken that is still to come.
+    """Passes every call on to the policy from ``make``, and checks its decisions: waiting jobs, each once, that fit
+    into the free processors; a future time to wake.
 
-    A job whose requested time has run out counts as ended, as in the policies that ship.
+    A job whose requested time has run out counts as ended, as in built-in policies.
 
     Raises:
-        PolicyError: (from every call) a decision that cannot be carried out, or an error of the policy itself.
+        PolicyError: (from every call) an impossible decision, or an error of the policy itself.
     """
 
     def __init__(self, requests: JobRequests, make: Callable[[], Any], label: str) -> None:
@@ -29,7 +29,7 @@ class GuardedPolicy(Policy):
         self.label = label
         self.free = self.capacity
         self.waiting: set[int] = set()
-        self.expires: dict[int, float] = {}  # running job -> when its requested time runs out
+        self.expires: dict[int, float] = {}  # running job -> end of its requested time
         self.idle_wakes = 0
         self.policy = self._own("its constructor", make)
         self._read_wake(0.0)
@@ -117,11 +117,11 @@ class GuardedPolicy(Policy):
 
 
 CALLS = ("submitted", "ended")
-"""What every policy has; ``woken``, ``wake_s``, ``state``, ``restore`` and ``rules`` are optional."""
+"""Required methods of a policy; ``woken``, ``wake_s``, ``state``, ``restore`` and ``rules`` are optional."""
 
 
 def entry_of(own: Any, label: str) -> PolicyEntry:
-    """The entry of the class ``own``, called ``label`` in messages.
+    """Return the entry of the class ``own``, called ``label`` in messages.
 
     Its constructor takes the ``JobRequests``, and a run-time predictor if it has a second parameter: None without
     ``--predictor`` if that has a default.

@@ -1,4 +1,4 @@
-"""What policies ask of a machine: where a job fits now, and reservations over future time."""
+"""The interface of a machine to policies: room for a job now, and reservations over future time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ Step = TypeVar("Step")
 
 
 class Plan(ABC, Generic[Where, Step]):
-    """``free[i]`` is free from ``times[i]`` to ``times[i + 1]``; the last step has no end and is empty.
+    """A plan in steps: ``free[i]`` is free from ``times[i]`` to ``times[i + 1]``; the last step has no end and is
+    empty.
 
-    A job holds its place for its requested time.
+    A job holds its time slot for its requested time.
     """
 
     def __init__(self, all_free: Step, processors: Sequence[int], estimate_s: Sequence[float]) -> None:
@@ -24,43 +25,43 @@ class Plan(ABC, Generic[Where, Step]):
 
     @abstractmethod
     def earliest(self, now: float, job: int) -> tuple[float, Where]:
-        """The earliest place for a job, from ``now`` on."""
+        """Return the earliest time slot for a job, from ``now`` on."""
 
     @abstractmethod
     def move(
         self, now: float, job: int, old: float, where: Where, opened: float, must: bool
     ) -> tuple[float, Where] | None:
-        """Moves a reservation to an earlier place if there is one that begins before ``opened``, and returns it; None
-        if it stays. With ``must``, to its earliest place, wherever that is.
+        """Move a reservation to an earlier time slot that begins before ``opened``, and return it; None if there is
+        none. With ``must``, move it to its earliest slot, even a later one.
         """
 
     @abstractmethod
     def take(self, start: float, end: float, where: Where) -> None:
-        """Takes a place from ``start`` to ``end``."""
+        """Take a time slot from ``start`` to ``end``."""
 
     @abstractmethod
     def give(self, start: float, end: float, where: Where) -> None:
-        """Gives a place back."""
+        """Give a time slot back."""
 
     @abstractmethod
     def copy(self, step: Step) -> Step:
-        """The same step, to be changed by itself."""
+        """Return an independent copy of the step."""
 
     def book(self, now: float, job: int) -> tuple[float, Where]:
-        """Takes the earliest place."""
+        """Take the earliest time slot."""
         start, where = self.earliest(now, job)
         self.take(start, start + self.estimate_s[job], where)
         return start, where
 
     def forget(self, now: float) -> None:
-        """Drops steps that are over."""
+        """Drop steps that are over."""
         times = self.times
         if len(times) > 1 and times[1] <= now:
             past = bisect_right(times, now) - 1
             del times[:past], self.free[:past]
 
     def edge(self, time: float) -> int:
-        """Index of the step that begins at ``time``, created if there is none."""
+        """Return the index of the step that begins at ``time``, created if there is none."""
         times = self.times
         i = bisect_left(times, time)
         if i == len(times) or times[i] != time:
@@ -69,7 +70,7 @@ class Plan(ABC, Generic[Where, Step]):
         return i
 
     def join(self, i: int) -> None:
-        """Makes step ``i`` one with the step before, if they are equal."""
+        """Merge step ``i`` with the step before, if they are equal."""
         if 0 < i < len(self.times) and self.free[i] == self.free[i - 1]:
             del self.times[i], self.free[i]
 
@@ -90,10 +91,10 @@ class Placement(ABC, Generic[Where]):
     free: int
 
     learns = False
-    """Whether what a waiting job needs is decided when it arrives, and may change when another has ended."""
+    """Whether a waiting job's needs are chosen when it arrives, and may change when another has ended."""
 
     kinds: Sequence[int] | None = None
-    """By job, which entry of ``room`` applies to it; None if there is one for all."""
+    """By job, the entry of ``room`` that applies; None if there is one for all."""
 
     def __init__(self, processors: Sequence[int], estimate_s: Sequence[float]) -> None:
         self.processors, self.estimate_s = processors, estimate_s
@@ -103,50 +104,50 @@ class Placement(ABC, Generic[Where]):
 
     @abstractmethod
     def find(self, job: int) -> Where | None:
-        """Where the job would run if it started now; None if it has to wait."""
+        """Return the job's place if it started now; None if it has to wait."""
 
     def find_first(self, job: int) -> Where | None:
-        """The same for the head of the queue, whose needs may be considered again."""
+        """Return the place of the head of the queue, whose needs may be computed again."""
         return self.find(job)
 
     @abstractmethod
     def take(self, job: int, where: Where) -> None:
-        """The job starts there."""
+        """Take the place for a job that starts."""
 
     @abstractmethod
     def give(self, job: int) -> None:
-        """The job does not run any more."""
+        """Give the place of an ended job back."""
 
     @abstractmethod
     def reserve(self, head: int) -> None:
-        """Sets ``shadow_s``: when the head, which has to wait, can start by what is expected of the running jobs."""
+        """Set ``shadow_s``: the head's start by the expected ends of the running jobs."""
 
     @abstractmethod
     def keeps(self, now: float, job: int, where: Where) -> bool:
-        """Whether the head can start at ``shadow_s`` although the job starts there now, as it then has to."""
+        """Return whether the head can still start at ``shadow_s`` if the job starts there now."""
 
     @abstractmethod
     def room(self) -> Sequence[tuple[int, int]]:
-        """The most processors that a job can have now, and those if it is not over by ``shadow_s``; by ``kinds``."""
+        """Return the most processors for a job now, and for one that does not end by ``shadow_s``; by ``kinds``."""
 
     def plan(self) -> Plan[Where, Any]:
-        """An empty plan of reservations on this machine."""
+        """Return an empty plan of reservations on this machine."""
         raise NotImplementedError(f"{type(self).__name__} keeps no reservations for all waiting jobs")
 
     def arrive(self, job: int) -> None:
-        """The job waits from now on, if this machine ``learns``."""
+        """Take in a waiting job, if this machine ``learns``."""
 
     def learned(self, _ended: int) -> Sequence[int]:
-        """A job has ended. Which waiting jobs need another kind of room now, if this machine ``learns``."""
+        """Take in an end; return the waiting jobs that need another kind of room now, if this machine ``learns``."""
         return ()
 
     def start(self, now: float, job: int, where: Where) -> None:
-        """The job starts there, and should be over when its estimate has run out."""
+        """Start the job there; it should end when its estimate has run out."""
         self.take(job, where)
         self.expect(job, now + self.estimate_s[job])
 
     def fill(self, now: float, jobs: Iterable[int]) -> list[int]:
-        """Starts those of ``jobs`` for which there is a place that keeps the reservation; returns them."""
+        """Start those of ``jobs`` that fit and keep the reservation; return them."""
         found = []
         for job in jobs:
             if self.processors[job] > self.free:
@@ -158,14 +159,14 @@ class Placement(ABC, Generic[Where]):
         return found
 
     def expect(self, job: int, end: float) -> None:
-        """A running job should be over at ``end``."""
+        """Expect a running job to end at ``end``."""
         if job in self.expires:
             del self.expected[bisect_left(self.expected, (self.expires[job], job))]
         self.expires[job] = end
         insort(self.expected, (end, job))
 
     def end(self, now: float, job: int) -> None:
-        """A running job is over."""
+        """Take in the end of a running job."""
         end = self.expires.pop(job, None)
         if end is not None:  # otherwise it had expired
             del self.expected[bisect_left(self.expected, (end, job))]
@@ -182,11 +183,11 @@ class Placement(ABC, Generic[Where]):
             self.give(job)
 
     def state(self) -> dict[str, Any]:
-        """What it remembers, as JSON values."""
+        """Return everything it remembers, as JSON values."""
         return {"free": self.free, "expected": self.expected, "shadow_s": self.shadow_s}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores the result of ``state``."""
+        """Restore the result of ``state``."""
         self.free, self.shadow_s = state["free"], state["shadow_s"]
         self.expected = [(end, job) for end, job in state["expected"]]
         self.expires = {job: end for end, job in self.expected}

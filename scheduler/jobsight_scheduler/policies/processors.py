@@ -40,7 +40,9 @@ class FreeProcessors(Plan[int, int]):
         return new, where
 
     def _earlier(self, now: float, old: float, need: int, length: float, opened: float) -> float:
-        """Earliest place before ``old`` for a job that keeps its own processors from there on; ``old`` if none."""
+        """Return the earliest time slot before ``old`` for a job that keeps its own processors from there on; ``old``
+        if none.
+        """
         free, times = self.free, self.times
         start = old
         for i, left in enumerate(free):

@@ -14,7 +14,7 @@ from .base import JobRequests, Policy
 class Sjf(Policy):
     """Order: expected run time (the request, or what ``run_times`` forecasts at the submission), then job number.
 
-    With ``ask_again`` the order is by what it forecasts as of now.
+    With ``ask_again`` the order is by forecasts as of now.
     """
 
     name: ClassVar[str] = "sjf"

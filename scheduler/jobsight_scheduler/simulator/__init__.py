@@ -1,1 +1,1 @@
-"""Runs workloads under policies, exactly and quickly."""
+"""Runs of workloads under policies, exact and fast."""

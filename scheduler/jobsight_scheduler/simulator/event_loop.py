@@ -18,18 +18,17 @@ MakePolicy = Callable[[JobRequests], Policy]
 
 
 class Simulation:
-    """Runs ``workload`` on ``capacity`` processors under the policy from ``make_policy``.
+    """A run of ``workload`` on ``capacity`` processors under the policy from ``make_policy``.
 
-    Real run times stay in here: the policy is made from the requests alone, and is informed when a job is over.
-    ``questions`` is what a predictor may know about each job, ``machine`` where jobs are placed: counted processors
-    if None. At one instant wakes come before submissions, submissions before ends; ends are in the order of the starts.
+    Real run times stay in here: the policy sees only the requests, and each end when it happens. ``questions`` are
+    those to a predictor, one for each job; ``machine`` places jobs: counted processors if None. At one instant wakes
+    precede submissions, submissions precede ends; ends follow the order of the starts.
 
-    What happens to jobs on another kind of machine is a matter of three functions: ``_arrive(now, job)`` and
-    ``_leave(now, job)`` return the jobs that start, ``_lasts(job)`` how long one that starts now is expected to run;
-    ``_leave`` may find that the job goes on.
+    Another kind of machine overrides three functions: ``_arrive(now, job)`` and ``_leave(now, job)`` return the jobs
+    that start, ``_lasts(job)`` the run time of a job that starts now; ``_leave`` may find that the job goes on.
 
     Raises:
-        PolicyError: (from ``advance``) the policy leaves jobs waiting when nothing else is to come.
+        PolicyError: (from ``advance``) the policy leaves jobs waiting when no event remains.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Simulation:
         return np.array(self._starts)
 
     def advance(self, events: int) -> bool:
-        """Handles the next ``events`` events, or as many as there are; returns ``done``."""
+        """Handle the next ``events`` events, or as many as there are; return ``done``."""
         submit, starts, order, ends = self._submit, self._starts, self._order, self._ends
         policy, arrive, leave, lasts = self.policy, self._arrive, self._leave, self._lasts
         i, now = self._submitted, self.now
@@ -107,7 +106,7 @@ class Simulation:
             )
 
     def state(self) -> dict[str, Any]:
-        """The state of the simulation, as JSON values."""
+        """Return the state of the simulation, as JSON values."""
         return {
             "now": self.now,
             "submitted": self._submitted,
@@ -118,7 +117,7 @@ class Simulation:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores the result of ``state``, for the same workload, capacity and policy."""
+        """Restore the result of ``state``, for the same workload, capacity and policy."""
         self.now, self._submitted = state["now"], state["submitted"]
         self._order = list(state["order"])
         for job, start in zip(self._order, state["starts"], strict=True):

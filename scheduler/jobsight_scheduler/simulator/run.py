@@ -1,4 +1,4 @@
-"""Runs a simulation in slices, saves it, and resumes it."""
+"""Running a simulation in slices, saving it, and resuming it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Steps(Protocol):
         """Whether all jobs have ended."""
 
     def advance(self, events: int) -> bool:
-        """Handles the next ``events`` events, or as many as there are; returns ``done``."""
+        """Handle the next ``events`` events, or as many as there are; return ``done``."""
 
     def state(self) -> dict[str, Any]:
-        """The state of the simulation, as JSON values."""
+        """Return the state of the simulation, as JSON values."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores the result of ``state``."""
+        """Restore the result of ``state``."""
 
 
 Watch = Callable[[Steps], bool]
@@ -55,7 +55,7 @@ Watch = Callable[[Steps], bool]
 
 
 def run(simulation: Steps, watch: Watch | None = None) -> float:
-    """Advances ``simulation`` until it is done, or ``watch`` stops it; returns the CPU seconds used."""
+    """Advance ``simulation`` until it is done, or ``watch`` stops it; return the CPU seconds used."""
     spent = 0.0
     while True:
         began = time.process_time()
@@ -69,12 +69,12 @@ VERSION = 1
 
 
 class CheckpointError(ValueError):
-    """A file that is not a checkpoint, or not one of this simulation."""
+    """A file that is not a checkpoint of this simulation."""
 
 
 def save(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
-    """Writes the state of ``simulation``, as compressed JSON; ``settings`` is everything else that the schedule depends
-    on.
+    """Write the state of ``simulation``, as compressed JSON; ``settings`` is everything else that determines the
+    schedule.
 
     The file is replaced atomically: readers find the old one or the new one.
     """
@@ -85,7 +85,7 @@ def save(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
 
 
 def resume(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
-    """Restores the saved state into a new ``simulation``.
+    """Restore the saved state into a new ``simulation``.
 
     Raises:
         CheckpointError: it is of another workload or other settings, or not a checkpoint.

@@ -1,5 +1,4 @@
-"""Checks any schedule, from Jobsight or elsewhere, against the rules of its policy. Shares no code with the
-policies."""
+"""Checks of any schedule, from Jobsight or elsewhere, against the rules of its policy. Shares no code with policies."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ Check = Callable[[JobTable, int], list[BrokenRule]]
 
 
 def validate(table: JobTable, capacity: int, rules: Iterable[Check] = ()) -> list[BrokenRule]:
-    """Every breach of ``rules``, and of what holds for all schedules: capacity, and the jobs' own times."""
+    """Return every breach of ``rules``, and of the rules for all schedules: capacity, and the jobs' own times."""
     return [finding for check in (check_jobs, check_capacity, *rules) for finding in check(table, capacity)]
 
 

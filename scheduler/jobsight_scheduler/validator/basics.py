@@ -26,7 +26,7 @@ class BrokenRule:
 
 
 def check_jobs(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """No start before the submission; each end its run time after the start; requests within the machine."""
+    """Check that jobs start after submission, end after their run time, and fit into the machine."""
     found = [
         BrokenRule("submit", job, f"starts at {start:g}, before it was submitted at {submit:g}")
         for job, start, submit in _rows(table, table.start_s < table.submit_s, table.start_s, table.submit_s)
@@ -44,8 +44,7 @@ def check_jobs(table: JobTable, capacity: int) -> list[BrokenRule]:
 
 
 def check_capacity(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """Running jobs never hold more processors than there are. A job that ends at an instant frees its processors in
-    it."""
+    """Check that running jobs never hold more processors than the machine has. A job frees its own at its end."""
     times = np.concatenate([table.end_s, table.start_s])
     change = np.concatenate([-table.processors, table.processors])
     order = np.argsort(times, kind="stable")  # ends first
@@ -61,7 +60,7 @@ def check_capacity(table: JobTable, capacity: int) -> list[BrokenRule]:
 
 
 def free_steps(table: JobTable, capacity: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Instants at which something starts or ends, and the processors that are free after each, shape (instants,)."""
+    """Return the instants at which something starts or ends, and the free processors after each, shape (instants,)."""
     times = np.concatenate([table.end_s, table.start_s])
     change = np.concatenate([table.processors, -table.processors])
     instants, place = np.unique(times, return_inverse=True)

@@ -12,14 +12,14 @@ from jobsight_scheduler.validator.basics import NEAR_S, BrokenRule, free_steps
 
 
 def became_head(table: JobTable) -> NDArray[np.float64]:
-    """When each job reached the head of the queue: submitted, and all earlier jobs started; shape (jobs,)."""
+    """Return when each job reached the head of the queue: submitted, and all earlier jobs started; shape (jobs,)."""
     before = np.concatenate([[-np.inf], np.maximum.accumulate(table.start_s)[:-1]])
     heads: NDArray[np.float64] = np.maximum(table.submit_s, before)
     return heads
 
 
 def check_order(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """Jobs start in the order of the queue."""
+    """Check that jobs start in the order of the queue."""
     early = np.flatnonzero(table.start_s < became_head(table))
     return [
         BrokenRule("order", int(table.job[i]), f"starts at {table.start_s[i]:g}, before a job that came earlier")
@@ -29,7 +29,7 @@ def check_order(table: JobTable, capacity: int) -> list[BrokenRule]:
 
 
 def check_head_waits_for_room(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """The head of the queue starts as soon as it fits."""
+    """Check that the head of the queue starts as soon as it fits."""
     instants, free = free_steps(table, capacity)
     head = became_head(table)
     found = []
@@ -47,7 +47,7 @@ def check_head_waits_for_room(table: JobTable, capacity: int) -> list[BrokenRule
 
 
 def check_shortest_first(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """No job starts while one with a shorter request waits. Jobs submitted at the same instant may be later."""
+    """Check that no job starts while one with a shorter request waits. Jobs submitted at that instant may be later."""
     estimate, starts = table.estimate_s.tolist(), table.start_s.tolist()
     submits = table.submit_s.tolist()
     waiting: list[tuple[float, int]] = []
@@ -68,10 +68,10 @@ def check_shortest_first(table: JobTable, capacity: int) -> list[BrokenRule]:
 
 
 def check_room_is_used(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """Whenever jobs wait, at least one of them needs more processors than are free: the first, in whatever order.
+    """Check that whenever jobs wait, at least one needs more processors than are free: the first, in any order.
 
     Holds for every policy that starts the head of its queue as soon as it fits. Each instant is reported once, with the
-    largest of the jobs that wait.
+    largest waiting job.
     """
     instants, free = free_steps(table, capacity)
     need, submits, starts = table.processors.tolist(), table.submit_s.tolist(), table.start_s.tolist()
@@ -96,8 +96,8 @@ def check_room_is_used(table: JobTable, capacity: int) -> list[BrokenRule]:
 
 
 def check_reservation(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """The head's reservation is made when it reaches the head, from what runs then, including jobs that start at that
-    very instant.
+    """Check the reservation of each head, made when it reaches the head, from the jobs that run then, including those
+    that start at that instant.
     """
     head = became_head(table)
     starting = np.argsort(table.start_s, kind="stable").tolist()
@@ -128,9 +128,9 @@ def check_reservation(table: JobTable, capacity: int) -> list[BrokenRule]:
 
 
 def check_promises(table: JobTable, capacity: int) -> list[BrokenRule]:
-    """Goes through the schedule and promises each job a start, in the plainest way: at its submission, from what runs
-    (by estimate) and what was promised; at each end, for every waiting job in the order of the queue. No job may start
-    later than its promise. Takes minutes if hundreds of jobs wait.
+    """Promise each job a start in the plainest way: at its submission, from running jobs (by estimate) and earlier
+    promises; at each end, for every waiting job in the order of the queue. No job may start later than its promise.
+    Takes minutes if hundreds of jobs wait.
     """
     submits, starts, ends = table.submit_s.tolist(), table.start_s.tolist(), table.end_s.tolist()
     starting = sorted(range(len(table)), key=starts.__getitem__)
@@ -161,8 +161,8 @@ def check_promises(table: JobTable, capacity: int) -> list[BrokenRule]:
 
 
 class _Plan:
-    """Start and expected end of each job that runs or is promised a start; ``numbers`` is the order of the promises,
-    in which jobs of one instant start.
+    """Start and expected end of each job that runs or is promised a start; ``numbers`` is the order of the promises;
+    jobs of one instant start in it.
     """
 
     def __init__(self, table: JobTable, capacity: int) -> None:
@@ -173,20 +173,20 @@ class _Plan:
         self._count = 0
 
     def start(self, job: int) -> float:
-        """When ``job`` is to start."""
+        """Return the promised start of ``job``."""
         return self._held[job][0]
 
     def put(self, job: int, start: float) -> None:
-        """``job`` starts then."""
+        """Record the start of ``job``."""
         self._held[job] = (start, start + self._estimate[job])
 
     def end(self, job: int) -> None:
-        """``job`` is over."""
+        """Remove ``job``, which has ended."""
         self._held.pop(job, None)
         self.numbers.pop(job, None)
 
     def promise(self, job: int, now: float) -> float:
-        """The earliest start from ``now`` on that leaves all others in place."""
+        """Promise the earliest start from ``now`` on that leaves all others in place."""
         before = self._held.pop(job, None)
         held = {other: span for other, span in self._held.items() if span[1] > now}
         spans = np.array(list(held.values())).reshape(-1, 2)

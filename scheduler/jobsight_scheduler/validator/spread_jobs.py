@@ -1,4 +1,4 @@
-"""Checks a schedule of several clusters from its result alone: processors, links, and the work of every job."""
+"""Checks of a schedule of several clusters from its result alone: processors, links, and the work of every job."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def check(
     end_s: Floats,
     allocations: Sequence[Allocation],
 ) -> list[BrokenRule]:
-    """Every breach of: jobs start after submission, whole and once; no cluster or link exceeds its capacity;
-
-    between start and end exactly the dedicated run time of work is done, at the speeds that ``sharing`` gives.
+    """Return every breach of: jobs start after submission, whole and once; no cluster or link exceeds its capacity;
+    between start and end a job does exactly its dedicated run time of work, at the speeds of ``sharing``.
     """
     findings = list(_each_job(work, clusters, start_s, end_s, allocations))
     return findings or list(_over_time(work, clusters, sharing, start_s, end_s, allocations))
@@ -60,7 +59,7 @@ def _over_time(
     end_s: Floats,
     allocations: Sequence[Allocation],
 ) -> Iterator[BrokenRule]:
-    lasting = np.flatnonzero(end_s > start_s).tolist()  # others are too short for the clock, and occupy nothing
+    lasting = np.flatnonzero(end_s > start_s).tolist()  # others are too short for the clock and occupy nothing
     ends = [(float(end_s[i]), False, i) for i in lasting]
     events = sorted([*ends, *((float(start_s[i]), True, i) for i in lasting)])
     bandwidth, share = work.bandwidth_bps.tolist(), work.share.tolist()

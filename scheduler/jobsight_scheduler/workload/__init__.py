@@ -1,1 +1,1 @@
-"""Jobs to be scheduled: read from traces, brought into one form."""
+"""Jobs to schedule: read from traces, brought into one form."""

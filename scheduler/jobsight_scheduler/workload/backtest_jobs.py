@@ -1,4 +1,4 @@
-"""Converts recorded workloads into jobs for backtests."""
+"""Conversion of recorded workloads into jobs for backtests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ LATEST_S = 1e12
 
 
 def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
-    """The jobs of a Standard Workload Format trace with a `metric` value: memory (bytes per processor), cpu, runtime.
+    """Return the jobs of a Standard Workload Format trace with a ``metric`` value: memory (bytes per processor), cpu,
+    runtime.
 
     A job of unknown run time counts as ended when it started. ValueError for a metric that the format does not have.
     """
@@ -73,9 +74,10 @@ def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
 
 
 def jobs_of_machines(file: Path, metric: str) -> Jobs:
-    """The windows of virtual machines in a CSV with the columns vm, start, cores, bandwidth_bps, memory_bytes and
+    """Return the windows of virtual machines in a CSV with the columns vm, start, cores, bandwidth_bps, memory_bytes
+    and
 
-    cpu_percent, plain or `.gz`: the machine is the user, each window a job that ends as the next one is submitted.
+    cpu_percent, plain or ``.gz``: the machine is the user, each window a job that ends as the next one is submitted.
     Network, memory and CPU are per core. TraceError for a file without these columns.
     """
     if metric not in VM_METRICS:

@@ -41,12 +41,12 @@ class Workload:
 
 
 def canonical(trace: Trace, machine_processors: int) -> Workload:
-    """The jobs of ``trace`` that a machine of ``machine_processors`` can run.
+    """Return the jobs of ``trace`` that a machine of ``machine_processors`` can run.
 
-    Processors are those requested, else those used; the estimate is the time requested, else the run time; the run
-    time is cut at the estimate (``clamped``). Jobs without run time, processors or submit time, with half a processor,
-    beyond all time, or too large, are ``dropped``. Sorted by submission (stable), the first at 0; jobs listed after a
-    later one are ``reordered``.
+    Processors are the requested ones, else the used ones; the estimate is the requested time, else the run time; run
+    times are cut at the estimate (``clamped``). Jobs without run time, processors or submit time, with half a
+    processor, beyond all time, or too large, are ``dropped``. Sorted by submission (stable), the first at 0; jobs
+    listed after a later one are ``reordered``.
 
     Raises:
         ValueError: the machine has no processor, or too many to simulate.
@@ -98,7 +98,7 @@ LOAD_AT_MOST = 100.0
 
 
 def offered_load(workload: Workload, capacity: int) -> float:
-    """Processor seconds submitted, as a share of those that the machine has from the first submission to the last.
+    """Return the submitted processor seconds as a share of the machine's from the first submission to the last.
 
     Raises:
         ValueError: all jobs are submitted at once, or there are none: the load is infinite or undefined.
@@ -110,11 +110,11 @@ def offered_load(workload: Workload, capacity: int) -> float:
 
 
 def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
-    """The jobs of ``workload`` with all times between submissions stretched or shrunk to an offered load of ``load``.
+    """Return the jobs of ``workload`` with all times between submissions stretched or shrunk to an offered ``load``.
 
     Raises:
-        ValueError: ``load`` is not above 0 or beyond 100, the workload has none that can be scaled, or it would last
-            too long for precise times.
+        ValueError: ``load`` is not above 0 or beyond 100, the workload's own cannot be scaled, or it would last too
+        long for precise times.
     """
     if not 0.0 < load <= LOAD_AT_MOST:
         raise ValueError(
@@ -127,7 +127,7 @@ def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
 
 
 def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
-    """A question for each of ``rows``; fields missing in the trace are None. Memory is per processor."""
+    """Return a question for each of ``rows``; fields missing in the trace are None. Memory is per processor."""
     processors = np.where(trace["requested_processors"] > 0.0, trace["requested_processors"], trace["processors"])
     columns = [
         _names(trace["user"][rows]),
@@ -142,7 +142,7 @@ def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
 
 
 def asked_si(requests: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
-    """Requests in SI units, NaN if there was none or it is invalid."""
+    """Return the requests in SI units; NaN for a missing or invalid one."""
     there = (requests > 0.0) & (requests <= LARGEST / unit)
     return np.where(there, requests, np.nan) * unit
 

@@ -26,8 +26,8 @@ LONGEST_RUN, LONGEST_GAP = 12.0, 13.0  # natural logarithms of seconds: 45 h, 5 
 
 @dataclass(frozen=True, slots=True)
 class LublinParameters:
-    """Of one kind of jobs. ``low``, ``medium`` and ``high`` are logarithms to base 2 of processors; ``medium`` and
-    ``high`` lie that far below the logarithm of the machine's size.
+    """Parameters of one kind of jobs. ``low``, ``medium`` and ``high`` are logarithms to base 2 of processors;
+    ``medium`` and ``high`` lie that far below the logarithm of the machine's size.
     """
 
     serial: float
@@ -44,7 +44,7 @@ class LublinParameters:
     all_day: float
 
     def gap_gamma(self) -> tuple[float, float]:
-        """Shape and scale of the logarithm of gaps, over the whole day instead of its busiest hours."""
+        """Return the shape and scale of the logarithm of gaps, over the whole day instead of its busiest hours."""
         return self.gap[0] * self.all_day, self.gap[1]
 
 
@@ -79,12 +79,12 @@ INTERACTIVE = LublinParameters(
 
 
 def lublin(jobs: int, capacity: int, seed: int) -> Trace:
-    """``jobs`` batch and interactive jobs for a machine of ``capacity`` processors, beginning at midnight.
+    """Return ``jobs`` batch and interactive jobs for a machine of ``capacity`` processors, beginning at midnight.
 
     Queue 0 is interactive, 1 batch. The model knows no requested times and no users: those fields are unknown.
 
     Raises:
-        ValueError: fewer than 1 job or than 8 processors, for which the model has no sizes.
+        ValueError: fewer than 1 job, or fewer processors than 8, the model's smallest machine.
     """
     if jobs < 1 or capacity < 8:
         raise ValueError(f"{jobs} jobs on {capacity} processors: the model needs at least 1 job and 8 processors")
@@ -112,7 +112,7 @@ def lublin(jobs: int, capacity: int, seed: int) -> Trace:
 
 
 def sizes(kind: LublinParameters, jobs: int, capacity: int, rng: np.random.Generator) -> Floats:
-    """Processors, shape (jobs,)."""
+    """Draw processors, shape (jobs,)."""
     largest = math.log2(capacity)
     high = max(kind.low, largest - kind.high)
     medium = min(max(kind.low, largest - kind.medium), high)
@@ -126,7 +126,7 @@ def sizes(kind: LublinParameters, jobs: int, capacity: int, rng: np.random.Gener
 
 
 def run_times(kind: LublinParameters, nodes: Floats, rng: np.random.Generator) -> Floats:
-    """Seconds, at least 1, for jobs of so many processors; shape of ``nodes``."""
+    """Draw run times in seconds, at least 1, for jobs of so many processors; shape of ``nodes``."""
     share = np.clip(kind.share_1[0] * nodes + kind.share_1[1], 0.0, 1.0)
 
     def draw(chosen: NDArray[np.intp]) -> Floats:
@@ -138,7 +138,7 @@ def run_times(kind: LublinParameters, nodes: Floats, rng: np.random.Generator) -
 
 
 def submissions(kind: LublinParameters, jobs: int, rng: np.random.Generator) -> Floats:
-    """Seconds since midnight, ascending, shape (jobs,): gaps of busy hours, spread by the share of each half hour."""
+    """Draw seconds since midnight, ascending, shape (jobs,): gaps of busy hours, spread by each half hour's share."""
     shape, scale = kind.gap_gamma()
     gaps = np.exp(_below(LONGEST_GAP, jobs, lambda chosen: rng.gamma(shape, scale, len(chosen))))
     points = np.cumsum(gaps / BUCKET_S)
@@ -149,8 +149,8 @@ def submissions(kind: LublinParameters, jobs: int, rng: np.random.Generator) -> 
 
 
 def daily_cycle(kind: LublinParameters) -> Floats:
-    """Share of a day's jobs in each half hour from midnight on, shape (48,)."""
-    from scipy.special import gammainc  # takes long to import: only generating a workload pays for it
+    """Return the share of a day's jobs in each half hour from midnight on, shape (48,)."""
+    from scipy.special import gammainc  # slow to import, and only generating a workload needs it
 
     shape, scale = kind.daily
     edges = gammainc(shape, (np.arange(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1) - 0.5) / scale)
@@ -160,7 +160,7 @@ def daily_cycle(kind: LublinParameters) -> Floats:
 
 
 def _below(limit: float, count: int, draw: Callable[[NDArray[np.intp]], Floats]) -> Floats:
-    """Draws until none is above ``limit``."""
+    """Draw until none is above ``limit``."""
     values: Floats = np.full(count, np.inf)
     while len(above := np.flatnonzero(values > limit)):
         values[above] = draw(above)

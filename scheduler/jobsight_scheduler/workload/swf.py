@@ -1,8 +1,8 @@
-"""Reads and writes the Standard Workload Format, version 2.2 (Parallel Workloads Archive).
+"""The Standard Workload Format, version 2.2 (Parallel Workloads Archive), read and written.
 
-A trace is text, a line per job with 18 numbers, -1 where something is not known, and comments after a semicolon. Real
-traces have faults: lines too short or too long, decimals, text, lines twice, jobs out of order. Nothing is fatal:
-whatever is usable is used, and every repair is counted, with the place of the first.
+A trace is text: a line per job with 18 numbers, -1 for unknown ones, and comments after a semicolon. Real traces have
+faults: lines too short or too long, decimals, text, lines twice, jobs out of order. Nothing is fatal: the usable lines
+are kept, and every repair is counted, with the place of the first.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class TraceError(ValueError):
 class Trace:
     """``columns[name]`` is an array of shape (jobs,) per name of ``FIELDS``; -1 is unknown.
 
-    ``header`` has the comment lines without their semicolons, ``repairs`` counts what was repaired or left out, and
-    ``places`` gives the first place of each and its text. ``lines`` are the jobs' line numbers in the file, from 1;
+    ``header`` has the comment lines without their semicolons, ``repairs`` counts repaired and dropped lines by reason,
+    and ``places`` has the first place of each and its text. ``lines`` are the jobs' line numbers in the file, from 1;
     None if there is no file.
     """
 
@@ -72,12 +72,12 @@ class Trace:
         return None
 
     def place(self, row: int) -> str:
-        """The place of the job in ``row``."""
+        """Return the place of the job in ``row``."""
         return f"job {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
 
 def read_swf(file: Path) -> Trace:
-    """The trace in ``file``, plain or gzip.
+    """Return the trace in ``file``, plain or gzip.
 
     Raises:
         TraceError: no line of the file is a job.
@@ -93,13 +93,13 @@ def read_swf(file: Path) -> Trace:
 
 
 def found_instead(trace: Trace) -> str:
-    """What was found in a file without jobs."""
+    """Describe the content of a file without jobs."""
     found = [f"{count} lines {reason} (first: {trace.places[reason]})" for reason, count in trace.repairs.items()]
     return ", ".join(found) or "no lines"
 
 
 def lines_of(stream: BinaryIO | gzip.GzipFile) -> Iterator[str]:
-    """The lines of a file, each cut after ``LONGEST_LINE`` bytes and one."""
+    """Yield the lines of a file, each cut after ``LONGEST_LINE`` bytes and one."""
     while line := stream.readline(LONGEST_LINE + 1):
         yield line.decode("utf-8", "replace")
         while len(line) > LONGEST_LINE and not line.endswith(b"\n"):
@@ -107,7 +107,7 @@ def lines_of(stream: BinaryIO | gzip.GzipFile) -> Iterator[str]:
 
 
 def parse_swf(lines: Iterable[str]) -> Trace:
-    """The trace in ``lines``. Lines with other than 18 fields are cut or filled with -1; text costs the line."""
+    """Return the trace in ``lines``. Lines with other than 18 fields are cut or filled with -1; text costs the line."""
     header: list[str] = []
     cells = array("d")  # a list of lists would take ten times the memory
     rows = array("q")
@@ -152,7 +152,7 @@ def parse_swf(lines: Iterable[str]) -> Trace:
 
 
 def _take_infinite_as_unknown(trace: Trace, table: NDArray[np.float64]) -> None:
-    """Sets what is not finite in ``table``, shape (fields, jobs), to -1 and counts it."""
+    """Set values of ``table``, shape (fields, jobs), that are not finite to -1, and count them."""
     infinite = ~np.isfinite(table)
     if infinite.any():
         row = int(np.flatnonzero(infinite.any(axis=0))[0])
@@ -164,9 +164,9 @@ def _take_infinite_as_unknown(trace: Trace, table: NDArray[np.float64]) -> None:
 
 
 def _without_repeats(trace: Trace, table: NDArray[np.float64]) -> Trace:
-    """``trace`` with the jobs of ``table``, shape (fields, jobs), but for lines that repeat another one.
+    """Return ``trace`` with the jobs of ``table``, shape (fields, jobs), without repeated lines.
 
-    Jobs without a number of their own may be alike.
+    Jobs without a number may be equal.
     """
     assert trace.lines is not None
     _, first, number_of = np.unique(table[0], return_index=True, return_inverse=True)
@@ -184,7 +184,7 @@ def _without_repeats(trace: Trace, table: NDArray[np.float64]) -> Trace:
 
 
 def write_swf(trace: Trace, file: Path) -> None:
-    """Writes ``trace``; reading it again gives the same columns and header. ``.gz`` is compressed."""
+    """Write ``trace``; reading it back gives the same columns and header. ``.gz`` is compressed."""
     with gzip.open(file, "wt") if file.suffix == ".gz" else file.open("w") as stream:
         stream.writelines(f"; {line}\n" for line in trace.header)
         for row in zip(*(trace[name].tolist() for name in FIELDS), strict=True):
