@@ -49,7 +49,7 @@ def p_value(values: Floats) -> float | None:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """The p-values corrected so that the chance of any false one among all is that of a single one (Holm 1979)."""
+    """Return the p-values corrected so that any false one among all is as likely as a single one (Holm 1979)."""
     known = [p for p in p_values if p is not None]
     if not known:
         return list(p_values)

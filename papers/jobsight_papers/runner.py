@@ -46,7 +46,7 @@ def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_run(args: argparse.Namespace) -> None:
-    """Checks early what would otherwise fail only after minutes.
+    """Check early what would otherwise fail only after minutes.
 
     Raises:
         UserError: the arguments cannot be used.
@@ -74,7 +74,7 @@ def run_all(
     args: argparse.Namespace,
     key: Callable[[Task], RunKey] = lambda task: (repr(task),),
 ) -> dict[Task, dict[str, Any]]:
-    """The figures of every task. ``key`` names a run in the file of finished runs.
+    """Return the figures of every task. ``key`` names a run in the file of finished runs.
 
     Raises:
         KeyboardInterrupt: after a line that says how to go on.
@@ -115,7 +115,7 @@ class FinishedRuns:
             self._read()
 
     def add(self, key: RunKey, figures: Mapping[str, Any]) -> None:
-        """Appends the run to the file and to ``figures``."""
+        """Append the run to the file and to ``figures``."""
         self.figures[key] = dict(figures)
         line = json.dumps({"key": key, "figures": figures})
         with self.file.open("a") as stream:
@@ -141,7 +141,7 @@ class FinishedRuns:
 
 
 def give_out(account: Account, args: argparse.Namespace, plots: str, show: Callable[[Account, Console], None]) -> None:
-    """Draws if asked for, by ``draw(account, directory)`` of the module ``plots``, which is loaded only then: loading
+    """Draw if asked for, by ``draw(account, directory)`` of the module ``plots``, which is loaded only then: loading
     takes half a second. Then prints JSON, or shows tables."""
     if args.plot is not None:
         importlib.import_module(plots).draw(account, args.plot)
@@ -159,7 +159,7 @@ WORDS = frozenset(
 
 
 def table_of(title: str, *columns: str) -> Table:
-    """A table whose figures are aligned on the right."""
+    """Return a table whose figures are aligned on the right."""
     table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
     for column in columns:
         if column in WORDS:

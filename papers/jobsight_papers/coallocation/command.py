@@ -95,7 +95,7 @@ def _digest(file: Path) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Checks early what would otherwise fail only after minutes."""
+    """Check early what would otherwise fail only after minutes."""
     for flag, values, good in (
         ("--seeds", [args.seeds], args.seeds >= 1),
         ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),

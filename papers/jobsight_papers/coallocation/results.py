@@ -49,7 +49,7 @@ def account(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> lis
 
 
 def worth(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """A row for each trace, scenario and rival ``against`` which ``aware means`` was run.
+    """Return a row for each trace, scenario and rival ``against`` which ``aware means`` was run.
 
     ``points``: its turnaround (``none`` is 100) minus the rival's, below 0 if knowing the means is better; mean and
     95 % confidence interval over seeds. ``p_holm``: p-value, corrected for all rows (Holm 1979). ``verdict``:
@@ -75,7 +75,7 @@ def worth(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> list[
 def _by_cell(
     finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]],
 ) -> list[tuple[dict[str, Any], RunsByPolicy]]:
-    """The runs of each trace and scenario that have those of ``none``."""
+    """Return the runs of each trace and scenario that have those of ``none``."""
     found: dict[tuple[str, str], RunsByPolicy] = defaultdict(lambda: defaultdict(dict))
     for case, run in finished:
         found[case.trace, case.scenario][case.policy][case.seed] = run

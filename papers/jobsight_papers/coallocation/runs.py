@@ -77,7 +77,7 @@ def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
 
 
 def first(whole: Workload, jobs: int) -> Workload:
-    """The first ``jobs`` jobs; all of them if ``jobs`` is 0."""
+    """Return the first ``jobs`` jobs; all of them if ``jobs`` is 0."""
     if not jobs:
         return whole
     columns = ("submit_s", "run_s", "estimate_s", "processors", "row")

@@ -57,7 +57,7 @@ class FinishTime:
         return float(self.cdf[below] * (1.0 - part) + self.cdf[below + 1] * part)
 
     def multiply_into(self, product: Floats, first: int) -> None:
-        """Multiplies ``product``, the values at ``(first + k) * step_h``, by those of this distribution."""
+        """Multiply ``product``, the values at ``(first + k) * step_h``, by those of this distribution."""
         skip = self.first - first
         if skip >= len(product):
             product[:] = 0.0
@@ -75,7 +75,7 @@ class FinishTime:
 def start_time(
     earliest_h: float, planned_h: float, predecessors: Iterable[FinishTime], step_h: float = STEP_H
 ) -> StartTime:
-    """When a job starts that may start from ``earliest_h`` on (released, and not in the past).
+    """Return when a job starts that may start from ``earliest_h`` on (released, and not in the past).
 
     F(t) = product of the predecessors' F_i(t) from ``earliest_h`` on, and 1 at ``planned_h``.
     """
@@ -104,12 +104,12 @@ def start_time(
 
 
 def run_lags(requested_h: float, accuracy: RuntimeAccuracy, step_h: float = STEP_H) -> Floats:
-    """The CDF of the run time on the grid, from 0 until it is 1."""
+    """Return the CDF of the run time on the grid, from 0 until it is 1."""
     return accuracy.within(np.arange(ceil(requested_h / step_h) + 1.0) * (step_h / requested_h))
 
 
 def finish_of_waiting(start: StartTime, lags: Floats, end_h: float, step_h: float = STEP_H) -> FinishTime:
-    """When a job ends that starts at ``start``, and is killed at ``end_h``: start and run time convolved.
+    """Return when a job ends that starts at ``start``, and is killed at ``end_h``: start and run time convolved.
 
     ``lags`` is the run time as ``run_lags`` gives it.
     """
@@ -131,7 +131,7 @@ def finish_of_waiting(start: StartTime, lags: Floats, end_h: float, step_h: floa
 def finish_of_running(
     started_h: float, requested_h: float, end_h: float, now_h: float, accuracy: RuntimeAccuracy, step_h: float = STEP_H
 ) -> FinishTime:
-    """When a job ends that started at ``started_h`` and still runs at ``now_h``; ``end_h`` as before."""
+    """Return when a job ends that started at ``started_h`` and still runs at ``now_h``; ``end_h`` as before."""
     rest = accuracy.after((now_h - started_h) / requested_h)
     first = floor(now_h / step_h)
     known = max(ceil(end_h / step_h - 1e-9) - first, 0)

@@ -83,7 +83,7 @@ class OverbookingJobs:
 
 
 def published_name(file: Path, header: list[str]) -> str | None:
-    """The published trace that ``file`` is, by its name or else by its header."""
+    """Return the published trace that ``file`` is, by its name or else by its header."""
     for text in (file.name.upper(), *(line.upper() for line in header if line.startswith(("Computer", "Install")))):
         names = {name: name for name in PUBLISHED_TRACES} | _OTHER_NAMES
         for found, name in names.items():
@@ -99,7 +99,7 @@ def _trace(file: Path) -> Trace:
 
 @lru_cache(maxsize=4)
 def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
-    """The usable jobs of the trace. Run times beyond the requested time are cut, and counted.
+    """Return the usable jobs of the trace. Run times beyond the requested time are cut, and counted.
 
     Raises:
         TraceError: the file is not a trace.
@@ -191,7 +191,7 @@ def offered_jobs(
     release_mean_h: float = RELEASE_MEAN_H,
     deadline_factor: float = DEADLINE_FACTOR,
 ) -> list[OfferedJob]:
-    """The jobs after the learned ones: submitted and released after exponential delays, deadline r + 5 e."""
+    """Return the jobs after the learned ones: submitted and released after exponential delays, deadline r + 5 e."""
     rng = np.random.default_rng(seed)
     count = len(jobs.requested_h) - jobs.learned
     submitted = np.cumsum(rng.exponential(arrival_h, count))

@@ -36,7 +36,7 @@ FIRST_FIGURE = {"SDSC": 4, "KTH": 8, "BLUE": 12, "CTC": 16}
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Writes into ``directory``, created if necessary: figures 2 and 3, per trace the measures of figures 4 to 21 by
+    """Write into ``directory``, created if necessary: figures 2 and 3, per trace the measures of figures 4 to 21 by
     P_max, and predicted against observed failures."""
     directory.mkdir(parents=True, exist_ok=True)
     for trace, curves in account["accuracy"].items():

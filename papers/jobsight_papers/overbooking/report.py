@@ -74,7 +74,7 @@ def _best(rows: Sequence[Row], gain_of: Mapping[Any, Row], console: Console) -> 
 
 
 def _signed(gain: Row, measure: str) -> str:
-    """The gain in per cent; marked if its confidence interval has zero in it, or one seed gives none."""
+    """Return the gain in per cent; marked if its confidence interval has zero in it, or one seed gives none."""
     found = gain[measure]
     text = "?" if found["ratio"] is None else f"{100.0 * (found['ratio'] - 1.0):+.1f} %"
     is_sure = found["low"] is not None and (found["low"] > 0.0 or found["high"] < 0.0)

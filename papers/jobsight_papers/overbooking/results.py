@@ -30,7 +30,7 @@ PUBLISHED_RESULTS: dict[str, dict[str, Any]] = {
 
 
 def seeds_row(names: Figures, runs: Sequence[Figures]) -> dict[str, Any]:
-    """The row of runs that differ only by seed; ``names`` begins it: trace, strategy, P_max and so on.
+    """Return the row of runs that differ only by seed; ``names`` begins it: trace, strategy, P_max and so on.
 
     ``predicted_failure`` and ``observed_failure`` are over all accepted jobs, ``overbooked`` over those whose gap is
     shorter than their requested time.
@@ -92,7 +92,7 @@ def accuracy_curves(source: OverbookingSource) -> dict[str, Any]:
 
 
 def jobs_note(source: OverbookingSource) -> dict[str, Any]:
-    """How many jobs there are and what was dropped, by reason."""
+    """Return how many jobs there are and what was dropped, by reason."""
     jobs = overbooking_jobs(source)
     return {"trace": jobs.name, "counts": dict(jobs.counts), "dropped": dict(jobs.dropped)}
 

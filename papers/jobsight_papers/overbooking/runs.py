@@ -62,13 +62,13 @@ class OverbookingCase:
 
 
 def run_overbooking(case: OverbookingCase, source: OverbookingSource) -> dict[str, Any]:
-    """The figures of one run."""
+    """Return the figures of one run."""
     simulation = simulated(case, source)
     return run_figures(simulation.accepted, simulation.rejected) | {"candidates": simulation.candidates}
 
 
 def simulated(case: OverbookingCase, source: OverbookingSource) -> OverbookingSimulation:
-    """The simulation of one run, finished."""
+    """Return the simulation of one run, finished."""
     jobs = overbooking_jobs(source)
     nodes = nodes_of(jobs, case.nodes)
     arrival = arrival_of(jobs, case.arrival_h) * case.arrival_factor
@@ -101,7 +101,7 @@ def _rehearsed(case: OverbookingCase, source: OverbookingSource) -> dict[str, An
 
 
 def run_figures(accepted: list[AcceptedJob], rejected: Counter[str]) -> dict[str, Any]:
-    """Sums over the jobs of a run. Hours are charges and penalties, node-hours these times nodes."""
+    """Sum over the jobs of a run. Hours are charges and penalties, node-hours these times nodes."""
     good = [job for job in accepted if job.has_succeeded]
     bad = [job for job in accepted if not job.has_succeeded]
     pof, failed = [job.pof for job in accepted], [not job.has_succeeded for job in accepted]

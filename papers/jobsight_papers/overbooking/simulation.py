@@ -115,7 +115,7 @@ class OverbookingSimulation:
         self._events: list[tuple[float, int, int]] = []
 
     def run(self, jobs: Sequence[OfferedJob]) -> None:
-        """Offers ``jobs``, ascending by submission, and lets the accepted ones end."""
+        """Offer ``jobs``, ascending by submission, and run the accepted ones to their ends."""
         for job in jobs:
             self.advance(job.submitted_h)
             self.offer(job)
@@ -126,7 +126,7 @@ class OverbookingSimulation:
         return None if self._recalibration is None else self._recalibration.state()
 
     def offer(self, job: OfferedJob) -> OfferDecision:
-        """Accepts the job into the plan or rejects it."""
+        """Accept the job into the plan or reject it."""
         now = job.submitted_h
         self.plan.forget(now)
         accuracy = self._history.distribution(job.question)
@@ -157,7 +157,7 @@ class OverbookingSimulation:
         return decision
 
     def advance(self, until_h: float) -> None:
-        """Starts and ends jobs up to ``until_h``."""
+        """Start and end jobs up to ``until_h``."""
         while self._events and self._events[0][0] <= until_h:
             time, kind, job = heapq.heappop(self._events)
             if kind == _RELEASE:
@@ -187,7 +187,7 @@ class OverbookingSimulation:
         self._run_from(booking, now)
 
     def _run_from(self, booking: Booking, now: float) -> None:
-        """Sets the end of a job that runs from ``now`` on, and why it ends."""
+        """Set the end of a job that runs from ``now`` on, and why it ends."""
         number = booking.offer.job
         end = now + self._left_h[number]
         was_killed = end > booking.end_h
@@ -225,7 +225,7 @@ class OverbookingSimulation:
             self._history.learn(job.question, 1.0 if ended.was_killed else job.run_h / job.requested_h)
 
     def _leave(self, number: int, processors: Ints, now: float) -> None:
-        """Takes the job off its processors; those that follow it may start."""
+        """Take the job off its processors; those that follow it may start."""
         following = set()
         for processor in processors.tolist():
             queue = self._queues[processor]
@@ -236,7 +236,7 @@ class OverbookingSimulation:
             self._start_if_first(other, now)
 
     def _migrate(self, booking: Booking, now: float, cost_h: float) -> bool:
-        """Moves a job at the end of its gap to processors that are free for the rest of its requested time."""
+        """Move a job at the end of its gap to processors that are free for the rest of its requested time."""
         offer = booking.offer
         number, run_h = offer.job, now - booking.from_h
         needed = self._left_requested_h[number] - run_h + cost_h

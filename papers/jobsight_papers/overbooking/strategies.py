@@ -38,7 +38,7 @@ class OverbookingStrategy:
     form: RiskForm = "exact"
 
     def at(self, pmax: float) -> OverbookingStrategy:
-        """The same with another P_max."""
+        """Return the same with another P_max."""
         return replace(self, rule=replace(self.rule, pmax=pmax))
 
     @property

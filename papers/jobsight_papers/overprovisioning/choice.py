@@ -26,7 +26,7 @@ def step_cases(case: MemoryCase) -> Iterator[MemoryCase]:
 
 
 def field_sets(source: JobSource) -> list[tuple[str, ...]]:
-    """Every set of the fields that differ between the jobs of ``source``, smaller ones first."""
+    """Return every set of the fields that differ between the jobs of ``source``, smaller ones first."""
     questions = jobs_of(source).questions
     known = [name for name in FIELDS if len({getattr(question, name) for question in questions}) > 1]
     return [fields for size in range(1, len(known) + 1) for fields in combinations(known, size)]

@@ -41,7 +41,7 @@ class Design:
 def designs(
     jobs: MemoryJobs, first: NodeClass, budget: float, prices: Prices, sizes_mb: Sequence[float]
 ) -> list[Design]:
-    """A design for each size that the budget buys at least one node of; most helped processors first.
+    """Return a design for each size that the budget buys at least one node of; most helped processors first.
 
     Raises:
         ValueError: the budget does not buy the first nodes and one more of any size.
@@ -71,5 +71,7 @@ def designs(
 
 
 def verifying_case(design: Design, estimator: str, policy: str, load: float, reference_nodes: int) -> MemoryCase:
-    """The simulation of ``design`` with jobs that would load ``reference_nodes`` to ``load``, whatever its own size."""
+    """Return the simulation of ``design`` with jobs that would load ``reference_nodes`` to ``load``, whatever its own
+    size.
+    """
     return MemoryCase(design.classes, policy=policy, load=load * reference_nodes / design.nodes, estimator=estimator)

@@ -117,7 +117,7 @@ def cycles(jobs: MemoryJobs, group: int, capacities_mb: Sequence[float]) -> list
 
 
 def example_group(jobs: MemoryJobs) -> int | None:
-    """The largest group whose jobs request the largest size and use up to between 5 / 32 and 8 / 32 of it.
+    """Return the largest group whose jobs request the largest size and use up to between 5 / 32 and 8 / 32 of it.
 
     Algorithm 1 takes such a group to an eighth, which fails, and back to a quarter. None if there is none of at
     least 5 jobs.

@@ -13,7 +13,7 @@ PAIR = {"none": OTHERS, "successive-approximation": OURS}
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Writes the figures 1 and 3 to 8, if there are runs for them, into ``directory``, which is created if
+    """Write the figures 1 and 3 to 8, if there are runs for them, into ``directory``, which is created if
     necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     _similarity(account["similarity"], directory)
@@ -51,7 +51,7 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
 
 
 def _styles(rows: Sequence[Row]) -> dict[str, str]:
-    """How the lines of each policy are drawn."""
+    """Return how the lines of each policy are drawn."""
     return dict(zip(dict.fromkeys(row["policy"] for row in rows), ("o-", "o--", "o:"), strict=False))
 
 

@@ -52,7 +52,8 @@ def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0)
 
 
 def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | None:
-    """The line of Figure 8: ratio of utilisations against the processors helped; None for fewer than three points.
+    """Return the line of Figure 8: ratio of utilisations against the processors helped; None for fewer than three
+    points.
 
     If there are several fill orders, policies and loads, those of the first run count.
     """
@@ -72,7 +73,7 @@ def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | Non
 
 
 def straight_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, float]:
-    """The line of least squares through at least two points of different ``x``, and its R2."""
+    """Return the line of least squares through at least two points of different ``x``, and its R2."""
     slope, intercept = np.polyfit(x, y, 1)
     left = float(((y - slope * x - intercept) ** 2).sum())
     whole = float(((y - y.mean()) ** 2).sum())
@@ -80,7 +81,9 @@ def straight_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, f
 
 
 def failure_delay(rows: Iterable[Row], at_once: Iterable[Row]) -> list[dict[str, Any]]:
-    """How much longer jobs wait because of failures, compared with the same run with failed jobs returning at once."""
+    """Return how much longer jobs wait because of failures, compared with the same run with failed jobs returning at
+    once.
+    """
     waits = {(*_machine(row), row["estimator"]): row for row in rows}
     found = []
     for row in at_once:

@@ -111,7 +111,7 @@ def _account(
 
 
 def _user(of_seeds: Sequence[Sequence[EmulatedUse]], user: str, parameters: FiveParameters) -> dict[str, Any]:
-    """The user's account of the first seed, in MB, and the figures over all seeds."""
+    """Return the user's account of the first seed, in MB, and the figures over all seeds."""
     accounts = [
         user_account(np.array([use.memory for use in uses if use.user == user], dtype=np.float64) / 1e6, parameters)
         for uses in of_seeds

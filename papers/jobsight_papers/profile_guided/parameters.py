@@ -9,7 +9,7 @@ from jobsight_server.errors import UserError
 
 
 def add_parameters(parser: argparse.ArgumentParser, default: FiveParameters = DEFAULT_PARAMETERS) -> None:
-    """Adds the flags, with these defaults."""
+    """Add the flags, with these defaults."""
     parser.add_argument(
         "--window",
         type=int,
@@ -34,7 +34,7 @@ def add_parameters(parser: argparse.ArgumentParser, default: FiveParameters = DE
 
 
 def parameters_of(args: argparse.Namespace) -> FiveParameters:
-    """The parameters that the flags give.
+    """Return the parameters that the flags give.
 
     Raises:
         UserError: one of them is out of bounds.

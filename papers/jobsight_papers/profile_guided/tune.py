@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def tuned(task: TuneTask) -> dict[str, Any]:
-    """Tunes one parameter of one metric, or forecasts what to compare with; runs in any process."""
+    """Tune one parameter of one metric, or forecast the baselines; any process may run it."""
     trace, cluster, metric, what = task
     jobs = read_jobs(trace, metric, cluster)
     if what == "beside":
@@ -103,7 +103,7 @@ def confirmed(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, f
 
 
 def _metrics(trace: str, cluster: str | None, metrics: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The metrics with enough jobs, and why the others are left out."""
+    """Return the metrics with enough jobs, and why the others are left out."""
     usable, left_out = [], {}
     for metric in metrics:
         try:

@@ -56,7 +56,7 @@ class TunedParameter:
 
 
 def with_value(parameter: str, value: float) -> FiveParameters:
-    """The defaults, with this value of one parameter."""
+    """Return the defaults, with this value of one parameter."""
     whole: Any = value if parameter == "alpha" else int(value)
     return replace(DEFAULT_PARAMETERS, **{parameter: whole})
 
@@ -68,7 +68,7 @@ def sweep(jobs: Jobs, users: Sequence[Indices], protocol: Protocol, parameter: s
 
 
 def tune_parameter(jobs: Jobs, protocol: Protocol, parameter: str) -> TunedParameter:
-    """Chooses ``parameter`` on the earlier 70 % of the jobs by mean accuracy; of equals, the one nearest the default.
+    """Choose ``parameter`` on the earlier 70 % of the jobs by mean accuracy; of equals, the one nearest the default.
 
     Raises:
         ValueError: too few jobs have a forecast in one of the two parts.
@@ -98,7 +98,7 @@ def tune_parameter(jobs: Jobs, protocol: Protocol, parameter: str) -> TunedParam
 
 
 def earlier_jobs(jobs: Jobs) -> NDArray[np.bool_]:
-    """Whether each job is among the earlier 70 % by submission, (n,)."""
+    """Return whether each job is among the earlier 70 % by submission, (n,)."""
     found = np.zeros(len(jobs), dtype=bool)
     found[np.argsort(jobs.submitted, kind="stable")[: int(EARLIER * len(jobs))]] = True
     return found

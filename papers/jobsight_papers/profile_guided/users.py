@@ -32,7 +32,7 @@ class ForecastSeries:
 
 
 def forecast_series(values: Floats, parameters: FiveParameters) -> ForecastSeries:
-    """The five, and the exponential one as published, without clipping, over ``values`` in order of completion.
+    """Return the five, and the exponential one as published, without clipping, over ``values`` in order of completion.
 
     Raises:
         ValueError: a value is not a measurement, or there is none.

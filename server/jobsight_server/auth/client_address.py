@@ -18,7 +18,7 @@ _LENGTH_AT_MOST = 64  # of an address as text, with room for spaces
 
 
 def trusted_proxy(text: str) -> IPv4Network | IPv6Network | None:
-    """The network, or the one address, that ``text`` names; None of ``unix``.
+    """Return the network, or the one address, that ``text`` names; None of ``unix``.
 
     Raises:
         ValueError: it is neither.
@@ -32,7 +32,7 @@ def trusted_proxy(text: str) -> IPv4Network | IPv6Network | None:
 
 
 def on_this_host(proxies: Iterable[str]) -> list[str]:
-    """The networks among ``proxies`` from which an account of this host can connect."""
+    """Return the networks among ``proxies`` from which an account of this host can connect."""
     addresses = (
         one.address.partition("%")[0] for some in psutil.net_if_addrs().values() for one in some if one.family in _INET
     )
@@ -66,7 +66,7 @@ class TrustedProxies:
         return found
 
     def trusts(self, peer: str) -> bool:
-        """Whether the other end of this connection, an address or ``unix``, is a trusted proxy."""
+        """Return whether the other end of this connection, an address or ``unix``, is a trusted proxy."""
         if peer == UNIX:
             return self._unix
         address = _address(peer)

@@ -30,7 +30,7 @@ class MungeUsers:
         self._free = BoundedSemaphore(_AT_ONCE)
 
     def user(self, header: str) -> str:
-        """The name of the user whose credential an ``Authorization`` header has.
+        """Return the name of the user whose credential an ``Authorization`` header has.
 
         Raises:
             AuthError: credentials are not accepted here, or this one is invalid, expired or was used before; 503 while

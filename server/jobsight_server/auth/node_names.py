@@ -50,7 +50,7 @@ def node_names(text: str) -> NodeNames:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that are not in brackets."""
+    """Return the parts between commas that are not in brackets."""
     parts, depth, begin = [], 0, 0
     for position, character in enumerate(text):
         if character in "[]":
@@ -69,7 +69,7 @@ def _split(text: str) -> list[str]:
 
 
 def _parse(part: str, text: str) -> tuple[re.Pattern[str], list[list[_Range]]]:
-    """A pattern with one group of digits per bracket, and the ranges of each."""
+    """Return a pattern with one group of digits per bracket, and the ranges of each."""
     if not part:
         raise NodeNamesError(f"{text[:60]!r}: an empty name; write names with a single comma between them")
     pieces = re.split(r"[\[\]]", part)

@@ -31,7 +31,7 @@ def create_login(connection: Connection, now: float, user: str | None = None) ->
 
 
 def redeem_login(connection: Connection, secret: str, now: float, session_s: float) -> str | None:
-    """Uses up a one-time login: the secret of a new session, or None if the login is unknown, used or too old.
+    """Use up a one-time login: the secret of a new session, or None if the login is unknown, used or too old.
 
     Deleting the row decides, so of two simultaneous attempts only one succeeds.
     """
@@ -69,7 +69,7 @@ def session_owner(connection: Connection, secret: str, now: float) -> Owner | No
 
 
 def end_session(connection: Connection, secret: str) -> None:
-    """Ends one session, if it exists."""
+    """End one session, if it exists."""
     connection.execute(delete(sessions).where(sessions.c.digest == digest_of(secret), sessions.c.kind == "session"))
 
 

@@ -37,7 +37,7 @@ class Token:
     user: str | None = None
 
     def may_write(self, cluster: str, node: str) -> bool:
-        """Whether this token may send batches of this cluster and node."""
+        """Return whether this token may send batches of this cluster and node."""
         if self.cluster is not None and cluster != self.cluster:
             return False
         return self.nodes is None or node in node_names(self.nodes)
@@ -62,7 +62,7 @@ class AuthError(Exception):
 
 
 def digest_of(secret: str) -> str:
-    """The stored digest of a secret.
+    """Return the stored digest of a secret.
 
     The secrets are 256 random bits, so a plain digest cannot be reversed by guessing, and the timing of a look-up by
     digest reveals nothing, because an attacker cannot choose the digest.
@@ -108,13 +108,13 @@ def create_token(
 
 
 def list_tokens(connection: Connection) -> list[dict[str, Any]]:
-    """Every token ever created, without digest, oldest first."""
+    """Return every token ever created, without digest, oldest first."""
     columns = [column for column in tokens.c if column.name != "digest"]
     return [dict(row) for row in connection.execute(select(*columns).order_by(tokens.c.id)).mappings()]
 
 
 def revoke_token(connection: Connection, number: int, now: float) -> None:
-    """Revokes token ``number``; processes that have cached it drop it within 5 s.
+    """Revoke token ``number``; processes that have cached it drop it within 5 s.
 
     Raises:
         UserError: there is no such token.
@@ -128,7 +128,7 @@ _FIND = 'SELECT id, name, role, cluster, nodes, "user" FROM tokens WHERE digest 
 
 
 def find_token(engine: Engine, secret: str) -> Token | None:
-    """The token with this secret, unless it is unknown or revoked.
+    """Return the token with this secret, unless it is unknown or revoked.
 
     Bypasses SQLAlchemy's transactions: on a writing engine, they would wait for the writer's lock.
     """
@@ -158,7 +158,7 @@ class TokenCache:
         self._known: dict[str, tuple[float, Token]] = {}
 
     def authenticate(self, header: str | None, roles: Collection[str], now: float) -> Token:
-        """The token of an ``Authorization`` header, if its role is one of ``roles`` or admin.
+        """Return the token of an ``Authorization`` header, if its role is one of ``roles`` or admin.
 
         Raises:
             AuthError: no token, an unknown one, or one of another role.
@@ -190,7 +190,7 @@ class TokenCache:
 
 
 def bearer(header: str | None) -> str:
-    """The secret of an ``Authorization`` header.
+    """Return the secret of an ``Authorization`` header.
 
     Raises:
         AuthError: there is none.

@@ -34,7 +34,7 @@ LEARNING = (
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequence[type[Section]] = ()) -> None:
-    """Adds ``--config`` and a flag for each named setting of the core (all where none is named) and of ``sections``."""
+    """Add ``--config`` and a flag for each named setting of the core (all where none is named) and of ``sections``."""
     where = f"settings file (default: {INSTALLED} where it exists, unless a database is given)"
     parser.add_argument("--config", type=Path, metavar="FILE", help=where)
     for setting in (*SETTINGS, *(one for kind in sections for one in settings_in(kind, kind.SECTION))):
@@ -47,7 +47,7 @@ def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequenc
 
 
 def _metavar(setting: Setting) -> str:
-    """The metavar: what the value is, or its unit."""
+    """Return the metavar: what the value is, or its unit."""
     if setting.metavar or setting.choices:
         return setting.metavar or "|".join(setting.choices)
     last = setting.name.rpartition("_")[2]
@@ -55,12 +55,13 @@ def _metavar(setting: Setting) -> str:
 
 
 def settings_of(args: argparse.Namespace, sections: Sequence[type[Section]] | None = None) -> Settings:
-    """The settings, from defaults, file, environment and these flags; of placing systems those of ``sections``."""
+    """Return the settings from defaults, file, environment and flags; of placing systems those of ``sections``."""
     return load_settings(settings_file(args, os.environ), os.environ, vars(args), sections)
 
 
 def settings_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Path | None:
-    """The settings file of a command: that of ``--config``, or else this host's, unless another database is given.
+    """Return the settings file of a command: that of ``--config``, or else this host's, unless another database is
+    given.
 
     A command that is given a database works beside the installed server, whose logs and clusters are not its own.
     """
@@ -71,7 +72,7 @@ def settings_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Path 
 
 
 def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
-    """An engine on an existing database with the current schema.
+    """Return an engine on an existing database with the current schema.
 
     Raises:
         DatabaseError: it does not exist or has another version.
@@ -96,8 +97,9 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
 
 
 def engine_of(url: str, access: Access = "write") -> Engine:
-    """An engine. Root goes on as the owner of the directory of an SQLite file: who owns it may have left links there,
-    and the owner of files that SQLite makes beside it has to be the server's user."""
+    """Return an engine. Root goes on as the owner of the directory of an SQLite file: who owns it may have left links
+    there, and the owner of files that SQLite makes beside it has to be the server's user.
+    """
     engine = open_engine(url, access)
     file = database_file(engine)
     if os.geteuid() == 0 and file is not None and file.parent.exists() and (owner := file.parent.stat()).st_uid != 0:
@@ -108,7 +110,7 @@ def engine_of(url: str, access: Access = "write") -> Engine:
 
 
 def shown_database(engine: Engine) -> str:
-    """The database's location for messages, without a password."""
+    """Return the database's location for messages, without a password."""
     file = database_file(engine)
     return str(file.resolve()) if file is not None else engine.url.render_as_string()
 

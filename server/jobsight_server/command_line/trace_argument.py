@@ -28,7 +28,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
-    """Adds TRACE, ``--metric`` and ``--cluster``."""
+    """Add TRACE, ``--metric`` and ``--cluster``."""
     parser.add_argument(
         "trace",
         metavar="TRACE",
@@ -44,7 +44,7 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 
 
 def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
-    """The jobs of ``trace`` with a value of ``metric``.
+    """Return the jobs of ``trace`` with a value of ``metric``.
 
     Raises:
         UserError: the trace does not exist, is not a trace, or has no value of the metric.
@@ -109,7 +109,7 @@ def cluster_of(connection: Connection, cluster: str | None) -> str:
 
 
 def write_site_trace(connection: Connection, cluster: str, directory: Path) -> Path:
-    """The finished jobs of ``cluster`` as a file of the Standard Workload Format in ``directory``.
+    """Return the finished jobs of ``cluster`` as a file of the Standard Workload Format in ``directory``.
 
     Raises:
         UserError: it has no finished job.

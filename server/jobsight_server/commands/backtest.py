@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_plot(file: Path) -> None:
-    """Checks early what would otherwise fail only after minutes."""
+    """Check early what would otherwise fail only after minutes."""
     if file.suffix != ".svg":
         raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
     if not file.parent.is_dir():

@@ -12,7 +12,7 @@ from jobsight_server.command_line.plot_style import BEST, INK, OTHERS, OURS, dra
 
 
 def draw_backtest(account: Mapping[str, Any], file: Path) -> None:
-    """Plots the result of ``run_backtest`` in three panels; overwrites ``file``."""
+    """Plot the result of ``run_backtest`` in three panels; overwrite ``file``."""
     title = f"{account['trace']}: {account['metric']}, {account['jobs']:,} jobs of {account['users']:,} users"
     with drawing(file, title, columns=3) as (accuracy, calibration, bounds):
         _accuracy(accuracy, account)

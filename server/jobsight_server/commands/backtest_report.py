@@ -98,7 +98,7 @@ def _bounds(account: Mapping[str, Any]) -> Table:
 
 
 def _coverages(ours: Mapping[str, Any]) -> list[str]:
-    """The coverage of the bounds over all jobs that had one, from several angles."""
+    """Return the coverage of the bounds over all jobs that had one, from several angles."""
     if not ours["jobs"]:
         return []
     shares = f"{_percent(ours['coverage'], 1)} of jobs, {_percent(ours['cost_coverage'], 1)} by value x seconds"

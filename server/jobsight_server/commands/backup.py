@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def back_up(engine: Engine, copy: Path, watch: Watch | None = None, pages_at_once: int = _PAGES_AT_ONCE) -> None:
-    """Writes the database, as it is now, to the file ``copy``, readable by its owner only.
+    """Write the database, as it is now, to the file ``copy``, readable by its owner only.
 
     Raises:
         UserError: it is no SQLite database, or ``copy`` cannot be written; an older copy is still there.

@@ -15,7 +15,7 @@ from jobsight_server.storage.schema_version import NEWEST, present_version
 
 
 def open_database(args: argparse.Namespace) -> Engine:
-    """A writing engine on the configured database, created or upgraded; reports the creation of a file.
+    """Return a writing engine on the configured database, created or upgraded; reports the creation of a file.
 
     Raises:
         DatabaseError: it cannot be opened; the message includes the database's own.
@@ -35,7 +35,7 @@ def open_database(args: argparse.Namespace) -> Engine:
 
 
 def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLock:
-    """The database, locked for this server, or for servers of some roles; it need not exist yet.
+    """Return the database, locked for this server, or for servers of some roles; it need not exist yet.
 
     Raises:
         LockedError: another server has it.

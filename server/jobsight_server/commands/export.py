@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parquet(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
-    """Writes the rows, compressed with zstd; returns how many they are."""
+    """Write the rows, compressed with zstd; return how many they are."""
     pa, parquet = _pyarrow()
     types = {
         "time": pa.timestamp("us", tz="UTC"),

@@ -148,7 +148,7 @@ def _split_format(args: argparse.Namespace) -> None:
 
 
 def _refuse_format(word: str, count: int) -> None:
-    """Refuses the first argument if it looks like a format but is not one."""
+    """Refuse the first argument if it looks like a format but is not one."""
     hint = _OTHER_NAMES.get(word.lower())
     if not Path(word).exists() and (hint or (count > 1 and word.isalpha())):
         formats = f"formats are {', '.join(ACCOUNTING_FORMATS)}"
@@ -156,7 +156,7 @@ def _refuse_format(word: str, count: int) -> None:
 
 
 def _format_of(file: Path, named: AccountingFormat | None) -> AccountingFormat | None:
-    """The format of a file, guessed if it is not named; None if it cannot be read, which the import reports."""
+    """Return the format of a file, guessed if it is not named; None if it cannot be read, which the import reports."""
     try:
         with Content(file) as content:
             if named is None:
@@ -180,7 +180,7 @@ def _form_of(file: Path, log_format: AccountingFormat | None) -> str:
 
 
 def _cluster(given: str | None, known: set[str]) -> str:
-    """The cluster to import into: a site's first may have any name, later ones must be declared."""
+    """Return the cluster to import into: a site's first may have any name, later ones must be declared."""
     if given is None:
         if len(known) == 1:
             return next(iter(known))
@@ -198,7 +198,7 @@ def _cluster(given: str | None, known: set[str]) -> str:
 def as_json(
     report: ImportReport, formats: Mapping[str, str | None], cluster: str, profiled: int, waiting: int
 ) -> dict[str, Any]:
-    """The report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records.
+    """Return the report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records.
 
     ``ran_more_than_once`` counts jobs by S records too: a requeued run has no E record.
     ``waiting`` counts runs of the files that the server will profile once their samples have had time to arrive.
@@ -248,7 +248,7 @@ def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
 
 
 def _profile(engine: Engine, settings: Settings, own: Own) -> int:
-    """Profiles only the imported runs: others of a running site may still wait for samples.
+    """Profile only the imported runs: others of a running site may still wait for samples.
 
     So may imported ones, if nodes of their cluster send samples; the server profiles them later.
     """
@@ -287,7 +287,7 @@ def _print(shown: dict[str, Any], unit: str) -> None:
 
 
 def _of_kind(count: int, kind: str) -> str:
-    """The number of records of a kind, in words, with the kind's letter if it has one."""
+    """Return the number of records of a kind, in words, with the kind's letter if it has one."""
     if kind in _KINDS:
         return f"{count} {_KINDS[kind]} ({kind})"
     return f"{count} of kind {kind}" if len(kind) == 1 else _counted(count, kind)

@@ -20,7 +20,7 @@ from jobsight_server.storage.schema import accounting_files
 
 
 def show_files(args: argparse.Namespace) -> int:
-    """Lists every file that was read, by an import or by a server that follows a directory."""
+    """List every file that was read, by an import or by a server that follows a directory."""
     engine = open_existing(args, "read")
     try:
         with engine.connect().execution_options(reading=True) as connection:
@@ -39,7 +39,7 @@ def show_files(args: argparse.Namespace) -> int:
 
 
 def forget_files(args: argparse.Namespace) -> int:
-    """Withdraws the files, and retrains the model without their runs."""
+    """Withdraw the files, and retrain the model without their runs."""
     settings = settings_of(args)
     engine = open_existing(args)
     try:
@@ -74,7 +74,7 @@ def forget_files(args: argparse.Namespace) -> int:
 
 
 def _read_files(connection: Connection, cluster: str | None = None) -> list[dict[str, Any]]:
-    """Every file with its lines; ``rejected`` is None if nothing was counted under this name."""
+    """Return every file with its lines; ``rejected`` is None if nothing was counted under this name."""
     table = accounting_files
     query = select(table.c.cluster, table.c.path, table.c.lines, table.c.updated, table.c.counts)
     if cluster is not None:

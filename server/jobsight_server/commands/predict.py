@@ -148,7 +148,7 @@ def _processors(text: str) -> int:
 
 
 def _amount(read: Callable[[str], float]) -> Callable[[str], float]:
-    """Parses an amount above 0; argparse adds the flag's name to the error."""
+    """Parse an amount above 0; argparse adds the flag's name to the error."""
 
     def amount(text: str) -> float:
         try:

@@ -127,7 +127,7 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
 
 
 def _unpacked(body: bytes) -> bytes:
-    """The body unpacked as far as possible."""
+    """Return the body unpacked as far as possible."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     try:

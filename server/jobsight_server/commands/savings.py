@@ -151,7 +151,7 @@ def show(found: Mapping[str, WasteList], console: Console) -> None:
 
 
 def _rows(metric: str, found: WasteList) -> list[tuple[WasteRow, Waste, SavingsRow | None]]:
-    """The rows with a job that counts in this metric, their figures and their advice."""
+    """Return the rows with a job that counts in this metric, their figures and their advice."""
     rows = [(row, getattr(row, metric), getattr(row, f"{metric}_advice")) for row in found.rows]
     return [each for each in rows if each[1].jobs]
 

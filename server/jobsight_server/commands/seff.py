@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def of_one_cluster(runs: list[RunEfficiency], job_id: str, cluster: str | None) -> list[RunEfficiency]:
-    """The runs on ``cluster``, or on the only one that knows the job.
+    """Return the runs on ``cluster``, or on the only one that knows the job.
 
     Raises:
         UserError: there are none, or on several clusters.

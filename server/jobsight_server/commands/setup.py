@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments for the places of everything."""
+    """Add the arguments for the places of everything."""
     parser.add_argument("scheduler", choices=SCHEDULERS, metavar="SCHEDULER", help=", ".join(SCHEDULERS))
     parser.add_argument("--cluster", metavar="NAME", help="its name in Jobsight (default: the scheduler's own)")
     parser.add_argument("--port", type=int, metavar="PORT", help="of the server; its writer has the next "
@@ -91,7 +91,7 @@ def places_of(args: argparse.Namespace) -> Places:
 
 
 def _listen(users_url: str) -> str:
-    """The address of this host in ``--users-url``; empty if it is that of a proxy.
+    """Return the address of this host in ``--users-url``; empty if it is that of a proxy.
 
     Raises:
         UserError: it is no address of the server.

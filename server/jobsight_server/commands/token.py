@@ -79,7 +79,7 @@ def _own_url(addresses: Sequence[str]) -> str:
 
 
 def _check_scope(args: argparse.Namespace) -> None:
-    """Creates a token for all clusters and nodes only on explicit request."""
+    """Create a token for all clusters and nodes only on explicit request."""
     if args.role != "agent":
         if args.any_cluster:
             raise UserError(f"--any-cluster: a token of role {args.role} cannot send samples; leave it out")

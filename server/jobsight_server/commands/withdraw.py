@@ -63,7 +63,7 @@ class Withdrawn:
 def withdraw(
     engine: Engine, files: Sequence[Path], cluster: str, log_format: AccountingFormat | None = None
 ) -> Withdrawn:
-    """Removes what came from ``files``: runs with their profiles, rejected lines, counts, and positions.
+    """Remove what came from ``files``: runs with their profiles, rejected lines, counts, and positions.
 
     What was learned from the runs is not unlearned: the model must be retrained afterwards; the server does so if this
     process ends before that.
@@ -111,7 +111,7 @@ def withdraw(
 
 
 def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[str, Position]:
-    """The stored positions of ``file``: under its own name, and under names that are gone."""
+    """Return the stored positions of ``file``: under its own name, and under names that are gone."""
     name = str(file.absolute()).encode("utf-8", "backslashreplace").decode()
     try:
         with Content(file) as content:
@@ -136,7 +136,7 @@ def _is_of(content: Content, head: bytes, position: Position) -> bool:
 def _also_in(
     others: Iterable[Position], starts: Starts, log_format: AccountingFormat | None
 ) -> tuple[dict[str, set[float]], int]:
-    """The runs that ``others`` describe too, and how many of these files are gone."""
+    """Return the runs that ``others`` describe too, and how many of these files are gone."""
     shared: dict[str, set[float]] = {}
     absent = 0
     for other in others:
@@ -152,7 +152,7 @@ def _also_in(
 
 
 def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) -> tuple[list[int], int]:
-    """The ids of the runs that are only in ``starts``, and how many are in both."""
+    """Return the ids of the runs that are only in ``starts``, and how many are in both."""
     found, kept = [], 0
     for some in _pieces(list(starts)):
         query = select(jobs.c.id, jobs.c.job_id, jobs.c.start).where(jobs.c.cluster == cluster, jobs.c.job_id.in_(some))
@@ -165,7 +165,7 @@ def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) 
 
 
 def _let_retrain(connection: Connection) -> None:
-    """Schedules retraining; what followed a withdrawn run in order of learning now follows the last remaining one."""
+    """Schedule retraining; what followed a withdrawn run in order of learning now follows the last remaining one."""
     last = last_learn_seq(connection)
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
     connection.execute(update(jobs).where(jobs.c.start_seq > last).values(start_seq=last))

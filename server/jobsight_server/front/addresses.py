@@ -18,7 +18,7 @@ _EXAMPLES = "write HOST:PORT, for example 127.0.0.1:8470"
 
 
 def unix_path(address: str) -> Path | None:
-    """The socket's file of ``unix:PATH``; None of ``HOST:PORT``."""
+    """Return the socket's file of ``unix:PATH``; None of ``HOST:PORT``."""
     if not address.startswith(_UNIX):
         return None
     path = Path(address.removeprefix(_UNIX))
@@ -40,12 +40,12 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def tcp_address(addresses: Sequence[str]) -> str | None:
-    """The first ``HOST:PORT``; None if there are Unix sockets alone."""
+    """Return the first ``HOST:PORT``; None if there are Unix sockets alone."""
     return next((address for address in addresses if unix_path(address) is None), None)
 
 
 def check_addresses(*addresses: str) -> None:
-    """Checks that each address is valid, that none is named twice and that nothing listens there yet.
+    """Check that each address is valid, that none is named twice and that nothing listens there yet.
 
     Raises:
         SettingsError: the message names the address and the flags that choose another.
@@ -64,7 +64,8 @@ def check_addresses(*addresses: str) -> None:
 
 
 def listen(address: str, backlog: int, owner: str = "", mode: str = "660") -> socket.socket:
-    """A listening socket. ``owner`` (``USER:GROUP``, either may be empty) and ``mode`` are those of a Unix socket.
+    """Return a listening socket. ``owner`` (``USER:GROUP``, either may be empty) and ``mode`` are those of a Unix
+    socket.
 
     A Unix socket whose server has ended is replaced.
 
@@ -81,7 +82,7 @@ def listen(address: str, backlog: int, owner: str = "", mode: str = "660") -> so
 
 
 def close(listener: socket.socket) -> None:
-    """Closes the socket and removes its file."""
+    """Close the socket and remove its file."""
     path = listener.getsockname()
     listener.close()
     if isinstance(path, str):
@@ -89,7 +90,7 @@ def close(listener: socket.socket) -> None:
 
 
 def accepts(address: str, timeout_s: float = 0.5) -> bool:
-    """Whether something listens there."""
+    """Return whether something listens there."""
     path = unix_path(address)
     if path is not None:
         with socket.socket(socket.AF_UNIX) as probe:

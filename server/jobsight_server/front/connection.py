@@ -204,7 +204,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.drop()
 
     def drop(self) -> None:
-        """Ends the connection now; what it held counts as free at once, or every other one would be dropped for it."""
+        """End the connection now; what it held counts as free at once, or every other one would be dropped for it."""
         self._table.remove(self)
         self._release()
         self._phase = Phase.ENDING
@@ -264,7 +264,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
                 self.cycle.message_event.set()
 
     def _settle(self) -> None:
-        """Finds the phase that the connection is in."""
+        """Find the phase that the connection is in."""
         if self._phase is Phase.ENDING:
             return
         if self.flow.write_paused:
@@ -307,7 +307,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.deadline = self.loop.time() + seconds
 
     def _lingers(self) -> bool:
-        """Whether the client may still be sending: then it gets time to read the response before the end."""
+        """Return whether the client may still be sending: then it gets time to read the response before the end."""
         if not (self._in_body or self._fault) or self._half_closed:
             return False
         self.flow.resume_reading()
@@ -320,7 +320,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
 
 def _error(status: int, message: str, header: bytes = b"") -> bytes:
-    """The front end's own errors, in the form of the API's."""
+    """Return the front end's own errors, in the form of the API's."""
     body = json.dumps({"error": message}).encode()
     fields = b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n" + header
     return STATUS_LINE[HTTPStatus(status)] + fields + b"content-length: %d\r\n\r\n" % len(body) + body

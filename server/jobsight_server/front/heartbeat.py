@@ -41,7 +41,7 @@ class Heartbeat:
         self._begun, self._missed, self._next_look = False, 0, 0.0
 
     def watch(self, pid: int, name: str) -> None:
-        """Ends the process if it is stuck; to be called several times a second."""
+        """End the process if it is stuck; to be called several times a second."""
         now = time.monotonic()
         if now < self._next_look:
             return

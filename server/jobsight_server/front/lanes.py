@@ -26,7 +26,7 @@ class Lane:
         self._line.put(work)
 
     async def call(self, work: Callable[[], Result]) -> Result:
-        """The result of ``work``, which must not raise, while the event loop does other things."""
+        """Return the result of ``work``, which must not raise, while the event loop does other things."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[Result] = loop.create_future()
 
@@ -43,7 +43,7 @@ class Lane:
         return await waiting
 
     def close(self, timeout_s: float) -> None:
-        """Stops after the queued work is done."""
+        """Stop after the queued work is done."""
         for _ in self._threads:
             self._line.put(None)
         for thread in self._threads:

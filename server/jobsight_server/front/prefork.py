@@ -26,7 +26,7 @@ _PAUSE_S = 0.2
 def run_workers(
     count: int, work: Callable[[Callable[[], None]], None], beat: Callable[[], None] = lambda: None
 ) -> None:
-    """Runs ``work`` in ``count`` children until SIGTERM or SIGINT, which is passed on to them.
+    """Run ``work`` in ``count`` children until SIGTERM or SIGINT, which is passed on to them.
 
     ``work`` gets what gives its sign of life, and ``beat`` is called several times a second for this process's own.
 

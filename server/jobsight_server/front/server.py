@@ -27,7 +27,7 @@ _ACCEPTED_AT_ONCE = 16
 
 
 def run(front: Front, listeners: list[socket.socket]) -> None:
-    """Serves in this process until SIGTERM or SIGINT."""
+    """Serve in this process until SIGTERM or SIGINT."""
     # The loop releases the interpreter at every system call; a computing thread keeps it for this long.
     sys.setswitchinterval(_SWITCH_S)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -45,7 +45,7 @@ class Table:
         self.working.discard(member)
 
     def set_unfinished(self, member: Member) -> None:
-        """Keeps its place if it has one."""
+        """Keep its place if it has one."""
         self.idle.pop(member, None)
         self.working.discard(member)
         self.unfinished[member] = None
@@ -59,7 +59,7 @@ class Table:
         self.working.add(member)
 
     def make_place(self) -> bool:
-        """Drops one connection if another would be too many; False if all are in progress, or the server stops."""
+        """Drop one connection if another would be too many; False if all are in progress, or the server stops."""
         if self.draining:
             return False
         if len(self) < self.at_most:
@@ -72,7 +72,7 @@ class Table:
         return True
 
     def make_room(self, held_bytes: int, asking: Member) -> bool:
-        """Drops the oldest unfinished requests, but not ``asking``, until all together hold at most ``held_bytes``."""
+        """Drop the oldest unfinished requests, but not ``asking``, until all together hold at most ``held_bytes``."""
         while self.held_bytes > held_bytes:
             victim = next((one for one in self.unfinished if one.held and one is not asking), None)
             if victim is None:
@@ -82,7 +82,7 @@ class Table:
         return True
 
     def expire(self, now: float) -> None:
-        """Closes connections past their deadline."""
+        """Close connections past their deadline."""
         for member in [one for place in (self.unfinished, self.idle) for one in place if one.deadline < now]:
             member.expire()
 

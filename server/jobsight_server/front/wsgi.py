@@ -95,7 +95,7 @@ class WsgiBridge:
 
 
 def environ_of(scope: Scope) -> WSGIEnvironment:
-    """The environment of PEP 3333. Names with an underscore are dropped: ``X_A`` could pass for ``X-A``."""
+    """Return the environment of PEP 3333. Names with an underscore are dropped: ``X_A`` could pass for ``X-A``."""
     path, server, client = scope["raw_path"], scope["server"], scope["client"]
     if b"%" in path:
         path = unquote_to_bytes(path)
@@ -123,13 +123,13 @@ def environ_of(scope: Scope) -> WSGIEnvironment:
 
 
 def error_answer(status: str, message: str, *headers: tuple[str, str]) -> WsgiAnswer:
-    """The front end's own errors, in the form of the API's."""
+    """Return the front end's own errors, in the form of the API's."""
     body = json.dumps({"error": message}).encode()
     return WsgiAnswer(status, [("content-type", "application/json"), ("cache-control", "no-store"), *headers], body)
 
 
 def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> WsgiAnswer:
-    """The application's whole response; exceptions are logged and answered 500."""
+    """Return the application's whole response; exceptions are logged and answered 500."""
     try:
         return _run(app, environ)
     except Exception:
@@ -138,7 +138,7 @@ def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> WsgiAnswer:
 
 
 async def _receive_body(receive: Receive, body: IO[bytes], limit: int) -> int | None:
-    """The number of bytes written to ``body``, at most one more than ``limit``; None if the client has gone."""
+    """Return the number of bytes written to ``body``, at most one more than ``limit``; None if the client has gone."""
     received, more = 0, True
     while more and received <= limit:
         message = await receive()
@@ -151,7 +151,7 @@ async def _receive_body(receive: Receive, body: IO[bytes], limit: int) -> int | 
 
 
 async def send_answer(send: Send, answer: WsgiAnswer, *, close: bool) -> None:
-    """Sends all of it; ``close`` ends the connection afterwards."""
+    """Send all of it; ``close`` ends the connection afterwards."""
     headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers]
     bodiless = answer.status[:1] == "1" or answer.status[:3] in {"204", "304"}
     if not bodiless and not any(name.lower() == b"content-length" for name, _ in headers):

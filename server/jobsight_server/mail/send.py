@@ -19,7 +19,7 @@ class DeliveryError(Exception):
 
 
 def send_mail(mail: Mail, to: Sequence[str], subject: str, text: str, within_s: float = _WHOLE_S) -> None:
-    """Sends a mail by the site's relay; a relay that needs longer in all, however it answers, is cut off.
+    """Send a mail by the site's relay; a relay that needs longer in all, however it answers, is cut off.
 
     Raises:
         DeliveryError: the relay did not take it for every address.

@@ -74,7 +74,7 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
 
 
 def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: float) -> tuple[int, int]:
-    """Sends them; how many arrived and how many failed, which are tried again next time.
+    """Send them; how many arrived and how many failed, which are tried again next time.
 
     A mail is noted before it is sent: if the server is killed between the two, this week's is lost, not doubled.
     """
@@ -109,7 +109,7 @@ def _text(row: SavingsRow, unused: float, period: str, lines: list[str], now_out
 
 
 def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
-    """The memory to ask for in the words of the cluster's scheduler, or of several where it is not known."""
+    """Return the memory to ask for in the words of the cluster's scheduler, or of several where it is not known."""
     found = asking.of(row.cluster, row.user, row.application)
     if found is None:
         return []

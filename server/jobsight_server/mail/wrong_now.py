@@ -18,13 +18,13 @@ _LISTED = 20
 
 
 def wrong_now(connection: Connection, now: float) -> list[str]:
-    """A sentence for each thing that an administrator should look at; none if all is well."""
+    """Return a sentence for each thing that an administrator should look at; none if all is well."""
     return [*_silent(connection, now), *_rejected(connection, now), *_disk(connection, now), *_broken(connection, now),
             *(f"{soon_out(each)}." for each in running_out(connection, now)[:_LISTED])]  # fmt: skip
 
 
 def soon_out(each: Foreseen) -> str:
-    """The job that will run out, and of what."""
+    """Return the job that will run out, and of what."""
     chance = "" if each.soon is None else f" with a chance of {each.soon:.0%} within the hour"
     return f"Job {each.job_id} of {each.user} on {each.cluster} runs out of {each.resource}{chance}"
 

@@ -25,7 +25,7 @@ class JobMeasurements:
 def job_measurements(
     source: MeasurementSource, job_id: str, nodes: Sequence[str], start: float, end: float
 ) -> JobMeasurements:
-    """Asks one question a metric; series of nodes that the job did not have are left out.
+    """Ask one question a metric; series of nodes that the job did not have are left out.
 
     Raises:
         UnavailableError: the server does not answer now.
@@ -84,7 +84,7 @@ def _quoted(text: str) -> str:
 
 
 def _node_of(name: str, nodes: Sequence[str], is_of_node: bool) -> str | None:
-    """The one of ``nodes`` that is called ``name``, which may have a port or a domain."""
+    """Return the one of ``nodes`` that is called ``name``, which may have a port or a domain."""
     host = re.sub(r":\d+$", "", name)
     for node in nodes:
         if host == node or host.partition(".")[0] == node.partition(".")[0]:

@@ -31,7 +31,7 @@ class Answered(NamedTuple):
 def post(
     url: str, question: Mapping[str, str], headers: Mapping[str, str], timeout_s: float, most_bytes: int
 ) -> Answered:
-    """Sends ``question`` as a form; of a status other than 200 only the beginning of the answer.
+    """Send ``question`` as a form; of a status other than 200 only the beginning of the answer.
 
     Raises:
         UnavailableError: there is no whole answer within ``timeout_s``, or one that redirects or is compressed.

@@ -56,7 +56,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 
 def scraped(source: MeasurementSource, selector: str, since: float, until: float) -> list[MetricSeries]:
-    """The values of all series that match ``selector``, as scraped, asked for in pieces of six hours.
+    """Return the values of all series that match ``selector``, as scraped, asked for in pieces of six hours.
 
     Raises:
         UnavailableError, QueryError
@@ -76,7 +76,7 @@ def scraped(source: MeasurementSource, selector: str, since: float, until: float
 
 
 def evaluated(source: MeasurementSource, expression: str, since: float, until: float) -> list[MetricSeries]:
-    """The values of an expression, ``source.step_s`` apart or, over a long life, further.
+    """Return the values of an expression, ``source.step_s`` apart or, over a long life, further.
 
     Raises:
         UnavailableError, QueryError

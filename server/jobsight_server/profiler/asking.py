@@ -45,12 +45,12 @@ class SiteMonitoring:
         self._said = Seldom(600.0, 100)
 
     def is_scraped(self, run: EndedRun) -> bool | None:
-        """Whether the last readings of the run have been scraped by now; None on clusters without monitoring."""
+        """Return whether the last readings of the run have been scraped by now; None on clusters without monitoring."""
         sources = self._sources.get(run.cluster)
         return None if sources is None else run.end + max(one.delay_s for one in sources) <= self._clock()
 
     def ask(self, runs: Sequence[EndedRun], stop: threading.Event | None = None) -> Asked:
-        """Asks for those of the runs whose clusters have monitoring.
+        """Ask for those of the runs whose clusters have monitoring.
 
         A run whose server does not answer is left out until ``PATIENCE_S`` after its end, and then profiled without.
         """

@@ -51,12 +51,12 @@ class GroupName(NamedTuple):
 
 
 def group_name(cluster: str, user: str, application: str | None, queue: str | None, account: str | None) -> GroupName:
-    """The name under which such jobs are counted; very long ones are cut."""
+    """Return the name under which such jobs are counted; very long ones are cut."""
     return GroupName(cluster, user, _short(application or ""), _short(queue or ""), _short(account or ""))
 
 
 def levels_of(name: GroupName) -> dict[str, GroupName]:
-    """The names under which a group's jobs are counted at each level."""
+    """Return the names under which a group's jobs are counted at each level."""
     cluster, user, application, queue, account = name
     return {
         "group": name,
@@ -72,7 +72,9 @@ LEVELS = tuple(levels_of(GroupName("", "", "", "", "")))
 
 
 def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[GroupName, GroupName]:
-    """The group that each counts in: itself, or ``OTHER`` for those after a user's ``GROUPS_OF_A_USER``, by queue."""
+    """Return the group that each counts in: itself, or ``OTHER`` for those after a user's ``GROUPS_OF_A_USER``, by
+    queue.
+    """
     known = _find(connection, names)
     users = list(dict.fromkeys(name[:2] for name in names if name not in known))
     count: Counter[tuple[str, str]] = Counter({(c, u): n for c, u, n in fetch_by_keys(connection, _COUNT, users)})
@@ -85,7 +87,7 @@ def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[Group
 
 
 def group_ids(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
-    """The id of each group, created if it is new."""
+    """Return the id of each group, created if it is new."""
     wanted = list(dict.fromkeys(names))
     known = _find(connection, wanted)
     write_many(connection, _ADD_GROUP, [name for name in wanted if name not in known])
@@ -102,7 +104,7 @@ def _short(name: str) -> str:
 
 
 def forget_empty_groups(connection: Connection) -> None:
-    """Removes the groups without any counted job."""
+    """Remove the groups without any counted job."""
     counted = select(savings.c.group_id).where(savings.c.level.in_(LEVELS), savings.c.period == "month")
     scored = select(forecast_scores.c.group_id).where(
         forecast_scores.c.level.in_(LEVELS), forecast_scores.c.period == "week"
@@ -118,12 +120,12 @@ _EPOCH = date(1970, 1, 1)
 
 
 def month_of(day: int) -> int:
-    """The first day of its month."""
+    """Return the first day of its month."""
     return (as_date(day).replace(day=1) - _EPOCH).days
 
 
 def week_of(day: int) -> int:
-    """The Monday of its week.
+    """Return the Monday of its week.
 
     >>> as_date(week_of(19_675)).strftime("%A %Y-%m-%d")
     'Monday 2023-11-13'
@@ -132,7 +134,7 @@ def week_of(day: int) -> int:
 
 
 def as_date(day: int) -> date:
-    """The day of the calendar."""
+    """Return the day of the calendar."""
     return _EPOCH + timedelta(days=day)
 
 
@@ -157,7 +159,7 @@ class KeptSums:
         sums: Mapping[tuple[str, int, GroupName], list[float]],
         ids: Mapping[GroupName, int],
     ) -> None:
-        """Adds the sums of groups to their rows; ``ids`` has those of all levels."""
+        """Add the sums of groups to their rows; ``ids`` has those of all levels."""
         added: dict[tuple[str, str, str, int, int], list[float]] = {}
         for (metric, day, name), total in sums.items():
             of = levels_of(name)
@@ -172,7 +174,7 @@ class KeptSums:
         write_many(connection, insert, [(*key, *total) for key, total in added.items()])
 
     def take_back(self, connection: Connection, day: int) -> None:
-        """Removes the day's rows, and their sums from the longer period's."""
+        """Remove the day's rows, and their sums from the longer period's."""
         minus = text(
             f"INSERT INTO {self.table} (metric, level, period, first_day, group_id, {', '.join(self.columns)}) "
             f"SELECT metric, level, '{self.period}', :longer, group_id, "
@@ -186,7 +188,7 @@ class KeptSums:
             )
 
     def forget_empty(self, connection: Connection, day: int) -> None:
-        """Removes the rows of the day's longer period that count nothing any more."""
+        """Remove the rows of the day's longer period that count nothing any more."""
         empty = " AND ".join(f"{name} = 0" for name in self.is_used_by)
         query = f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = :period AND first_day = :day AND {empty}"
         for key in self._keys(self.period_of(day)):
@@ -217,7 +219,7 @@ SCORES_KEPT = KeptSums("forecast_scores", tuple(METRICS), SCORES, SCORE_LEVELS, 
 
 
 def score_of(row: Any) -> tuple[int, ...] | None:
-    """The columns of one job and metric; None if it had no forecast, or no value that counts.
+    """Return the columns of one job and metric; None if it had no forecast, or no value that counts.
 
     A value that is only shown, such as a lower bound, counts for nothing here, as in ``queries.accuracy``.
     """

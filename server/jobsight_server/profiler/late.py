@@ -47,7 +47,7 @@ def profile_late(
     stop: threading.Event | None = None,
     config: ForecastConfig | None = None,
 ) -> int:
-    """Fills in the values that late samples allow and learns them, at most ``limit`` runs per transaction.
+    """Fill in the values that late samples allow and learn them, at most ``limit`` runs per transaction.
 
     Returns how many values were found. Work that ``stop`` interrupts is repeated.
     """
@@ -73,7 +73,7 @@ def profile_late(
 def _fill(
     engine: Engine, spans: Spans, whole: bool, limit: int, stop: threading.Event | None, config: ForecastConfig
 ) -> int:
-    """Profiles the runs again whose life ``spans`` overlap; where ``whole``, those whose samples are complete."""
+    """Profile the runs again whose life ``spans`` overlap; where ``whole``, those whose samples are complete."""
     if not spans:
         return 0
     found = 0
@@ -106,7 +106,7 @@ def _concerned(run: EndedRun, sampled_nodes: SampledNodes, spans: Spans) -> bool
 
 
 def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measurements]], config: ForecastConfig) -> int:
-    """Stores and learns the values of metrics that had none; returns how many there were."""
+    """Store and learn the values of metrics that had none; return their number."""
     lock_learning(connection)
     catch_up(connection, config)
     counts: EventCounts = Counter()

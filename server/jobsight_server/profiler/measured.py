@@ -59,7 +59,7 @@ def traffic_of(series: OfNode, start: float) -> Readings | None:
 
 
 def readings_of_node(series: OfNode) -> tuple[Readings | None, Speeds]:
-    """The readings of a whole node, and its networks; None without any."""
+    """Return the readings of a whole node, and its networks; None without any."""
     pairs: tuple[tuple[Quantity, Quantity], ...] = (
         ("node_received_bytes", "node_infiniband_received_bytes"),
         ("node_sent_bytes", "node_infiniband_sent_bytes"),
@@ -82,7 +82,7 @@ def readings_of_node(series: OfNode) -> tuple[Readings | None, Speeds]:
 
 
 def gpus_of(nodes: Mapping[str, OfNode]) -> dict[str, float]:
-    """The metrics of a job's GPUs: their largest sums over all of them at one time; without those of no series."""
+    """Return the metrics of a job's GPUs that have series: the largest sum over all GPUs at one time."""
     found = {}
     names: tuple[tuple[str, Quantity], ...] = (("gpu_memory", "gpu_memory_bytes"), ("gpu_utilisation", "gpus_busy"))
     for metric, name in names:
@@ -104,14 +104,14 @@ def _union(parts: Sequence[MetricSeries]) -> Floats:
 
 
 def _from_start(part: MetricSeries, start: float) -> MetricSeries:
-    """The counter of a job with its beginning: it was 0 at the start, if it was read soon after."""
+    """Return the counter of a job with its beginning: it was 0 at the start, if it was read soon after."""
     if len(part.time) < 2 or not 0.0 < part.time[0] - start <= _FIRST_WITHIN * float(np.median(np.diff(part.time))):
         return part
     return MetricSeries(part.labels, np.append(start, part.time), np.append(0.0, part.value))
 
 
 def _level(parts: Sequence[MetricSeries], time: Floats) -> Floats:
-    """The sum of gauges at each of ``time`` at which all of them have a value; a part that is 0 may be left out."""
+    """Return the sum of gauges at each ``time`` at which all of them have a value; parts of 0 may be missing."""
     parts = [part for part in parts if len(part.time)]
     total = np.full(len(time), np.nan)
     if not parts:
@@ -122,7 +122,7 @@ def _level(parts: Sequence[MetricSeries], time: Floats) -> Floats:
 
 
 def _counted(parts: Sequence[MetricSeries], time: Floats, *, from_zero: bool = False) -> _Sum:
-    """The sum of counters at each of ``time`` between their first and last value.
+    """Return the sum of counters at each of ``time`` between their first and last value.
 
     ``from_zero``: after a fall, a counter has counted from 0 on and goes on where it was, as that of a cgroup that was
     made again. Otherwise nothing is known of the time in which it fell.

@@ -82,9 +82,9 @@ def node_memory(
 
 
 def _interval_s(time: Floats) -> float:
-    """How far apart the agent's regular readings are: the median, or if longer the interval in which half of the time
-    passes. The hooks of other jobs add readings between them, which would make the median as short as one likes. The
-    longest interval is left out, as it may be an outage.
+    """Return how far apart the agent's regular readings are: the median, or if longer the interval in which half of the
+    time passes. The hooks of other jobs add readings between them, which would make the median as short as one likes.
+    The longest interval is left out, as it may be an outage.
     """
     steps = np.sort(np.diff(time))
     median = float(np.median(steps))
@@ -104,7 +104,7 @@ def inside(readings: Readings, interval: JobInterval) -> np.ndarray[tuple[int], 
 
 
 def together(nodes: Sequence[NodeMemory]) -> MemoryUse | Missing:
-    """The time averages added up, and the largest sum over all ``nodes`` at one reading."""
+    """Return the time averages added up, and the largest sum over all ``nodes`` at one reading."""
     time = np.concatenate([part for node in nodes for part in (node.since, node.until)])
     change = np.concatenate([part for node in nodes for part in (node.used, -node.used)])
     known = np.concatenate([part for node in nodes for part in (np.ones(len(node.used)), -np.ones(len(node.used)))])
@@ -145,7 +145,7 @@ class Idle:
 def idle_beside(
     readings: Readings, interval: JobInterval, start_marked: bool, end_marked: bool, others: Sequence[JobInterval]
 ) -> Idle | None:
-    """The idle level from the readings next to the life; None if none of them shows the node without a job.
+    """Return the idle level from the readings next to the life; None if none of them shows the node without a job.
 
     The reading at its start mark, else the last one before the start, else the one at its end mark, else the first
     one after the end. ``others`` are all other jobs of the node near that time.
@@ -162,7 +162,7 @@ def idle_beside(
 
 
 def idle_before(connection: Connection, node_id: int, start: float, others: Sequence[JobInterval]) -> Idle | None:
-    """The node's last known idle level before ``start``, at most a day old; ``others`` are its jobs of that day."""
+    """Return the node's last idle level before ``start``, at most a day old; ``others`` are its jobs of that day."""
     for since, until in _idle_times(start, others):
         if (found := last_memory(connection, node_id, since, until)) is not None:
             time, used = found

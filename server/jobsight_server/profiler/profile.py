@@ -64,7 +64,7 @@ PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two rea
 def profile(
     run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST, gpus: Mapping[str, float] | None = None
 ) -> dict[str, Measurement]:
-    """The entry of each metric, in the order in which they are stored.
+    """Return the entry of each metric, in the order in which they are stored.
 
     Of GPUs' metrics only where they were measured (``gpus``), or the log has them.
     """
@@ -201,7 +201,7 @@ EventCounts = Counter[tuple[str, str]]
 
 
 def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
-    """The entries without invalid values; missing and rejected values are counted by reason."""
+    """Return the entries without invalid values; missing and rejected values are counted by reason."""
     found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
     counts["cpu_above_1.05", ""] += sum(entry.reason == ABOVE for entry in found.values())
     for metric, label in missing_labels(found).items():
@@ -225,7 +225,7 @@ def _is_learned(entry: Measurement, config: ForecastConfig) -> bool:
 
 
 def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
-    """The entry, without its value if that is not a valid measurement, so that it is not learned."""
+    """Return the entry, without its value if that is not a valid measurement, so that it is not learned."""
     if entry.value is None or learnable(entry.value):
         return entry
     kind = "negative" if entry.value < 0 else "not finite"
@@ -243,7 +243,7 @@ def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
 
 
 def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
-    """The columns of ``profiles`` for the measurement."""
+    """Return the columns of ``profiles`` for the measurement."""
     return {
         "value": entry.value,
         "peak": entry.peak,
@@ -262,7 +262,7 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
 
 
 def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
-    """The columns of ``profiles`` for the forecasts of what the measurement found.
+    """Return the columns of ``profiles`` for the forecasts of what the measurement found.
 
     What to ask for after the bound was too little is kept where it was, or may turn out to be.
     """
@@ -319,6 +319,6 @@ def _on_fabric(
     processors: int,
     length_s: float,
 ) -> Measurement:
-    """The bandwidth on one fabric, over the nodes that have it."""
+    """Return the bandwidth on one fabric, over the nodes that have it."""
     having = [replace(node, readings=parts[node.node][name]) for node in nodes if name in parts[node.node]]
     return from_samples(over_nodes(having, network_of), how, processors, length_s)

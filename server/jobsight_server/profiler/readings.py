@@ -64,7 +64,7 @@ class Boundaries:
 
 
 def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[MarkTime]]:
-    """The marks of jobs on nodes, by (node id, job id), in order of time."""
+    """Return the marks of jobs on nodes, by (node id, job id), in order of time."""
     keys = {(node_id, job_id): (node_id, job_key(job_id)) for node_id, job_id in asked}
     found: dict[tuple[int, str], list[MarkTime]] = {}
     for node_id, job_id, event, time in fetch_by_keys(connection, _MARKS, list(dict.fromkeys(keys.values()))):
@@ -73,7 +73,7 @@ def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict
 
 
 def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: float | None = None) -> Boundaries:
-    """The boundaries from ``marks`` of the job; from the scheduler's times if a mark is missing.
+    """Return the boundaries from ``marks`` of the job; from the scheduler's times if a mark is missing.
 
     If only one boundary is marked, its distance from the scheduler's time is used for the other one as well: it is the
     difference between the two clocks. ``next_start``: when the same job started again, if it did.
@@ -107,7 +107,7 @@ class Windows:
         self._found = found
 
     def around(self, node_id: int, start: float, end: float) -> Readings:
-        """The node's readings from some before ``start`` until some after ``end``, which had been asked for."""
+        """Return the node's readings from some before ``start`` until some after ``end``, which had been asked for."""
         window = next(window for window in self._found[node_id] if window.start <= start and end <= window.end)
         time = window.columns.time
         first = int(np.searchsorted(time, start, "left")) - _AROUND
@@ -116,7 +116,7 @@ class Windows:
 
 
 def read_windows(connection: Connection, asked: Iterable[tuple[int, float, float]]) -> Windows:
-    """The readings of nodes (id) around lives ``(node id, start, end)``; lives that overlap are read once."""
+    """Return the readings of nodes (id) around lives ``(node id, start, end)``; lives that overlap are read once."""
     lives: dict[int, list[tuple[float, float]]] = {}
     for node_id, start, end in asked:
         lives.setdefault(node_id, []).append((start, end))

@@ -92,11 +92,11 @@ class SampledNodes:
         self._clusters = {cluster for cluster, _ in self._known}
 
     def find(self, cluster: str, node: str) -> SampledNode | None:
-        """The node of exactly that name, else of the short name before the first dot; None if it never sent any."""
+        """Return the node of exactly that name, else of the name before the first dot; None if it never sent any."""
         return self._known.get((cluster, node)) or self._known.get((cluster, node.partition(".")[0]))
 
     def any_of(self, cluster: str) -> bool:
-        """Whether a node of the cluster has ever sent samples."""
+        """Return whether a node of the cluster has ever sent samples."""
         return cluster in self._clusters
 
 
@@ -147,7 +147,7 @@ def ready(
 
 
 def complete(connection: Connection, run: EndedRun, sampled_nodes: SampledNodes) -> bool:
-    """Whether every node of the run has sent its samples until after the end."""
+    """Return whether every node of the run has sent its samples until after the end."""
     nodes = {node: sampled_nodes.find(run.cluster, node) for node in run.nodes}
     return bool(nodes) and all(
         sampled is not None
@@ -158,7 +158,7 @@ def complete(connection: Connection, run: EndedRun, sampled_nodes: SampledNodes)
 
 
 def _hole(connection: Connection, node_id: int, end: float) -> bool:
-    """Whether a batch around ``end`` may still be in transit: a number is missing between those around it."""
+    """Return whether a batch around ``end`` may still be in transit: a number is missing between those around it."""
     key: Mapping[str, float] = {"node_id": node_id, "end": end}
     before = connection.execute(_LAST_BEFORE, key).one_or_none()
     after = connection.execute(_FIRST_AFTER, key).one_or_none()
@@ -170,14 +170,14 @@ def _hole(connection: Connection, node_id: int, end: float) -> bool:
 
 
 def sent_since(engine: Engine, cluster: str, since: float) -> bool:
-    """Whether a node of the cluster has sent samples since then."""
+    """Return whether a node of the cluster has sent samples since then."""
     with engine.connect().execution_options(reading=True) as connection:
         found = connection.scalar(_SENT_SINCE, {"cluster": cluster, "since": since})
     return bool(found)
 
 
 def count_waiting(engine: Engine, own: Own) -> int:
-    """How many of these runs have ended and are not profiled yet."""
+    """Return how many of these runs have ended and are not profiled yet."""
     with engine.connect().execution_options(reading=True) as connection:
         rows = connection.execute(_WAITING, {"cluster": own.cluster, "no": False})
         return sum((job_id, start) in own.runs for job_id, start in rows)
@@ -195,7 +195,7 @@ def profiles_of(
     fabric: str = FASTEST,
     measured: Mapping[int, JobMeasurements] | None = None,
 ) -> list[tuple[EndedRun, Measurements]]:
-    """The profile of each run, from the current tables; fewer if ``stop`` is set in the meantime.
+    """Return the profile of each run, from the current tables; fewer if ``stop`` is set in the meantime.
 
     ``fabric``: the network whose bandwidth is learned, as in the settings. ``measured``: by run, what the site's own
     monitoring knows; it counts on nodes that have never sent samples.
@@ -289,7 +289,7 @@ def _idle(
     beside: Neighbours,
     there: NodeHistory | None,
 ) -> Idle | None:
-    """The memory of the node without the run: read next to its life, else the last known."""
+    """Return the memory of the node without the run: read next to its life, else the last known."""
     interval = JobInterval(at.start, at.end, 1)
     if readings is None or np.count_nonzero(inside(readings, interval)) < 2:
         return None  # nothing to take it from

@@ -43,12 +43,12 @@ def profile_finished(
     own: Own | None = None,
     monitoring: SiteMonitoring | None = None,
 ) -> int:
-    """Profiles and learns every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
+    """Profile and learn every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
     On a cluster whose nodes never sent samples, those that ended ``grace_s`` ago; on one of ``monitoring``, those of
     which it has had time to read the last values. With ``own``, only these runs, and
     not before ``grace_s`` after their end. At most ``limit`` runs are committed
-    together. Returns how many were profiled; ends early when ``stop`` is set. A model
+    together. Return how many were profiled; end early when ``stop`` is set. A model
     from another ``config`` is retrained first.
     """
     done, after = 0, _BEGINNING
@@ -90,7 +90,7 @@ def _store(
     learning: Learning,
     counts: EventCounts,
 ) -> int:
-    """Stores and learns the profiles, and ``counts``; returns how many of the runs were still to be profiled."""
+    """Store and learn the profiles, and ``counts``; return how many of the runs were not profiled before."""
     lock_learning(connection)
     last = learning.begin(connection)
     stored: dict[int, dict[str, Measurement]] = {}
@@ -126,7 +126,7 @@ def _store(
 
 
 def _mark_done(connection: Connection, runs: Sequence[int]) -> set[int]:
-    """Marks the runs as profiled; returns those that were not yet."""
+    """Mark the runs as profiled; return those that were not yet."""
     found: set[int] = set()
     for begin in range(0, len(runs), _AT_ONCE):
         some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}

@@ -101,7 +101,7 @@ def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, len
 
 
 def from_samples(total: Callable[[], NodesTotal | Missing], how: str, processors: int, length_s: float) -> Measurement:
-    """The sum over the nodes per processor; ``total`` is only computed for a run with time and processors."""
+    """Return the sum over the nodes per processor; ``total`` is only computed for a run with time and processors."""
     if length_s <= 0:
         return without(NO_TIME, how)
     if processors <= 0:
@@ -116,7 +116,7 @@ def from_samples(total: Callable[[], NodesTotal | Missing], how: str, processors
 def over_nodes(
     nodes: Sequence[NodeEvidence], use: Callable[[NodeEvidence], NodesTotal | Missing]
 ) -> Callable[[], NodesTotal | Missing]:
-    """Sums ``use`` over all nodes; one node without a value leaves the run without one.
+    """Sum ``use`` over all nodes; one node without a value leaves the run without one.
 
     The peak is the sum of the nodes' own peaks: at least what they reached together.
     """
@@ -146,13 +146,13 @@ def _of(node: NodeEvidence, use: Callable[[NodeEvidence], _Use | Missing]) -> _U
 
 
 def network_of(node: NodeEvidence) -> NodesTotal | Missing:
-    """The run's bits per second on the node, of the busier direction."""
+    """Return the run's bits per second on the node, of the busier direction."""
     assert node.readings is not None
     return _highest(network(node.readings, _interval(node), _others(node)), bits=8)
 
 
 def cpu_of(node: NodeEvidence) -> NodesTotal | Missing:
-    """The run's CPU seconds per second on the node."""
+    """Return the run's CPU seconds per second on the node."""
     assert node.readings is not None
     return _highest(cpu(node.readings, _interval(node), _others(node)), bits=1)
 
@@ -182,12 +182,12 @@ def _others(node: NodeEvidence) -> list[JobInterval]:
 
 
 def shifted(other: NodeRun, offset_s: float) -> JobInterval:
-    """The other run in the node's clock."""
+    """Return the other run in the node's clock."""
     return JobInterval(other.start + offset_s, other.end + offset_s, other.processors)
 
 
 def attribution_of(nodes: Sequence[NodeEvidence]) -> str:
-    """The least certain attribution among the nodes."""
+    """Return the least certain attribution among the nodes."""
     found = {attribution(node.processors, node.neighbours.overlapping) for node in nodes}
     for how in ("unknown", "apportioned", "exclusive"):
         if how in found:
@@ -253,7 +253,7 @@ def read_job_rows(connection: Connection, asked: Iterable[tuple[int, str]]) -> S
 
 
 def has_cgroup(connection: Connection, node_id: int, job_id: str, since: float) -> bool:
-    """Whether the job's cgroup was read on the node after ``since``."""
+    """Return whether the job's cgroup was read on the node after ``since``."""
     key = {"node_id": node_id, "job_id": job_key(job_id), "since": since}
     return connection.execute(_ANY, key).first() is not None
 
@@ -272,7 +272,7 @@ def read_job_memory(
 
 
 def job_cgroup(rows: Iterable[StoredRow], at: Boundaries, next_start: float | None) -> JobCgroup | None:
-    """The readings of the run with the boundaries ``at``; None if there are none.
+    """Return the readings of the run with the boundaries ``at``; None if there are none.
 
     ``next_start``: when the same job started again, in the scheduler's clock, if it did.
     """
@@ -309,14 +309,14 @@ def _without_restarts(cpu_s: Floats) -> Floats:
 
 
 def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
-    """The job's memory on the node, which nothing else shares."""
+    """Return the job's memory on the node, which nothing else shares."""
     nothing = np.zeros(len(group.time))
     readings = Readings(group.time, nothing, nothing, nothing, group.used, nothing)
     return node_memory(readings, JobInterval(at.start, at.end, 1), (), 0.0)
 
 
 def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
-    """Whether a reading, or what is ``known_bytes`` of it otherwise, is the most that the cgroup held.
+    """Return whether a reading, or what is ``known_bytes`` of it otherwise, is the most that the cgroup held.
 
     None if the kernel's own maximum is not known. The kernel keeps the most that was ever charged, page cache included.
     What that has above the readings of both was held between two of them, unless it may be page cache too: as much

@@ -114,12 +114,12 @@ class NodeHistory:
         self._firsts = np.append(0, np.flatnonzero(self._starts[1:] > self._latest[:-1]) + 1)
 
     def between(self, since: float, until: float) -> list[NodeRun]:
-        """The runs present after ``since`` and before ``until``."""
+        """Return the runs present after ``since`` and before ``until``."""
         begun = int(np.searchsorted(self._starts, until, "left"))
         return [self._runs[i] for i in np.flatnonzero(self._ends[:begun] > since)]
 
     def occupied(self, since: float, until: float) -> list[tuple[float, float]]:
-        """The result of ``between`` as times (start, end), with overlapping runs joined into one."""
+        """Return the result of ``between`` as times (start, end), with overlapping runs joined into one."""
         begun = int(np.searchsorted(self._starts, until, "left"))
         if not begun:
             return []
@@ -149,7 +149,7 @@ def read_node_histories(connection: Connection, runs: Sequence[EndedRun]) -> Nod
 
 
 def neighbours(run: EndedRun, there: NodeHistory | None, since: float, until: float) -> Neighbours:
-    """The other runs on a node of ``run``; near are those present between ``since`` and ``until``.
+    """Return the other runs on a node of ``run``; near are those present between ``since`` and ``until``.
 
     At most a day before and an hour after its life are searched.
     """
@@ -162,7 +162,7 @@ def neighbours(run: EndedRun, there: NodeHistory | None, since: float, until: fl
 
 
 def attribution(processors: int, overlapping: Sequence[NodeRun]) -> str:
-    """How a node's use can be attributed to a run that holds ``processors`` of it."""
+    """Return how a node's use can be attributed to a run that holds ``processors`` of it."""
     if not overlapping:
         return "exclusive"
     if processors <= 0 or any(other.processors <= 0 for other in overlapping):

@@ -58,7 +58,7 @@ class Use(NamedTuple):
 
 
 def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
-    """Updates the use of every running job; returns how many rows have changed."""
+    """Update the use of every running job; return how many rows have changed."""
     changed, now = 0, clock()
     with engine.connect().execution_options(reading=True) as connection:
         runs = _running(connection, now)
@@ -84,7 +84,7 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
 
 
 def _running(connection: Connection, now: float) -> list[EndedRun]:
-    """The running runs with their nodes, as if they ended now."""
+    """Return the running runs with their nodes, as if they ended now."""
     columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.start)
     given = (jobs.c.processors, jobs.c.asked_processors)
     is_running = (jobs.c.state == "running") & (jobs.c.start < now)
@@ -153,7 +153,7 @@ def _go_on(
     processors: int,
     read: _Read,
 ) -> Use:
-    """The use including the readings since ``use.until``."""
+    """Return the use including the readings since ``use.until``."""
     assert use.idle_bytes is not None
     memory, until = use.memory, use.until
     newest = min(run.end, max(node.last_time for node in nodes))
@@ -183,12 +183,12 @@ def _of_node(connection: Connection, node_id: int, job_id: str, since: float, un
 
 
 def _latest(until: float, columns: Sequence[Floats]) -> float:
-    """The time up to which every node has sent samples; ``until`` if one has not."""
+    """Return the time up to which every node has sent samples; ``until`` if one has not."""
     return max(until, min(float(column[-1, 0]) if len(column) else until for column in columns))
 
 
 def _highest_sum(columns: Sequence[Floats]) -> float | None:
-    """The largest sum of the nodes' memory at one time; each node's reading is valid until its next."""
+    """Return the largest sum of the nodes' memory at one time; each node's reading is valid until its next."""
     if not all(len(column) for column in columns):
         return None
     times = np.unique(np.concatenate([column[:, 0] for column in columns]))

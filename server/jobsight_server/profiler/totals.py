@@ -77,7 +77,8 @@ _UNITS = {"memory": 2.0**20, "runtime": 1.0, "cpu": 1.0}
 
 
 def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[float]) -> tuple[float, ...]:
-    """The columns of one job, a row of ``jobs`` with ``lower_bound``; ``value`` is None if not measured or only shown.
+    """Return the columns of one job, a row of ``jobs`` with ``lower_bound``; ``value`` is None if not measured or only
+    shown.
 
     ``attempts``: the bound at its submission and what to reserve after it, as far as that is known; empty without one.
 
@@ -164,13 +165,13 @@ def add_runs(connection: Connection, runs: Sequence[int]) -> None:
 
 
 def take_back_runs(connection: Connection, runs: Sequence[int]) -> None:
-    """Takes back what these runs count, before what is known of them changes; then ``add_runs`` counts them again."""
+    """Take back what these runs count, before what is known of them changes; then ``add_runs`` counts them again."""
     for begin in range(0, len(runs), _AT_ONCE):
         add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}), times=-1)
 
 
 def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
-    """The days on which these runs ended."""
+    """Return the days on which these runs ended."""
     query = select(jobs.c.end).where(jobs.c.id.in_(bindparam("runs", expanding=True)), jobs.c.end.is_not(None))
     found: set[int] = set()
     for begin in range(0, len(runs), _AT_ONCE):
@@ -179,7 +180,7 @@ def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
 
 
 def count_again(connection: Connection, days: Collection[int]) -> None:
-    """Computes the totals of these days from the current profiles."""
+    """Compute the totals of these days from the current profiles."""
     for day in sorted(days):
         for kept in KEPT:
             kept.take_back(connection, day)
@@ -189,7 +190,7 @@ def count_again(connection: Connection, days: Collection[int]) -> None:
 
 
 def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
-    """Recomputes the totals of all marked days, one day per transaction; returns how many there were."""
+    """Recompute the totals of all marked days, one day per transaction; return how many there were."""
     done = 0
     while not (stop and stop.is_set()):
         with engine.connect().execution_options(reading=True) as connection:
@@ -214,7 +215,7 @@ def _attempts(row: Any) -> tuple[float, ...]:
 
 
 def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> None:
-    """Adds jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles.
+    """Add jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles.
 
     ``times`` -1 takes them back.
     """

@@ -99,7 +99,7 @@ def _rates(
 
 
 def _peak(edges: Floats, time: Floats, interval: JobInterval, known: Floats, amounts: Floats) -> Floats | None:
-    """The highest rate over a whole sampling interval, cut at the boundaries of the life."""
+    """Return the highest rate over a whole sampling interval, cut at the boundaries of the life."""
     at = edges.searchsorted(pieces_of(time, interval.start, interval.end, ()))
     known_until = np.zeros(len(edges))
     known.cumsum(out=known_until[1:])
@@ -116,7 +116,7 @@ def _peak(edges: Floats, time: Floats, interval: JobInterval, known: Floats, amo
 
 
 def _around(time: Floats, interval: JobInterval) -> slice:
-    """The readings from the last at or before the start to the first at or after the end.
+    """Return the readings from the last at or before the start to the first at or after the end.
 
     If the two readings around a boundary are further apart than the life is long, they tell nothing about it: the one
     outside is left out, and what it would have covered counts as unknown.
@@ -140,7 +140,7 @@ def pieces_of(time: Floats, start: float, end: float, others: Sequence[JobInterv
 
 
 def shares_of(edges: Floats, interval: JobInterval, others: Sequence[JobInterval]) -> Floats:
-    """The job's share of each piece, by processors held; the job itself is there all the time."""
+    """Return the job's share of each piece, by processors held; the job itself is there all the time."""
     if not others:
         return np.ones(len(edges) - 1)
     middle = (edges[1:] + edges[:-1]) / 2
@@ -221,7 +221,7 @@ _decoder = msgspec.json.Decoder(list[StoredLink])
 
 
 def link_speeds(interfaces: str) -> Speeds:
-    """The fabrics of a node, from its interfaces as stored (JSON)."""
+    """Return the fabrics of a node, from its interfaces as stored (JSON)."""
     found: dict[str, float] = {}
     for interface in _decoder.decode(interfaces):
         found[interface.kind] = max(found.get(interface.kind, 0.0), interface.speed_bps or 0.0)
@@ -229,7 +229,7 @@ def link_speeds(interfaces: str) -> Speeds:
 
 
 def by_fabric(readings: Readings, speeds: Speeds) -> dict[str, Readings]:
-    """The readings of each fabric; all of them under ``SUM`` if they were stored before fabrics were kept apart."""
+    """Return the readings of each fabric; all under ``SUM`` if their release did not separate fabrics."""
     fast = next((kind for kind in INFINIBAND if kind in speeds), INFINIBAND[0])
     slow = next((kind for kind in speeds if kind not in INFINIBAND), None)
     if readings.infiniband is None:
@@ -245,6 +245,8 @@ def by_fabric(readings: Readings, speeds: Speeds) -> dict[str, Readings]:
 
 
 def fastest(bits_per_s: Mapping[str, float], speeds: Speeds, nodes: int) -> str:
-    """The fastest of the fabrics in ``bits_per_s`` that had traffic on these many nodes, else the fastest of all."""
+    """Return the fastest of the fabrics in ``bits_per_s`` that had traffic on these many nodes, else the fastest of
+    all.
+    """
     busy = [name for name, moved in bits_per_s.items() if moved >= LEAST_TRAFFIC_BPS * nodes]
     return max(busy or bits_per_s, key=lambda name: (speeds.get(name, 0.0), name in INFINIBAND))

@@ -106,7 +106,9 @@ _TEMPLATES = tuple(
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` stores what requests change, such as logins and offers."""
+    """Return the application of one query worker; ``write_engine`` stores what requests change, such as logins and
+    offers.
+    """
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     answers = AnswerReader(read_engine, forecast_config(settings))
@@ -139,7 +141,7 @@ def create_app(
 
 
 def _pages() -> Blueprint:
-    """All pages, each for those who may see it; stylesheet and scripts are open, as the login form needs them."""
+    """Return all pages, each with its access rule; stylesheet and scripts are open, as the login form needs them."""
     pages = Blueprint("pages", web.__name__, static_folder="static", static_url_path="/assets")
     for noun in NOUNS_WITH_PAGES:
         noun.add_pages(pages)

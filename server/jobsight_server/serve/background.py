@@ -54,7 +54,7 @@ class SystemWork(Protocol):
 def run_until(
     stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float] = time.time
 ) -> None:
-    """Runs the periodic work until ``stop`` is set; work under way is finished first."""
+    """Run the periodic work until ``stop`` is set; work under way is finished first."""
     work = BackgroundWork(engine, settings, clock, stop)
     for number, source in enumerate(settings.accounting):
         name, said = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)

@@ -49,7 +49,7 @@ def run_query(settings: Settings, beat: Callable[[], None], _clusters: Sequence[
 
 
 def run_background(settings: Settings, _beat: Callable[[], None], _clusters: Sequence[str]) -> None:
-    """Follows accounting, profiles jobs, maintains the database; one per database."""
+    """Follow accounting, profile jobs, maintain the database; one process per database."""
     from jobsight_server.serve.background import run_until
 
     engine = open_engine(settings.database)
@@ -64,7 +64,7 @@ ROLES = {"writer": run_writer, "query": run_query, "background": run_background}
 
 
 def main() -> int:
-    """Runs the role that the command line names."""
+    """Run the role that the command line names."""
     role, _, clusters = sys.argv[1].partition(":")
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {role} %(levelname)s %(message)s")
     # Skipping a run because the previous one is still working is intended, not a warning.

@@ -93,7 +93,7 @@ class _Finished:
         self._waking = False
 
     async def within(self, seconds: float, committing: Committing) -> bool:
-        """Waits until it is done; returns whether it was in time."""
+        """Wait until it is done; return whether it was in time."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[None] = loop.create_future()
 
@@ -130,5 +130,5 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 async def _again(body: bytes) -> dict[str, Any]:
-    """The body once more, as ``receive`` would give it."""
+    """Return the body once more, as ``receive`` would give it."""
     return {"type": "http.request", "body": body, "more_body": False}

@@ -55,7 +55,7 @@ class Supervisor:
         self._roles: list[_Role] = []
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when ``stop`` is set and all roles have ended.
+        """Return when ``stop`` is set and all roles have ended.
 
         Raises:
             UserError: a role cannot stay up; its last messages are on standard error.

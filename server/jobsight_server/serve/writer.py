@@ -26,7 +26,7 @@ _GRACE_S = 15
 def serve_writer(
     settings: Settings, fences: Sequence[Fence], beat: Callable[[], None], clusters: frozenset[str] | None = None
 ) -> None:
-    """Runs until SIGTERM; everything acknowledged is stored. ``clusters``: those collected here; None is all."""
+    """Run until SIGTERM; everything acknowledged is stored. ``clusters``: those collected here; None is all."""
     listener = listen(settings.ingest_listen, BACKLOG)
     engine = open_engine(settings.database)
     app = create_writer(settings, engine, fences=fences, collected=clusters)
@@ -45,7 +45,7 @@ def writer_front(
     record: Callable[[dict[str, int]], None] = lambda dropped: None,
     beat: Callable[[], None] = lambda: None,
 ) -> Front:
-    """The front end of ``create_writer``'s application: small batches need neither it nor its threads, ``lane``."""
+    """Return the front end of ``create_writer``'s application; small batches bypass it and its threads, ``lane``."""
     bridge = WsgiBridge(
         app,
         lambda method, path, length: None if path == "/health" else lane,

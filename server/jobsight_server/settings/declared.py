@@ -103,7 +103,7 @@ def check_cluster_name(value: str) -> None:
 def setting(
     help_text: str, metavar: str | None = None, check: Callable[[str], object] | None = None, **bounds: Any
 ) -> Meta:
-    """Declares a field as a setting, with its help and bounds; ``check`` raises ValueError for a bad text of a list.
+    """Declare a field as a setting, with its help and bounds; ``check`` raises ValueError for a bad text of a list.
 
     A field without this is no setting: its value is no choice of a site, and only tests give another.
     """
@@ -224,14 +224,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return frozenset(self.clusters) | of_logs | of_monitoring
 
     def section(self, kind: type[S]) -> S:
-        """The settings of a placing system."""
+        """Return the settings of a placing system."""
         return msgspec.convert(self.sections.get(kind.SECTION, {}), kind)
 
     def to_json(self) -> str:
-        """The settings as one line, for ``from_json``."""
+        """Return the settings as one line, for ``from_json``."""
         return msgspec.json.encode(self, enc_hook=str).decode()
 
     @classmethod
     def from_json(cls, line: str) -> Settings:
-        """Parses the output of ``to_json``."""
+        """Parse the output of ``to_json``."""
         return msgspec.json.decode(line, type=cls, dec_hook=from_text)

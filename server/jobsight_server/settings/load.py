@@ -116,7 +116,7 @@ _GONE = frozenset(
 
 
 def settings_in(kind: type[Struct], section: str = "") -> tuple[Setting, ...]:
-    """The settings that ``kind`` declares."""
+    """Return the settings that ``kind`` declares."""
     kinds = get_type_hints(kind, include_extras=True)
     found = []
     for field in msgspec.structs.fields(kind):
@@ -184,7 +184,7 @@ def load_settings(
 
 
 def _chosen(name: str, tables: Any, fixed: frozenset[str], file: Path | None) -> Any:
-    """The tables of this name without what is no setting of them any more."""
+    """Return the tables of this name without what is no setting of them any more."""
     if not isinstance(tables, list):
         return tables
     for field in sorted({field for table in tables if isinstance(table, dict) for field in table.keys() & fixed}):
@@ -196,7 +196,7 @@ def _chosen(name: str, tables: Any, fixed: frozenset[str], file: Path | None) ->
 
 
 def _parsed(known: Sequence[Setting], name: str, value: Any, source: str) -> dict[tuple[str, str], Any]:
-    """A line or a table of the file."""
+    """Return a line or a table of the file."""
     section, fields = (name, value) if isinstance(value, dict) else ("", {name: value})
     here = {one.field: one for one in known if one.section == section}
     for field in fields:

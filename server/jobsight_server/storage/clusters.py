@@ -18,7 +18,7 @@ _LISTED = 20
 
 
 def stored_clusters(connection: Connection) -> set[str]:
-    """The clusters with jobs or nodes in the database."""
+    """Return the clusters with jobs or nodes in the database."""
     return {*_distinct(connection, jobs.c.cluster), *_distinct(connection, nodes.c.cluster)}
 
 
@@ -43,11 +43,11 @@ class KnownClusters:
         return cluster in self._known or cluster in self.all()
 
     def recalls(self, cluster: str) -> bool:
-        """Whether it is known without asking the database."""
+        """Return whether it is known without asking the database."""
         return cluster in self._known
 
     def all(self) -> frozenset[str]:
-        """Every known cluster; asks the database again after a second."""
+        """Return every known cluster; asks the database again after a second."""
         with self._lock:
             if self._read_at is None or time.monotonic() - self._read_at >= _KEEP_S:
                 with self._engine.connect().execution_options(reading=True) as connection:

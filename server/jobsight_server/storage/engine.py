@@ -29,7 +29,8 @@ _CACHE_KIB = 8192
 
 
 def open_engine(url: str, access: Access = "write") -> Engine:
-    """An engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the path of an SQLite file as it is.
+    """Return an engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the path of an SQLite file as it
+    is.
 
     With SQLite every connection is WAL with ``synchronous=FULL``: a commit has reached the disk when it returns.
     Writing transactions begin IMMEDIATE, so that two writing processes wait for each other instead of failing; a
@@ -59,7 +60,7 @@ def open_engine(url: str, access: Access = "write") -> Engine:
 
 
 def protect_file(url: str) -> None:
-    """Makes a new SQLite file readable by its owner only; it has users' names and digests of tokens."""
+    """Make a new SQLite file readable by its owner only; it has users' names and digests of tokens."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         file = Path(parsed.database)
@@ -95,7 +96,7 @@ def _sqlite(url: URL, access: Access) -> Engine:
 
 
 def _cannot_write(file: Path) -> bool:
-    """Whether this user may only read the database: SQLite creates files beside it even to read."""
+    """Return whether this user may only read the database: SQLite creates files beside it even to read."""
     place = file.resolve()
     return place.exists() and not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK))
 
@@ -113,7 +114,7 @@ _KEYS_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
 
 
 def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    """All rows, bypassing SQLAlchemy's, which cost as much again as reading; ``?`` stands for a parameter."""
+    """Return all rows, bypassing SQLAlchemy's, which cost as much again as reading; ``?`` stands for a parameter."""
     cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
     assert cursor is not None
     rows: list[Any] = list(cursor.fetchall())
@@ -135,7 +136,7 @@ def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, 
 
 
 def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Runs the statement once for each row; ``?`` stands for a parameter."""
+    """Run the statement once for each row; ``?`` stands for a parameter."""
     if rows:
         connection.exec_driver_sql(driver_sql(connection, statement), list(rows))
 
@@ -155,7 +156,7 @@ class LookUps:
         return driver_sql(self._engine, text)
 
     def rows(self, statement: str, values: tuple[str, ...]) -> list[Any]:
-        """All rows of the statement."""
+        """Return all rows of the statement."""
         connection = self._connection()
         try:
             rows: list[Any] = connection.execute(statement, values).fetchall()
@@ -166,7 +167,7 @@ class LookUps:
         return rows
 
     def close(self) -> None:
-        """Closes the connection of the calling thread; the next look-up opens another."""
+        """Close the connection of the calling thread; the next look-up opens another."""
         kept = getattr(self._kept, "connection", None)
         self._kept.connection = None
         if kept is not None:
@@ -182,14 +183,14 @@ class LookUps:
 
 
 def begins(connection: Connection, column: ColumnElement[Any], prefix: str) -> ColumnElement[bool]:
-    """Whether the text column begins with ``prefix``; in SQLite by its index, which LIKE would not use."""
+    """Return whether the text column begins with ``prefix``; in SQLite by its index, which LIKE would not use."""
     if is_sqlite(connection):
         return and_(column >= prefix, column < prefix[:-1] + chr(ord(prefix[-1]) + 1))
     return column.startswith(prefix, autoescape=True)
 
 
 def look_ups_wait(engine: Engine) -> bool:
-    """Whether a look-up may have to wait: in a file it does not, in a database server it may."""
+    """Return whether a look-up may have to wait: in a file it does not, in a database server it may."""
     return not is_sqlite(engine)
 
 
@@ -204,7 +205,7 @@ def _parameter(database: Engine | Connection, value: object) -> str:
 
 
 def own_connection(engine: Engine) -> Any:
-    """A driver connection, owned by the caller until closed, outside of transactions.
+    """Return a driver connection, owned by the caller until closed, outside of transactions.
 
     Each statement sees what is committed, and none holds on to an old snapshot.
     """
@@ -225,24 +226,24 @@ LARGEST_ID = 2**31 - 1
 
 
 def database_file(engine: Engine) -> Path | None:
-    """The file of an SQLite database; None for PostgreSQL."""
+    """Return the file of an SQLite database; None for PostgreSQL."""
     return Path(engine.url.database or "") if is_sqlite(engine) else None
 
 
 def whole(database: Engine | Connection, quotient: str) -> str:
-    """The integer part of a non-negative quotient, in SQL."""
+    """Return the integer part of a non-negative quotient, in SQL."""
     # CAST rounds on PostgreSQL and truncates on SQLite, whose floor() is a build option.
     return f"CAST({quotient} AS INTEGER)" if is_sqlite(database) else f"floor({quotient})"
 
 
 def lock_until_commit(connection: Connection, name: str) -> None:
-    """Holds the lock ``name`` until the transaction ends. SQLite has one writing transaction at a time anyway."""
+    """Hold the lock ``name`` until the transaction ends. SQLite has one writing transaction at a time anyway."""
     if not is_sqlite(connection):
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key(name)})
 
 
 def try_session_lock(connection: Connection, name: str, *, shared: bool = False) -> bool:
-    """Takes the PostgreSQL lock ``name`` for as long as this session lasts; False if another session has it.
+    """Take the PostgreSQL lock ``name`` for as long as this session lasts; False if another session has it.
 
     ``shared``: beside others that share it.
     """
@@ -251,12 +252,12 @@ def try_session_lock(connection: Connection, name: str, *, shared: bool = False)
 
 
 def release_session_lock(connection: Connection, name: str) -> None:
-    """Releases the lock from ``try_session_lock``."""
+    """Release the lock from ``try_session_lock``."""
     connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _key(name)})
 
 
 def for_share(connection: Connection) -> str:
-    """The end of a SELECT that keeps its rows unchanged until the transaction ends."""
+    """Return the end of a SELECT that keeps its rows unchanged until the transaction ends."""
     return "" if is_sqlite(connection) else " FOR SHARE"
 
 

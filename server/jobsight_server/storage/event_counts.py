@@ -18,7 +18,7 @@ _ADD = text(
 
 
 def add_event_counts(connection: Connection, counts: Mapping[tuple[str, str], int]) -> None:
-    """Adds ``counts[(name, label)]`` to the stored counts; zeros add nothing."""
+    """Add ``counts[(name, label)]`` to the stored counts; zeros add nothing."""
     # In the same order everywhere, so that two PostgreSQL writers cannot deadlock on each other's rows.
     rows = [{"name": n, "label": label[:200], "value": v} for (n, label), v in sorted(counts.items()) if v]
     if rows:
@@ -26,7 +26,7 @@ def add_event_counts(connection: Connection, counts: Mapping[tuple[str, str], in
 
 
 def read_event_counts(connection: Connection) -> dict[tuple[str, str], int]:
-    """Every count by (name, label)."""
+    """Return every count by (name, label)."""
     rows = connection.execute(text("SELECT name, label, value FROM event_counts ORDER BY name, label"))
     return {(name, label): value for name, label, value in rows}
 
@@ -40,17 +40,17 @@ _OTHERWISE = (
 
 
 def day_of(time_s: float) -> int:
-    """The UTC day, counted from 1970-01-01."""
+    """Return the UTC day, counted from 1970-01-01."""
     return int(time_s // DAY_S)
 
 
 def mark_all(connection: Connection) -> None:
-    """Marks every day on which a profiled run ended."""
+    """Mark every day on which a profiled run ended."""
     connection.execute(text(_select(connection, "FROM jobs WHERE profiled")))
 
 
 def mark_apportioned(connection: Connection, shown_only: bool) -> None:
-    """Marks the days with apportioned values whose ``shown_only`` has changed."""
+    """Mark the days with apportioned values whose ``shown_only`` has changed."""
     query = _select(connection, f"FROM profiles JOIN jobs ON jobs.id = profiles.run_id WHERE {_OTHERWISE}")
     connection.execute(text(query), {"shown_only": shown_only})
 

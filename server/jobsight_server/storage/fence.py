@@ -37,7 +37,7 @@ class Fence:
     end: Callable[[], None]
 
     def check(self, connection: Connection) -> None:
-        """Passes while this holder has the role, and keeps it so until the transaction ends.
+        """Check that this holder has the role, and keep it until the transaction ends.
 
         Raises:
             FencedError: it was taken over. ``end`` was called.
@@ -62,7 +62,7 @@ class Fence:
 
 
 def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
-    """The next epoch of ``role``; the previous holder is fenced off, and so are writers of the same clusters."""
+    """Return the next epoch of ``role``; the previous holder is fenced off, and so are writers of the same clusters."""
     with engine.begin() as connection:
         if role == "writer":
             connection.execute(_NEXT, {"role": "writer of %"})

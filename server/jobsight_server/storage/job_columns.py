@@ -36,5 +36,5 @@ def pack_columns(columns: JobColumns) -> str:
 
 
 def load_columns(text: str) -> JobColumns:
-    """Parses the output of ``dump_columns`` or ``pack_columns``."""
+    """Parse the output of ``dump_columns`` or ``pack_columns``."""
     return _decoder.decode(text if text.startswith("{") else zlib.decompress(b64decode(text)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def job_key(job_id: str) -> str:
-    """The id under which a job's marks and readings are kept: without the domain of its server, which some write.
+    """Return the id under which a job's marks and readings are kept: without the domain of its server, which some
+    write.
 
     Slurm's raw id and Grid Engine's, with the task after a dot, are the same everywhere.
 

@@ -33,7 +33,7 @@ Spans = Mapping[int, tuple[float, float]]
 
 
 def late_after(grace_s: float) -> float:
-    """The age from which readings count as late, if runs wait ``grace_s`` for theirs.
+    """Return the age from which readings count as late, if runs wait ``grace_s`` for theirs.
 
     Half the grace at most, so that no batch for which a run did not wait counts as in time.
     """
@@ -49,22 +49,22 @@ class LateBatches:
 
 
 def new_late(connection: Connection) -> LateBatches:
-    """The ones not examined yet."""
+    """Return the ones not examined yet."""
     return _found(connection.execute(_NEW, {"no": False}))
 
 
 def settled_late(connection: Connection, now: float, grace_s: float) -> LateBatches:
-    """The ones whose nodes have had ``grace_s`` to send the rest."""
+    """Return the ones whose nodes have had ``grace_s`` to send the rest."""
     return _found(connection.execute(_WAITED_FOR, _due(now, grace_s)))
 
 
 def see(connection: Connection, found: LateBatches) -> None:
-    """Marks them as no longer new."""
+    """Mark them as no longer new."""
     connection.execute(_SEE, {"yes": True, "no": False, "top": found.top})
 
 
 def forget(connection: Connection, found: LateBatches, now: float, grace_s: float) -> None:
-    """Deletes them after examination; ``now`` and ``grace_s`` as when they were found."""
+    """Delete them after examination; ``now`` and ``grace_s`` as when they were found."""
     connection.execute(_DELETE, {**_due(now, grace_s), "top": found.top})
 
 

@@ -32,7 +32,7 @@ class LockedError(UserError):
 
 @contextmanager
 def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fence]:
-    """Holds the lock of ``role`` ("writer", "writer of alpha", "background") while the block runs.
+    """Hold the lock of ``role`` ("writer", "writer of alpha", "background") while the block runs.
 
     It is on the engine's database: a lock on a file beside SQLite, an advisory lock in PostgreSQL; both end with the
     process, however it ends. Waits for a lock held elsewhere for up to ``patience_s``. The lock in PostgreSQL is taken
@@ -63,7 +63,7 @@ def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fe
 
 
 def is_held(engine: Engine, role: str) -> bool:
-    """Whether a process holds the PostgreSQL lock of ``role``; it is taken for a moment if none does."""
+    """Return whether a process holds the PostgreSQL lock of ``role``; it is taken for a moment if none does."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT", reading=True) as connection:
         free = try_session_lock(connection, f"jobsight {role}")
         if free:
@@ -80,13 +80,13 @@ def _wait_for(lock: Callable[[], bool], patience_s: float, message: str) -> None
 
 
 def open_lock_file(database: Path, role: str) -> int:
-    """A descriptor of the lock file of ``role``, beside the database."""
+    """Return a descriptor of the lock file of ``role``, beside the database."""
     # Resolved: through whichever link the database is reached, the file is the same.
     return os.open(f"{database.resolve()}.{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def lock_file(descriptor: int) -> bool:
-    """Takes the lock until the descriptor is closed; False if another process has it."""
+    """Take the lock until the descriptor is closed; False if another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -109,7 +109,7 @@ class _Session:
         self._keeper: threading.Thread | None = None
 
     def try_lock(self) -> bool:
-        """Whether the lock is ours now."""
+        """Return whether the lock is ours now."""
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         if try_session_lock(connection, self._name):
             self._connection = connection
@@ -118,12 +118,12 @@ class _Session:
         return False
 
     def keep(self, fence: Fence) -> None:
-        """Starts the thread that watches the session until ``close``."""
+        """Start the thread that watches the session until ``close``."""
         self._keeper = threading.Thread(target=self._keep, args=(fence,), name=f"{fence.role} lock", daemon=True)
         self._keeper.start()
 
     def close(self) -> None:
-        """Releases the lock."""
+        """Release the lock."""
         self._stop.set()
         if self._keeper is not None:
             self._keeper.join()
@@ -192,7 +192,7 @@ class ServerLock:
             self._lock_file(file)
 
     def renew(self) -> None:
-        """Takes the lock again if its session was lost; if the database is away, the next call tries again.
+        """Take the lock again if its session was lost; if the database is away, the next call tries again.
 
         Raises:
             LockedError: another server has taken it in the meantime.

@@ -50,7 +50,7 @@ def outage(error: SQLAlchemyError | Exception) -> str | None:
 
 
 def driver_outage(error: BaseException) -> str:
-    """The same for an error of the driver itself, from a look-up that bypasses SQLAlchemy."""
+    """Return the same for an error of the driver itself, from a look-up that bypasses SQLAlchemy."""
     return _kind(error, getattr(error, "sqlstate", None) or "")
 
 

@@ -8,7 +8,7 @@ from jobsight_server.storage.schema import owner_reports
 
 
 def report_owner(connection: Connection, cluster: str | None, name: str, present: bool, time: float) -> None:
-    """Keeps a report that the machine's owner came or left at ``time`` for the next round of ranks.
+    """Keep a report that the machine's owner came or left at ``time`` for the next round of ranks.
 
     ``cluster`` None: that of the one machine with this name.
     """

@@ -28,7 +28,7 @@ class Kept:
 
 
 def body_of(connection: Connection, number: int) -> Kept | None:
-    """The batch with this number; None if there is none."""
+    """Return the batch with this number; None if there is none."""
     q = quarantine.c
     query = select(q.received_at, q.cluster, q.node, q.reason, q.bytes, q.body).where(q.id == number)
     row = connection.execute(query).first()
@@ -36,7 +36,7 @@ def body_of(connection: Connection, number: int) -> Kept | None:
 
 
 def mark_for_retry(connection: Connection, ids: Sequence[int]) -> list[int]:
-    """Marks these batches, or all if there are no ``ids``, for a retry; returns those that exist.
+    """Mark these batches, or all if there are no ``ids``, for a retry; return those that exist.
 
     Examples are not marked: their agents keep the batches and resend them by themselves.
     """

@@ -112,12 +112,12 @@ class SampleColumns:
         return replace(self, **changed)
 
     def pack(self) -> bytes:
-        """All columns, compressed."""
+        """Return all columns, compressed."""
         return _encode([_packed(name, getattr(self, name)) for name in NAMES])
 
     @classmethod
     def unpack(cls, packed: bytes) -> SampleColumns:
-        """The columns that ``pack`` was given; ``cpu_busy_s`` to the microsecond."""
+        """Return the columns that ``pack`` was given; ``cpu_busy_s`` to the microsecond."""
         return cls(*(_unpacked(name, column) for name, column in zip(NAMES, _decode(packed), strict=True)))
 
 
@@ -134,7 +134,7 @@ def difference(totals: NDArray[Any], before: Any) -> NDArray[Any]:
 
 
 def joined(parts: Iterable[SampleColumns]) -> SampleColumns:
-    """The readings of all ``parts``, in order of time; of two at the same time, the one of the earlier part."""
+    """Return the readings of all ``parts``, in order of time; of two at the same time, the one of the earlier part."""
     parts = list(parts) or [NOTHING]
     together = parts[0]
     if len(parts) > 1:
@@ -202,7 +202,7 @@ def _unpacked(name: str, packed: _Column) -> NDArray[Any]:
 
 
 def _whole_numbers(name: str, values: NDArray[Any]) -> tuple[Integers, bool]:
-    """The values as whole numbers, and whether these are the doubles' bits."""
+    """Return the values as whole numbers, and whether these are the doubles' bits."""
     if name in WHOLE:
         return values, False
     whole = np.rint(values * _scale(name))

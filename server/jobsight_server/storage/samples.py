@@ -60,7 +60,9 @@ _CHUNKS_BACK = (
 
 
 def read_samples(connection: Connection, node_id: int, since: float, until: float, around: int = 0) -> SampleColumns:
-    """The node's readings from ``since`` to ``until``, and at least ``around`` before and after them if it has some."""
+    """Return the node's readings from ``since`` to ``until``, and at least ``around`` before and after them if it has
+    some.
+    """
     rows = fetch(connection, _statement(around), (node_id, since, until))
     chunks: dict[bytes, list[Any]] = {}
     for row in rows:

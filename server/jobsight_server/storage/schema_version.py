@@ -9,7 +9,7 @@ NEWEST = "0.3"
 
 
 def version_of(connection: Connection) -> str | None:
-    """The database's schema version; None if it has no tables yet."""
+    """Return the database's schema version; None if it has no tables yet."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     version: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
@@ -17,6 +17,6 @@ def version_of(connection: Connection) -> str | None:
 
 
 def present_version(engine: Engine) -> str | None:
-    """The same, on a connection of its own."""
+    """Return the same, on a connection of its own."""
     with engine.connect() as connection:
         return version_of(connection)

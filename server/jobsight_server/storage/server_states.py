@@ -39,7 +39,7 @@ class Trend(NamedTuple):
 
 
 def record_state(engine: Engine, now: float) -> None:
-    """Stores the state, and forgets those of more than a month ago."""
+    """Store the state, and delete those older than a month."""
     with engine.connect().execution_options(reading=True) as connection:
         state = current_state(connection, now)
     with engine.begin() as connection:
@@ -49,14 +49,14 @@ def record_state(engine: Engine, now: float) -> None:
 
 
 def current_state(connection: Connection, now: float) -> State:
-    """The state as it is."""
+    """Return the state as it is."""
     ended = select(job_counts.c.profiled, NUMBER).where(job_counts.c.state == "ended").group_by(job_counts.c.profiled)
     numbers = {bool(profiled): int(number) for profiled, number in connection.execute(ended)}
     return State(now, total_bytes(connection), disk_free_bytes(connection), numbers.get(False, 0), numbers.get(True, 0))
 
 
 def trend(connection: Connection, now: float) -> Trend:
-    """The state now beside the oldest ones of the last hour and week."""
+    """Return the state now beside the oldest ones of the last hour and week."""
     state = current_state(connection, now)
     hour, week = _oldest(connection, now - BACKLOG_OVER_S), _oldest(connection, now - GROWTH_OVER_S)
     shrinking = growth = None

@@ -35,7 +35,7 @@ _LOSING = text(
 
 
 def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Event | None = None) -> int:
-    """Deletes the oldest readings of a database of more than ``at_most_bytes`` until it takes 2 % less; 0 is no limit.
+    """Delete the oldest readings of a database of more than ``at_most_bytes`` until it takes 2 % less; 0 is no limit.
 
     Those of the last day stay. Profiles and jobs stay; jobs that are to be profiled yet and lose readings are counted.
     Interrupted by ``stop`` between transactions.

@@ -14,7 +14,7 @@ _JOBS_AT_LAST = text("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE 
 
 
 def refresh_statistics(engine: Engine) -> None:
-    """Analyzes all tables, and has SQLite return the write-ahead log's space."""
+    """Analyze all tables, and let SQLite return the write-ahead log's space."""
     if not is_sqlite(engine):
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("ANALYZE")
@@ -39,7 +39,7 @@ def refresh_statistics(engine: Engine) -> None:
 
 
 def refresh_if_grown(engine: Engine) -> None:
-    """Refreshes the statistics where jobs have doubled since: a new database would wait an hour for its first ones.
+    """Refresh the statistics where jobs have doubled since: a new database would wait an hour for its first ones.
 
     PostgreSQL sees to it by itself.
     """

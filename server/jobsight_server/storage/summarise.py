@@ -47,7 +47,8 @@ QUANTITIES = tuple(field.name for field in fields(Summary))[1:]
 
 
 def summarise(readings: SampleColumns, count: int, length_s: float) -> list[Summary]:
-    """The first ``count`` readings, by periods of ``length_s`` that begin at multiples of it; those with readings.
+    """Return the first ``count`` readings, by periods of ``length_s`` that begin at multiples of it; those with
+    readings.
 
     A rate is that between a reading and the next one, ``readings[count]`` included, where both have the total. It
     belongs to the period of the next one, and weighs as many seconds as are known of the time between.
@@ -137,7 +138,7 @@ _DELETE_HOURS = text(
 
 
 def summarise_before(connection: Connection, node_id: int, until: float) -> None:
-    """Adds all readings of the node before ``until`` to its summaries; to be called once, as they are deleted.
+    """Add all readings of the node before ``until`` to its summaries; to be called once, as they are deleted.
 
     The first reading that stays ends the last interval. One that arrives later and lies within this interval makes
     its seconds count twice.
@@ -166,13 +167,13 @@ def read_summaries(
 
 
 def oldest_reading(connection: Connection, node_id: int) -> float | None:
-    """When the first of the node's readings was that is still stored."""
+    """Return when the first of the node's readings was that is still stored."""
     (found,) = fetch(connection, _OLDEST, (node_id,))
     return min((time for time in found if time is not None), default=None)
 
 
 def delete_hours(connection: Connection, before: float) -> None:
-    """Deletes hours that are old for readings that were kept until ``before``."""
+    """Delete hours that are old for readings that were kept until ``before``."""
     connection.execute(_DELETE_HOURS, {"before": before - HOURS_KEPT_S})
 
 

@@ -29,7 +29,7 @@ _DELETE_ROWS = text("DELETE FROM samples WHERE node_id = :node_id AND time < :un
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Deletes what ``delete_readings`` does, and pending forecasts, their changes and sessions, older than ``before``.
+    """Delete what ``delete_readings`` does, and pending forecasts, their changes and sessions, older than ``before``.
 
     Profiles, jobs and summaries of readings by day stay; summaries by hour stay for a year more.
 
@@ -51,7 +51,7 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
 
 
 def delete_readings(engine: Engine, before: float, counted_as: str, stop: threading.Event | None = None) -> int:
-    """Deletes samples of nodes and jobs, marks and acknowledged batches older than ``before``.
+    """Delete samples of nodes and jobs, marks and acknowledged batches older than ``before``.
 
     Samples of nodes leave their summaries, in the same transaction. A chunk goes as a whole, once all of it is older,
     and nothing that is newer than its first reading goes before it.
@@ -81,7 +81,7 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
 
 
 def _delete_samples(connection: Connection, node_id: int, first: float, until: float) -> int:
-    """Summarises and deletes the node's samples from ``first``, the oldest, to before ``until``; returns how many."""
+    """Summarise and delete the node's samples from ``first``, the oldest, to before ``until``; return how many."""
     lock_until_commit(connection, lock_name(node_id))
     first_kept = connection.execute(_PARTLY_OLDER, {"node_id": node_id, "until": until}).scalar()
     if first_kept is not None and first_kept <= first:

@@ -91,8 +91,9 @@ def run(args: argparse.Namespace) -> int:
 def _placeable(
     site: SiteJobs, clusters: Clusters, half_bps: float, load: float | None
 ) -> tuple[SyntheticWorkload, int]:
-    """The jobs that fit on all clusters together, and how many do not. One that was not measured uses what its user's
-    jobs use in the median, else the site's."""
+    """Return the jobs that fit on all clusters together, and how many do not. One that was not measured uses what its
+    user's jobs use in the median, else the site's.
+    """
     whole = site.workload
     kept = np.flatnonzero(whole.processors <= clusters.total)
     columns = ("submit_s", "run_s", "estimate_s", "processors", "row")
@@ -118,7 +119,7 @@ def _filled(site: SiteJobs) -> Floats:
 
 
 def verdict(rows: list[dict[str, Any]]) -> str:
-    """The rows' conclusion, in one sentence."""
+    """Return the rows' conclusion, in one sentence."""
     by_name = {row["placement"]: row["turnaround_percent"][0] for row in rows}
     constant = next(name for name in by_name if name.startswith("constant"))
     best = min(by_name, key=lambda name: (by_name[name], name))
@@ -170,7 +171,7 @@ def _factor(value: float | None) -> str:
 
 
 def site_jobs(connection: Connection) -> SiteJobs:
-    """The jobs of all clusters of the database, as one site.
+    """Return the jobs of all clusters of the database, as one site.
 
     Raises:
         UserError: no job has ended, or of none the bandwidth is known.

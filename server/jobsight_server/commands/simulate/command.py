@@ -286,7 +286,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 
 def cluster_sizes(text: str) -> tuple[int, ...]:
-    """The processors of each cluster, of ``4x32`` or ``64,32,32``; ``OWN`` for ``own``.
+    """Return the processors of each cluster, of ``4x32`` or ``64,32,32``; ``OWN`` for ``own``.
 
     Raises:
         argparse.ArgumentTypeError: something else, or more than can be simulated.

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _simulated(given: MachineWorkload, policy: ChosenPolicy, state: Path | None) -> tuple[JobTable, float] | None:
-    """The schedule and the CPU seconds used; None if interrupted."""
+    """Return the schedule and the CPU seconds used; None if interrupted."""
     began = time.process_time()
     try:
         questions = questions_of(given.trace, given.workload.row) if policy.asks else ()
@@ -99,7 +99,7 @@ def _simulated(given: MachineWorkload, policy: ChosenPolicy, state: Path | None)
 
 
 def _account(given: MachineWorkload, policy: ChosenPolicy, table: JobTable, spent_s: float | None) -> dict[str, Any]:
-    """All figures, also by user and by size; ``spent_s`` is the CPU time of the simulation, if there was one."""
+    """Return all figures, also by user and by size; ``spent_s`` is the CPU time of the simulation, if there was one."""
     account: dict[str, Any] = {
         "trace": given.name,
         **policy.settings,
@@ -139,7 +139,7 @@ def _choose(policy: str, predictor: str | None, weights: PriorityWeights | None 
 
 
 def _rival(policy: str, args: argparse.Namespace) -> ChosenPolicy:
-    """A policy of ``--against``: with the predictor and the weights given, if it takes them."""
+    """Return a policy of ``--against``: with the predictor and the weights given, if it takes them."""
     plain = _choose(policy, None)
     predictor = args.predictor if plain.entry.takes_predictor else None
     return _choose(policy, predictor, _weights(args.priority) if plain.weights else None)

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _trace_with_nodes(args: argparse.Namespace, directory: Path) -> tuple[Path, str]:
-    """The file of the trace, and its nodes by memory. A database's jobs are written to ``directory``.
+    """Return the file of the trace, and its nodes by memory. A database's jobs are written to ``directory``.
 
     Raises:
         UserError: the trace cannot be read, or the nodes of a file are not given.
@@ -105,7 +105,7 @@ def _rounded_up(value: float) -> float:
 
 
 def source_of(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
-    """The jobs of ``file`` for such nodes.
+    """Return the jobs of ``file`` for such nodes.
 
     Raises:
         UserError: ``classes`` are not nodes by memory.

@@ -10,7 +10,7 @@ from jobsight_server.errors import UserError
 
 
 def check_outputs(args: argparse.Namespace) -> None:
-    """Checks early what would otherwise fail only after minutes.
+    """Check early what would otherwise fail only after minutes.
 
     Raises:
         UserError: a requested output cannot be written.
@@ -26,7 +26,7 @@ def check_outputs(args: argparse.Namespace) -> None:
 
 
 def write_jobs(args: argparse.Namespace, table: JobTable) -> None:
-    """Writes ``--schedule-out`` and ``--jobs-out``.
+    """Write ``--schedule-out`` and ``--jobs-out``.
 
     Raises:
         UserError: a file cannot be written.

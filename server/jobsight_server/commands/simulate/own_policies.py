@@ -24,7 +24,7 @@ def installed_policies() -> dict[str, str]:
 
 
 def own_policy(name: str) -> PolicyEntry | None:
-    """The entry of ``module:Class`` or an installed policy; None for a built-in one.
+    """Return the entry of ``module:Class`` or an installed policy; None for a built-in one.
 
     Modules are searched for on Python's path, and last in the current directory.
 

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def draw_simulation(table: JobTable, capacity: int, title: str, directory: Path) -> None:
-    """Writes utilisation.svg, queue.svg, gantt.svg and slowdown.svg into ``directory``, which is created if
+    """Write utilisation.svg, queue.svg, gantt.svg and slowdown.svg into ``directory``, which is created if
     necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     days, busy = over_time(table.start_s, table.end_s, table.processors.astype(float))

@@ -59,7 +59,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
 
 
 def show_findings(findings: Sequence[BrokenRule]) -> None:
-    """Prints the first broken rules."""
+    """Print the first broken rules."""
     for finding in findings[:SHOWN_FINDINGS]:
         print(f"jobsight simulate: {finding.rule}: {finding}", file=sys.stderr)
     if len(findings) > SHOWN_FINDINGS:

@@ -21,7 +21,7 @@ SAVED_EVERY_S = 30.0
 
 
 def carry_out(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> float | None:
-    """Runs ``simulation``, from ``state`` if that exists; the CPU seconds used, None if interrupted."""
+    """Run ``simulation``, from ``state`` if that exists; the CPU seconds used, None if interrupted."""
     if state is not None and state.exists():
         try:
             resume(simulation, state, settings)

@@ -31,7 +31,7 @@ class MachineWorkload:
 
 
 def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWorkload:
-    """The workload that the arguments describe, at ``--load``, for a machine of ``processors``.
+    """Return the workload that the arguments describe, at ``--load``, for a machine of ``processors``.
 
     Raises:
         UserError: no such trace, none of its jobs can run, or an impossible load.
@@ -64,7 +64,7 @@ def open_site(trace: str, cluster: str | None) -> Iterator[tuple[Connection, str
 
 
 def is_database(trace: str) -> bool:
-    """Whether ``trace`` is a Jobsight database.
+    """Return whether ``trace`` is a Jobsight database.
 
     Raises:
         UserError: it cannot be read.
@@ -146,7 +146,9 @@ def _capacity(trace: Trace, given: int | None, file: Path) -> int:
 
 
 def counted(trace: Trace, workload: Workload) -> dict[str, Any]:
-    """The reader's repairs and the jobs that cannot be simulated, by reason, with the place of the first of each."""
+    """Return the reader's repairs and the jobs that cannot be simulated, by reason, with the place of the first of
+    each.
+    """
     return {
         "repairs": dict(trace.repairs),
         **{name: workload.counts[name] for name in ("dropped", "clamped", "reordered")},

@@ -69,7 +69,7 @@ def _shape(index: sa.Index) -> Hashable:
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[sa.RowMapping]) -> None:
-    """Inserts what ``table`` still has of these rows, with their numbers."""
+    """Insert what ``table`` still has of these rows, with their numbers."""
     names = [column.name for column in table.columns]
     if rows:
         connection.execute(table.insert(), [{name: row[name] for name in names} for row in rows])
