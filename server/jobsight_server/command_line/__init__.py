@@ -1,1 +1,1 @@
-"""What commands share: arguments, help, progress and worker processes."""
+"""Shared parts of commands: arguments, help, progress and worker processes."""

@@ -34,7 +34,7 @@ LEARNING = (
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequence[type[Section]] = ()) -> None:
-    """Add ``--config`` and a flag for each named setting of the core (all where none is named) and of ``sections``."""
+    """Add ``--config`` and a flag for each named setting of the core (all if none is named) and of ``sections``."""
     where = f"settings file (default: {INSTALLED} where it exists, unless a database is given)"
     parser.add_argument("--config", type=Path, metavar="FILE", help=where)
     for setting in (*SETTINGS, *(one for kind in sections for one in settings_in(kind, kind.SECTION))):
@@ -47,7 +47,7 @@ def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequenc
 
 
 def _metavar(setting: Setting) -> str:
-    """Return the metavar: what the value is, or its unit."""
+    """Return the metavar: the kind of the value, or its unit."""
     if setting.metavar or setting.choices:
         return setting.metavar or "|".join(setting.choices)
     last = setting.name.rpartition("_")[2]
@@ -60,10 +60,9 @@ def settings_of(args: argparse.Namespace, sections: Sequence[type[Section]] | No
 
 
 def settings_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Path | None:
-    """Return the settings file of a command: that of ``--config``, or else this host's, unless another database is
-    given.
+    """Return the settings file of a command: ``--config``, else this host's, unless another database is given.
 
-    A command that is given a database works beside the installed server, whose logs and clusters are not its own.
+    A command with its own database must not use the logs and clusters of the installed server.
     """
     if args.config is not None:
         return Path(args.config)
@@ -97,8 +96,8 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
 
 
 def engine_of(url: str, access: Access = "write") -> Engine:
-    """Return an engine. Root goes on as the owner of the directory of an SQLite file: who owns it may have left links
-    there, and the owner of files that SQLite makes beside it has to be the server's user.
+    """Return an engine. Root becomes the owner of an SQLite file's directory: that owner may have left links there, and
+    files that SQLite makes beside it must belong to the server's user.
     """
     engine = open_engine(url, access)
     file = database_file(engine)

@@ -9,7 +9,7 @@ from typing import Any
 
 _SHOWN = 60
 INSTALLED = Path("/etc/jobsight/jobsight.toml")
-"""Where ``jobsight setup`` writes the settings of this host's server, for every command."""
+"""The settings file of this host's server, as ``jobsight setup`` writes it."""
 
 
 class WholeWords(argparse.HelpFormatter):
@@ -20,7 +20,7 @@ class WholeWords(argparse.HelpFormatter):
 
 
 class HelpParser(argparse.ArgumentParser):
-    """A parser, also for subcommands, with such help and a clear message where a number is expected."""
+    """A parser, also of subcommands, with this layout and a clear message where a number is expected."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": WholeWords, **settings})

@@ -1,4 +1,4 @@
-"""The style of all plots, and how they are written: no window, no date, the same bytes for the same figures."""
+"""The style of all plots, and writing them: no window, no date, the same bytes for the same figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing(file: Path, title: str, columns: int, rows: int = 1, height: float = 3.6) -> Iterator[list[Axes]]:
-    """Axes to draw on, row by row; the result is written to ``file`` afterwards. ``height`` in inches per row."""
+    """Yield axes to draw on, row by row; write the result to ``file`` afterwards. ``height`` in inches per row."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.2 * max(columns, 2), height * rows), layout="constrained")
         FigureCanvasSVG(figure)

@@ -72,10 +72,10 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
 
 @contextmanager
 def open_database_trace(trace: str) -> Iterator[Connection | None]:
-    """A connection that reads ``trace`` if it is a Jobsight database, None if it is another file.
+    """Yield a connection that reads ``trace`` if it is a Jobsight database, None if it is another file.
 
     Raises:
-        DatabaseError: it is a database that cannot be used.
+        DatabaseError: an unusable database.
         OSError: the file cannot be read.
     """
     url = trace
@@ -93,7 +93,7 @@ def open_database_trace(trace: str) -> Iterator[Connection | None]:
 
 
 def cluster_of(connection: Connection, cluster: str | None) -> str:
-    """``cluster`` if it has jobs; with None, the only cluster that has jobs.
+    """Return ``cluster`` if it has jobs; with None, the only cluster with jobs.
 
     Raises:
         UserError: it has none, or several have.

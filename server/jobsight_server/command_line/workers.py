@@ -1,4 +1,4 @@
-"""Many runs at once, in processes of this machine, and how far they have come."""
+"""Many runs at once, in processes of this machine, with their progress."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RunTask = Callable[[Task], dict[str, Any]]
 
 
 def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Generator[tuple[Task, dict[str, Any]]]:
-    """Each task and the result of ``run`` for it, as they finish. Closed early, it waits for those running.
+    """Yield each task and the result of ``run`` for it, as they finish. If closed early, wait for those running.
 
     Raises:
-        UserError: a worker was killed, for instance because memory ran out.
+        UserError: a worker was killed, for instance for lack of memory.
     """
-    os.environ["PYTHONSAFEPATH"] = "1"  # no modules of workers from the current directory, where others may write
-    context = multiprocessing.get_context("spawn")  # threads of this process must not be copied
+    os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current directory, where others may write
+    context = multiprocessing.get_context("spawn")  # a fork would copy this process's threads
     pool = ProcessPoolExecutor(workers, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:
         futures: dict[Future[dict[str, Any]], Task] = {pool.submit(run, task): task for task in tasks}
@@ -46,7 +46,7 @@ Runs = Generator[tuple[Task, dict[str, Any]]]
 
 
 def watched(name: str, runs: Runs[Task], total: int, done: int = 0) -> Runs[Task]:
-    """``runs`` as they finish, with a bar on standard error; ``done`` were finished before."""
+    """Yield ``runs`` as they finish, with a bar on standard error; ``done`` were finished before."""
     if done == total:
         return
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

@@ -1,4 +1,4 @@
-"""``jobsight adjust``: changes memory and time of jobs that wait, by the scheduler's own commands."""
+"""``jobsight adjust``: changes memory and time of waiting jobs by the scheduler's own commands."""
 
 from __future__ import annotations
 
@@ -33,14 +33,18 @@ _SCALES = {"memory_gib": 1.0, "waiting_s": 1.0 / 60.0, "failed_share": 100.0}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database")
-    parser.add_argument("--scheduler", choices=("slurm", "pbs"), help="whose commands to use (needed but for --report)")
+    parser.add_argument(
+        "--scheduler",
+        choices=("slurm", "pbs"),
+        help="scheduler with the commands to use (required, except with --report)",
+    )
     parser.add_argument("--cluster", metavar="NAME", help="cluster of an [[adjust]] table (default: the only one; for "
                         "--report all)")  # fmt: skip
     act = parser.add_mutually_exclusive_group()
     act.add_argument("--apply", action="store_true", help="make the changes (default: only show them)")
-    undo = "give jobs that still wait, or these, what they had before"
+    undo = "restore the requests of all waiting jobs, or of these"
     act.add_argument("--undo", nargs="*", metavar="JOB", help=undo)
-    report = "compare the jobs that a trial changed so far with those that it left alone"
+    report = "compare the jobs that a trial has changed with those that it left alone"
     act.add_argument("--report", action="store_true", help=report)
     trial = "change this share of the jobs, chosen at random, and leave the others; --report compares them"
     parser.add_argument("--trial", type=float, metavar="SHARE", help=trial)
@@ -111,7 +115,7 @@ def _scheduler(settings: Settings, limits: AdjustLimits, kind: str) -> Scheduler
 
 
 def show(result: Result, console: Console, *, is_dry: bool) -> None:
-    """A table of what would be done, or was, and why; then what stays, by why."""
+    """Show a table of the changes and their reasons; then the jobs left alone, by reason."""
     for found in result.resolved:
         console.print(
             Text(f"job {found.job_id}: a change of its {found.resource} was interrupted; it is {found.state}")
@@ -128,7 +132,7 @@ def show(result: Result, console: Console, *, is_dry: bool) -> None:
             done = one.outcome or ("left for the trial" if one.arm == "none" else "")
             why = "; ".join(part for part in (change.reason, done, one.error) if part)
             cells = (change.job.job_id, change.job.user, "time" if change.resource == "runtime" else "memory")
-            # As Text, because a user may be named like one of rich's markup tags.
+            # As Text, because a user's name may look like one of rich's markup tags.
             table.add_row(
                 *(Text(text) for text in (*cells, _amount(one, change.old.value), _amount(one, change.new), why))
             )
@@ -189,7 +193,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def show_report(report: TrialReport, console: Console) -> None:
-    """Who took part, and a row for each measure."""
+    """Show the jobs of each arm, and a row for each measure."""
     for arm in report.arms:
         what = "changed" if arm.arm == "advice" else "left alone"
         console.print(f"{arm.assigned:,} jobs {what}: {arm.started:,} started, {arm.ended:,} ended", highlight=False)

@@ -1,4 +1,4 @@
-"""``jobsight backtest``: what Jobsight would have answered on a recorded workload, and how good it was."""
+"""``jobsight backtest``: Jobsight's forecasts for a recorded workload, and their accuracy."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_plot(file: Path) -> None:
-    """Check early what would otherwise fail only after minutes."""
+    """Check now what would otherwise fail after minutes."""
     if file.suffix != ".svg":
         raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
     if not file.parent.is_dir():

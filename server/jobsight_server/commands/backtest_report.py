@@ -24,7 +24,7 @@ _PREFIXES = " kMGTPEZY"
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """Forecasts, bounds and quality of one backtest."""
+    """Show forecasts, bounds and quality of one backtest."""
     write = _Writer(console)
     metric = account["metric"]
     write(f"{account['trace']}: {metric}, {METRICS[metric].unit}", style="bold")
@@ -32,7 +32,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     for reason, count in account["skipped"].items():
         write(f"{count:>9,}  {reason}")
     console.print(_forecasts(account))
-    write(f"Scored on the {account['compared']:,} jobs that every line has a forecast for.")
+    write(f"Scored on the {account['compared']:,} jobs for which every line has a forecast.")
     write("best of them: for each user, chosen after the fact.")
     if (error := account["mean_error"])["answered"] is not None:
         more = error["answered"] - error["best"]
@@ -40,7 +40,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         write(f"Jobsight errs {abs(more):.3f} per job {better} than each user's best single candidate in hindsight.")
     write("By how many of the user's jobs were known: " + _by_history(account["by_history"]))
     console.print(_bounds(account))
-    write(f"On the {account['bounds_compared']['jobs']:,} jobs that every rule reserves for.")
+    write(f"On the {account['bounds_compared']['jobs']:,} jobs for which every rule has a reservation.")
     write("MAQ: the used share of all reservations; a job that runs out is run again with twice as much.")
     for line in _coverages(account["bounds"]):
         write(line)
@@ -55,7 +55,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
 
 
 class _Writer:
-    """Plain text: names come from outside and may look like markup."""
+    """Plain text: names are external and may look like markup."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -80,7 +80,7 @@ def _scores(line: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _by_history(lines: Sequence[Mapping[str, Any]]) -> str:
-    """`none .41, 1-4 .52, 5+ .61`."""
+    """Return text such as `none .41, 1-4 .52, 5+ .61`."""
     ends = [f"-{after['from'] - 1}" for after in lines[1:]] + ["+"]
     names = ["none" if line["from"] == 0 else f"{line['from']}{end}" for line, end in zip(lines, ends, strict=True)]
     named = zip(names, lines, strict=True)
@@ -157,7 +157,7 @@ def _percent(value: float | None, digits: int = 0) -> str:
 
 
 def _prefixed(value: float) -> str:
-    """Three figures and a prefix: 1.22 P; beyond those, powers of ten."""
+    """Return three figures and a prefix: 1.22 P; beyond prefixes, powers of ten."""
     power = 0
     scaled = value
     while scaled >= 999.5 and power < len(_PREFIXES) - 1:

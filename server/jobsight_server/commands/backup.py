@@ -23,7 +23,7 @@ Watch = Callable[[int, int], None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("copy", type=Path, metavar="FILE", help="the copy; an older one is replaced once it is whole")
+    parser.add_argument("copy", type=Path, metavar="FILE", help="file of the copy; replaces an older one when complete")
     add_settings(parser, "database")
 
 
@@ -40,7 +40,7 @@ def back_up(engine: Engine, copy: Path, watch: Watch | None = None, pages_at_onc
     """Write the database, as it is now, to the file ``copy``, readable by its owner only.
 
     Raises:
-        UserError: it is no SQLite database, or ``copy`` cannot be written; an older copy is still there.
+        UserError: not an SQLite database, or ``copy`` cannot be written; an older copy remains.
     """
     file = database_file(engine)
     if file is None:
@@ -67,11 +67,11 @@ def _copy(engine: Engine, copy: Path, watch: Watch | None, pages_at_once: int) -
     try:
         source = checked_out.driver_connection
         assert isinstance(source, sqlite3.Connection)
-        # Without a transaction, SQLite begins again whenever another process has written between two steps: beside a
-        # server that stores something every few milliseconds it would never end.
+        # Without a transaction, SQLite begins again after each write of another process, and a server writes every few
+        # milliseconds: the copy would never end.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        target.execute("PRAGMA synchronous=OFF")  # the file counts only once it is whole and on the disk
+        target.execute("PRAGMA synchronous=OFF")  # safe: the copy counts only when complete and synced
         source.backup(target, pages=pages_at_once, progress=watch and (lambda _, left, pages: watch(left, pages)))
         source.execute("COMMIT")
     finally:

@@ -1,4 +1,4 @@
-"""``jobsight check``: whether what ``jobsight setup`` installed works, with one test job from submission to seff."""
+"""``jobsight check``: a test of the result of ``jobsight setup``, with one job from submission to seff."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from jobsight_server.storage.schema_version import NEWEST, present_version
 
 
 def open_database(args: argparse.Namespace) -> Engine:
-    """Return a writing engine on the configured database, created or upgraded; reports the creation of a file.
+    """Return a writing engine on the configured database, created or upgraded; report the creation of a file.
 
     Raises:
         DatabaseError: it cannot be opened; the message includes the database's own.
@@ -28,14 +28,14 @@ def open_database(args: argparse.Namespace) -> Engine:
         print(f"jobsight: creating a new database, {shown_database(engine)}", file=sys.stderr)
     with own_words(url):
         if is_new or present_version(engine) != NEWEST:
-            from jobsight_server.systems.migrate import upgrade  # Alembic takes long to import
+            from jobsight_server.systems.migrate import upgrade  # Alembic is slow to import
 
             upgrade(engine)
     return engine
 
 
 def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLock:
-    """Return the database, locked for this server, or for servers of some roles; it need not exist yet.
+    """Return the lock of the database for this server, or for servers of some roles; it need not exist yet.
 
     Raises:
         LockedError: another server has it.
@@ -55,7 +55,7 @@ def _writable(url: str) -> Engine:
     directory = file.resolve().parent
     if not directory.is_dir():
         raise DatabaseError(f"database {url!r}: there is no directory {directory}; create it first")
-    # SQLite, and the lock against a second server, create files beside the database.
+    # SQLite and the lock against a second server create files beside the database.
     for place in (directory, file):
         if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
             raise DatabaseError(

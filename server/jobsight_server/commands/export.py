@@ -19,12 +19,12 @@ from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs
 from jobsight_server.storage.clusters import listed, stored_clusters
 
 _ROWS = 100_000
-"""Rows that are held in memory, and written as one row group of a Parquet file."""
+"""Rows in memory at one time, and in one row group of a Parquet file."""
 _DAY_S = 86400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("jobs",), help="what they requested and used, and what was forecast")
+    parser.add_argument("what", choices=("jobs",), help="their requests, use and forecasts")
     parser.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet or FILE.csv")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
     parser.add_argument(
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parquet(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
-    """Write the rows, compressed with zstd; return how many they are."""
+    """Write the rows, compressed with zstd; return their number."""
     pa, parquet = _pyarrow()
     types = {
         "time": pa.timestamp("us", tz="UTC"),
@@ -98,10 +98,10 @@ def _csv(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
 
 @contextmanager
 def whole_file(file: Path, *, replace: bool) -> Iterator[Path]:
-    """A temporary path beside ``file``, which becomes ``file`` once the block has ended without an error.
+    """Yield a temporary path beside ``file``, renamed to ``file`` if the block ends without an error.
 
     Raises:
-        UserError: ``file`` exists and is not to be replaced, or the directory cannot be written.
+        UserError: ``file`` exists and must not be replaced, or the directory cannot be written.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

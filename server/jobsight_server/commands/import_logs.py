@@ -33,9 +33,9 @@ from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, Accountin
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.statistics import refresh_if_grown
 
-# For a long log it is faster to learn many jobs together; other writers wait for a second or so.
+# Learning many jobs together is faster for a long log; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
-# Nodes of a cluster that sent samples within a day may still send some for an imported run.
+# Nodes that sent samples within a day may still send some for an imported run.
 _LIVE_WITHIN_S = 86_400.0
 
 
@@ -74,16 +74,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: guessed from each file)",
     )
     act = parser.add_mutually_exclusive_group()
-    act.add_argument("--list", action="store_true", help="list the files that were read, by an import or by a server")
+    act.add_argument("--list", action="store_true", help="list the files read by imports and servers")
     forget = "withdraw the files: remove their runs and counts, and retrain"
     act.add_argument("--forget", action="store_true", help=forget)
-    parser.add_argument("--cluster", metavar="NAME", help="cluster that the files are from (default: the only one "
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of the files (default: the only one "
                         "known; for --list all)")  # fmt: skip
     parser.add_argument(
-        "--user", metavar="NAME", help="who ran the tasks of nextflow and snakemake files (default: each file's owner)"
+        "--user", metavar="NAME", help="user of the tasks in nextflow and snakemake files (default: each file's owner)"
     )
     parser.add_argument(
-        "--application", metavar="NAME", help="rule of snakemake files that do not name it (default: by folder or file)"
+        "--application", metavar="NAME", help="rule of snakemake files without one (default: by folder or file)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", "clusters", *LEARNING, "profile_grace_s")
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _split_format(args: argparse.Namespace) -> None:
-    """The first argument is a format if it names one and a file follows."""
+    """Split off the first argument if it names a format and a file follows."""
     named = [name for name in ACCOUNTING_FORMATS if str(args.files[0]) == name and len(args.files) > 1]
     args.format = named[0] if named else None
     args.files = args.files[len(named) :]
@@ -148,7 +148,7 @@ def _split_format(args: argparse.Namespace) -> None:
 
 
 def _refuse_format(word: str, count: int) -> None:
-    """Refuse the first argument if it looks like a format but is not one."""
+    """Refuse a first argument that looks like a format but is not one."""
     hint = _OTHER_NAMES.get(word.lower())
     if not Path(word).exists() and (hint or (count > 1 and word.isalpha())):
         formats = f"formats are {', '.join(ACCOUNTING_FORMATS)}"
@@ -170,12 +170,12 @@ def _format_of(file: Path, named: AccountingFormat | None) -> AccountingFormat |
 
 
 def _form_of(file: Path, log_format: AccountingFormat | None) -> str:
-    """Which variant of its format a file has, shown after the format's name; empty if there is only one."""
+    """Return the variant of its format that a file has, to show after the format's name; empty without variants."""
     try:
         with Content(file) as content:
             form = "" if log_format is None else open_reader(log_format, content).form
     except (UnreadableError, AccountingError):
-        return ""  # which the import reports
+        return ""  # the import reports it
     return f", {form}" if form else ""
 
 
@@ -198,7 +198,7 @@ def _cluster(given: str | None, known: set[str]) -> str:
 def as_json(
     report: ImportReport, formats: Mapping[str, str | None], cluster: str, profiled: int, waiting: int
 ) -> dict[str, Any]:
-    """Return the report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records.
+    """Return the report to print. ``runs``, ``job_ids`` and ``users`` are those of E records.
 
     ``ran_more_than_once`` counts jobs by S records too: a requeued run has no E record.
     ``waiting`` counts runs of the files that the server will profile once their samples have had time to arrive.
@@ -250,7 +250,7 @@ def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
 def _profile(engine: Engine, settings: Settings, own: Own) -> int:
     """Profile only the imported runs: others of a running site may still wait for samples.
 
-    So may imported ones, if nodes of their cluster send samples; the server profiles them later.
+    Imported runs may wait too, if nodes of their cluster send samples; the server profiles them later.
     """
     profiled, now = 0, time.time()
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0

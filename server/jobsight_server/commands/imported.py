@@ -1,4 +1,4 @@
-"""``jobsight import --list`` and ``--forget``: the files that were read, and those that should not have been."""
+"""``jobsight import --list`` and ``--forget``: the list of files read, and their withdrawal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobsight_server.storage.schema import accounting_files
 
 
 def show_files(args: argparse.Namespace) -> int:
-    """List every file that was read, by an import or by a server that follows a directory."""
+    """List every file read by an import or by a server that follows a directory."""
     engine = open_existing(args, "read")
     try:
         with engine.connect().execution_options(reading=True) as connection:

@@ -13,7 +13,7 @@ from jobsight_server.mail.weekly import due_mails, send_due
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database")
-    parser.add_argument("--dry-run", action="store_true", help="print the mails that are due, and send none")
+    parser.add_argument("--dry-run", action="store_true", help="print the due mails without sending them")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``jobsight predict``: what a user's next job will need, straight from the database."""
+"""``jobsight predict``: the needs of a user's next job, straight from the database."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _WRITTEN: dict[Format, Callable[[float], str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database")
-    parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster that the job will run on")
-    parser.add_argument("--user", required=True, metavar="NAME", help="user who submits the job")
+    parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster of the job")
+    parser.add_argument("--user", required=True, metavar="NAME", help="user of the job")
     parser.add_argument(
         "--metric", choices=tuple(METRICS), metavar="METRIC", help=f"forecast only this one of {', '.join(METRICS)}"
     )
     job = parser.add_argument_group("the job", "The more of these options you give, the better the forecast.")
     job.add_argument("--application", metavar="NAME", help="name of the job or of the application that it runs")
-    job.add_argument("--group", metavar="NAME", help="Unix group that the job runs as")
-    job.add_argument("--account", metavar="NAME", help="account that the job is charged to")
-    job.add_argument("--queue", metavar="NAME", help="queue that the job is submitted to")
+    job.add_argument("--group", metavar="NAME", help="Unix group of the job")
+    job.add_argument("--account", metavar="NAME", help="account charged for the job")
+    job.add_argument("--queue", metavar="NAME", help="queue of the job")
     job.add_argument("--processors", type=_processors, metavar="COUNT", help="processors requested")
     memory = "memory requested for the whole job: bytes, or with a unit, such as 4096mb, 4gb, 4G"
     job.add_argument("--memory", type=_amount(memory_bytes), metavar="SIZE", help=memory)
@@ -101,8 +101,8 @@ def _say_who_is_unknown(connection: Connection, cluster: str, user: str, setting
 
 
 def show(found: Recommendation, metrics: Sequence[str], console: Console) -> None:
-    """What to ask for, and what each metric's answer rests on; amounts of the whole job, in readable units."""
-    # As Text, because a user may be named like one of rich's markup tags.
+    """Show what to request, and the jobs behind each metric's forecast; for the whole job, in readable units."""
+    # As Text, because a user's name may look like one of rich's markup tags.
     console.print(Text(sentence(found)))
     answers = [found.answers[metric] for metric in metrics]
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
@@ -131,7 +131,7 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
 
 
 def _alike(level: str | None) -> str:
-    """In which fields the jobs that an answer rests on are like this one."""
+    """Return the fields that this job shares with the jobs behind a forecast."""
     if level is None or level.startswith("site"):
         return "of the site"
     return "with the same " + level.replace(" + ", ", ").replace("_", " ")

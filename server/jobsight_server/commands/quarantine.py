@@ -1,4 +1,4 @@
-"""``jobsight quarantine``: what was rejected, with reasons; the content of a batch; retrying batches."""
+"""``jobsight quarantine``: rejected data with reasons; the content of a batch; retrying batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--body", action="store_true", help="write the batch's body to standard output, exactly as it was sent"
     )
-    retry = actions.add_parser("retry", help="have the running server process batches again")
+    retry = actions.add_parser("retry", help="let the running server process batches again")
     retry.add_argument("ids", type=int, nargs="*", metavar="ID", help="numbers in the list (default: all)")
     retry.add_argument(
         "--wait", type=float, default=60.0, metavar="SECONDS", help="give up after this many seconds (default: 60)"
@@ -127,7 +127,7 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
 
 
 def _unpacked(body: bytes) -> bytes:
-    """Return the body unpacked as far as possible."""
+    """Return the body, unpacked as far as possible."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     try:
@@ -141,5 +141,5 @@ def _moment(time_s: float) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text from outside, without control characters that could command a terminal."""
+    """Return external text without control characters, which could command a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

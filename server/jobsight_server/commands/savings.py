@@ -1,4 +1,4 @@
-"""``jobsight savings``: what reserving as recommended would have freed, straight from the database."""
+"""``jobsight savings``: the gain of reserving as recommended, straight from the database."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _adjusted(of: AdjustedResource) -> str:
-    """What `jobsight adjust` did; empty where it did nothing."""
+    """Return the effect of `jobsight adjust`; empty if it changed nothing."""
     if not (of.lowered or of.raised or of.waiting or of.undone or of.refused):
         return ""
     unit = "GiB-hours of memory" if of.resource == "memory" else "processor-hours of limits"
@@ -130,14 +130,14 @@ def _cluster(connection: Connection, cluster: str | None, user: str | None) -> s
 
 
 def show(found: Mapping[str, WasteList], console: Console) -> None:
-    """For each metric a sentence, and a table with the greatest saving first."""
+    """Show a sentence for each metric, and a table with the greatest saving first."""
     days = found["memory"]
     if days.first_day is None:
         console.print(_NOTHING)
         return
     console.print(f"Jobs that ended from {days.first_day} to {days.last_day} (UTC)", highlight=False)
     for metric, of in found.items():
-        # As Text, because a user may be named like one of rich's markup tags.
+        # As Text, because a user's name may look like one of rich's markup tags.
         console.print(Text(f"\n{_TITLES[metric]}", style="bold"))
         console.print(Text(_sentence(metric, getattr(of, metric))))
         if rows := _rows(metric, of):
@@ -161,7 +161,7 @@ def _is_advised(found: WasteList) -> bool:
 
 
 def _freed(of: Waste) -> tuple[float, float | None]:
-    """Hours, and the share of what was requested."""
+    """Return the hours freed, and their share of the request."""
     freed = of.freed_hours or 0.0
     return freed, freed / of.requested_hours if of.requested_hours > 0 else None
 
@@ -171,7 +171,7 @@ def _sentence(metric: str, total: Waste) -> str:
         return "No job has a request, a measured value and a recommendation at its submission."
     freed, share = _freed(total)
     amount = _hours(abs(freed)) + ("" if share is None else f" ({percent(abs(share))})")
-    if metric == "runtime":  # processors are given back at a job's end whatever its limit
+    if metric == "runtime":  # a job returns its processors at its end, whatever its limit
         effect = f"Limits as recommended would have been {amount} {'shorter' if freed >= 0 else 'longer'}"
     else:
         effect = f"Reserving as recommended would have {'freed' if freed >= 0 else 'taken another'} {amount}"
@@ -220,7 +220,7 @@ def _asked(metric: str, advice: SavingsRow | None) -> str:
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:
-    """A line for each row of each metric; what to ask for in bytes and seconds, as it is."""
+    """Write a line for each row of each metric; recommendations in bytes and seconds, unrounded."""
     rows = []
     for metric, of in found.items():
         unit = _TITLES[metric].rpartition(" ")[2]

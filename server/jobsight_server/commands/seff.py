@@ -1,4 +1,4 @@
-"""``jobsight seff``: what a finished job used of what it asked for, straight from the database."""
+"""``jobsight seff``: a finished job's use compared with its request, straight from the database."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def of_one_cluster(runs: list[RunEfficiency], job_id: str, cluster: str | None) -> list[RunEfficiency]:
-    """Return the runs on ``cluster``, or on the only one that knows the job.
+    """Return the runs on ``cluster``, or on the only one with the job.
 
     Raises:
         UserError: there are none, or on several clusters.

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     settings = settings_of(args, all_sections())
     roles = _roles(args.only, settings.declared_clusters)
     if not any(map(_writes, roles)):
-        settings = replace(settings, ingest_listen="")  # its queries have no writer to forward samples to
+        settings = replace(settings, ingest_listen="")  # no writer to which its queries could forward samples
     check_addresses(*addresses_of(roles, settings))
     _check_proxies(settings)
     lock = lock_database(args, shared=args.only is not None)
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def _check_proxies(settings: Settings) -> None:
     """
     Raises:
-        UserError: any account of this host could connect as a proxy that names users.
+        UserError: any account of this host could connect as a trusted proxy and name users.
     """
     if not settings.access.login_header or settings.access.no_local_users:
         return
@@ -87,13 +87,13 @@ def _writes(role: str) -> bool:
 def _roles(only: Sequence[str] | None, declared: Collection[str]) -> tuple[str, ...]:
     """
     Raises:
-        UserError: there is no such role, more than one writer, or a writer of a cluster that is not declared.
+        UserError: unknown role, more than one writer, or a writer of an undeclared cluster.
     """
     for role in only or ():
         name, colon, clusters = role.partition(":")
         if name not in ROLES or (name == "writer") != bool(colon) or (colon and not all(clusters.split(","))):
             raise UserError(f"--only {role!r}: choose query, background, or writer:CLUSTER,... with its clusters")
-        # Mistyped, a cluster would have no writer, and its agents would be refused.
+        # A mistyped cluster would have no writer, and its agents would be refused.
         unknown = sorted({*clusters.split(",")} - {*declared}) if colon else []
         if unknown:
             raise UserError(

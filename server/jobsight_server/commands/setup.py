@@ -1,4 +1,4 @@
-"""``jobsight setup``: installs Jobsight beside a scheduler, after showing what it will do."""
+"""``jobsight setup``: installs Jobsight beside a scheduler, after showing its steps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--configure", action="store_true", help="change the scheduler's configuration too: "
                         "slurm.conf, or by qmgr and qconf; without it, the lines are shown")  # fmt: skip
     actions = parser.add_mutually_exclusive_group()
-    actions.add_argument("--dry-run", action="store_true", help="show what would be done, without doing it")
+    actions.add_argument("--dry-run", action="store_true", help="show the steps without doing them")
     actions.add_argument("--yes", action="store_true", help="do not ask; files that were edited here stay as they are")
     actions.add_argument("--remove", action="store_true", help="undo all except the database and files edited since")
 
@@ -53,10 +53,10 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 
 def places_of(args: argparse.Namespace) -> Places:
-    """Where everything is.
+    """Return the places of everything.
 
     Raises:
-        UserError: the user of ``--user`` does not exist, or the port is not valid, or not the one in the settings.
+        UserError: the user of ``--user`` does not exist, or the port is invalid or not that of the settings.
     """
     places = Places(args.prefix.resolve())
     before = Manifest.load(places.manifest(args.scheduler))
@@ -91,10 +91,10 @@ def places_of(args: argparse.Namespace) -> Places:
 
 
 def _listen(users_url: str) -> str:
-    """Return the address of this host in ``--users-url``; empty if it is that of a proxy.
+    """Return the address of this host in ``--users-url``; empty for a proxy's.
 
     Raises:
-        UserError: it is no address of the server.
+        UserError: not an address of the server.
     """
     if re.fullmatch(r"https://[\w.:-]+(/[\w./-]*)?", users_url):
         return ""

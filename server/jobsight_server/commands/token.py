@@ -21,14 +21,14 @@ from jobsight_server.storage.clusters import listed, stored_clusters
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", help="create a token and print it; it is never shown again")
-    create.add_argument("--role", required=True, choices=ROLES, help="what the token may do")
+    create.add_argument("--role", required=True, choices=ROLES, help="role of the token")
     create.add_argument("--name", default="", metavar="TEXT", help="label shown in the list")
     create.add_argument("--cluster", metavar="NAME", help="role agent: cluster whose samples it may send")
     create.add_argument(
         "--nodes", metavar="NAMES", help="role agent: only these nodes, such as 'n[001-128],login1' (default: all)"
     )
     create.add_argument("--any-cluster", action="store_true", help="role agent: every cluster and node")
-    create.add_argument("--user", metavar="NAME", help="role user: whose jobs and advice it reads")
+    create.add_argument("--user", metavar="NAME", help="role user: user with the jobs and advice to read")
     listing = actions.add_parser("list", help="list all tokens, without their secrets")
     listing.add_argument("--json", action="store_true", help="print JSON")
     revoke = actions.add_parser("revoke", help="revoke a token; takes effect within 5 s")
@@ -79,7 +79,7 @@ def _own_url(addresses: Sequence[str]) -> str:
 
 
 def _check_scope(args: argparse.Namespace) -> None:
-    """Create a token for all clusters and nodes only on explicit request."""
+    """Refuse a token for all clusters and nodes without an explicit request."""
     if args.role != "agent":
         if args.any_cluster:
             raise UserError(f"--any-cluster: a token of role {args.role} cannot send samples; leave it out")

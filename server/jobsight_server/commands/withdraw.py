@@ -1,8 +1,8 @@
-"""Withdraws accounting files that should not have been read, as if they had never been.
+"""Withdrawal of accounting files, as if they had never been read.
 
-The files are read again to find their runs, so they must still exist, unchanged: storing that would take a row for
-each run and file, written with every record for the sake of a rare mistake. A run that another
-file of the cluster describes too stays: the same days may have been read from two files.
+The files are read again to find their runs, so they must still exist, unchanged: storing that would take a row for each
+run and file, for the sake of a rare mistake. A run stays if another file of the cluster describes it too: two files may
+have the same days.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _AT_ONCE = 500
 _UNCLAIM = update(outcomes).values(run_id=None, learn_seq=func.coalesce(outcomes.c.learn_seq, 0))
 
 Starts = Mapping[str, Collection[float]]
-"""Job id -> when its runs started."""
+"""Job id -> starts of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """``paths`` under which the files were read, their ``lines``, the ``runs`` removed and those ``kept``.
+    """The ``paths`` of the files as read, their ``lines``, the ``runs`` removed and those ``kept``.
 
-    ``absent``: other files that no longer exist; whether they describe the runs as well is unknown.
+    ``absent``: other files that no longer exist; they may describe the runs too.
     """
 
     paths: tuple[str, ...]
@@ -63,10 +63,9 @@ class Withdrawn:
 def withdraw(
     engine: Engine, files: Sequence[Path], cluster: str, log_format: AccountingFormat | None = None
 ) -> Withdrawn:
-    """Remove what came from ``files``: runs with their profiles, rejected lines, counts, and positions.
+    """Remove all data of ``files``: runs with their profiles, rejected lines, counts, and positions.
 
-    What was learned from the runs is not unlearned: the model must be retrained afterwards; the server does so if this
-    process ends before that.
+    The model keeps what it learned from the runs until it is retrained; the server does so if this process ends first.
 
     Raises:
         UserError: a file was not read before, has changed, or is being read; nothing was changed.
@@ -111,7 +110,7 @@ def withdraw(
 
 
 def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[str, Position]:
-    """Return the stored positions of ``file``: under its own name, and under names that are gone."""
+    """Return the stored positions of ``file``, under its own name and under names of absent files."""
     name = str(file.absolute()).encode("utf-8", "backslashreplace").decode()
     try:
         with Content(file) as content:
@@ -136,7 +135,7 @@ def _is_of(content: Content, head: bytes, position: Position) -> bool:
 def _also_in(
     others: Iterable[Position], starts: Starts, log_format: AccountingFormat | None
 ) -> tuple[dict[str, set[float]], int]:
-    """Return the runs that ``others`` describe too, and how many of these files are gone."""
+    """Return the runs that ``others`` describe too, and how many of these files are absent."""
     shared: dict[str, set[float]] = {}
     absent = 0
     for other in others:
@@ -165,13 +164,13 @@ def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) 
 
 
 def _let_retrain(connection: Connection) -> None:
-    """Schedule retraining; what followed a withdrawn run in order of learning now follows the last remaining one."""
+    """Schedule retraining; successors of a withdrawn run in order of learning now follow the last remaining one."""
     last = last_learn_seq(connection)
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
     connection.execute(update(jobs).where(jobs.c.start_seq > last).values(start_seq=last))
     connection.execute(update(outcomes).where(outcomes.c.learn_seq > last).values(learn_seq=last))
     connection.execute(delete(series))
-    connection.execute(delete(learned_until))  # what is learning at the moment must not write the model
+    connection.execute(delete(learned_until))  # a process that learns now must not write the model
     if not last:  # there is nothing to retrain on
         connection.execute(delete(model_state))
 

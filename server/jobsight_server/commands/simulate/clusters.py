@@ -1,4 +1,4 @@
-"""How a workload would have run spread over several clusters."""
+"""Simulation of a workload spread over several clusters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = (
 """Options besides the clusters and the jobs that affect the schedule."""
 
 SPREAD_AT_MOST = 10.0
-"""Of a logarithm; beyond it, bandwidths overflow."""
+"""Largest spread of a logarithm; beyond it, bandwidths overflow."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -153,7 +153,7 @@ def _megabits(rates: Sequence[float]) -> str:
 
 
 def clusters_with(sizes: tuple[int, ...], uplinks_bps: Sequence[float]) -> Clusters:
-    """Clusters of these sizes, with one rate for all uplinks or one for each.
+    """Return clusters of these sizes, with one rate for all uplinks or one for each.
 
     Raises:
         ValueError: the number of rates is wrong, or a rate is not above 0.

@@ -1,4 +1,4 @@
-"""What spreading jobs over clusters, and knowing their bandwidth, gains at a site: its own jobs as measured."""
+"""The gain of spreading a site's measured jobs over clusters, and of knowing their bandwidth."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from jobsight_server.storage.schema import profiles
 Floats = NDArray[np.float64]
 
 HALF_BPS = 25e6
-"""Default of --half here, as the share of time that jobs communicate is not measured."""
+"""Default of --half here: the time that jobs communicate is not measured."""
 
 _SUBMITTED = func.coalesce(runs.c.submitted, runs.c.start)
 _ENDED = (runs.c.state == "ended", runs.c.end > runs.c.start, runs.c.processors > 0)
@@ -57,7 +57,7 @@ class SiteJobs:
 
 def run(args: argparse.Namespace) -> int:
     with open_database_trace(args.trace) as connection:
-        assert connection is not None  # what the caller has found out
+        assert connection is not None  # known to the caller
         site = site_jobs(connection)
     try:
         sizes = args.clusters or tuple(site.clusters.values())
@@ -91,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
 def _placeable(
     site: SiteJobs, clusters: Clusters, half_bps: float, load: float | None
 ) -> tuple[SyntheticWorkload, int]:
-    """Return the jobs that fit on all clusters together, and how many do not. One that was not measured uses what its
-    user's jobs use in the median, else the site's.
+    """Return the jobs that fit on all clusters together, and how many do not. A job without a measurement gets the
+    median of its user's jobs, else of the site's.
     """
     whole = site.workload
     kept = np.flatnonzero(whole.processors <= clusters.total)
@@ -174,7 +174,7 @@ def site_jobs(connection: Connection) -> SiteJobs:
     """Return the jobs of all clusters of the database, as one site.
 
     Raises:
-        UserError: no job has ended, or of none the bandwidth is known.
+        UserError: no job has ended, or none has a known bandwidth.
     """
     bandwidth, cpu = profiles.alias(), profiles.alias()
     columns = (

@@ -1,4 +1,4 @@
-"""``jobsight simulate``: its options, which of them go together, and the simulation that they choose."""
+"""``jobsight simulate``: its options, their valid combinations, and the choice of the simulation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OPTIONS_OF = {
     "--clusters on a database": {"clusters", "uplink", "half", "ask_again"},
     "--memory": {"cluster", "memory", "classes", "policy", "estimators", "workers", "ask_again"},
 }
-"""What each simulation takes, besides ``trace``, ``load`` and ``json``."""
+"""Options of each simulation, besides ``trace``, ``load`` and ``json``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""How a scheduling policy would have handled a workload on one machine."""
+"""Simulation of a scheduling policy on one machine."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _simulated(given: MachineWorkload, policy: ChosenPolicy, state: Path | None)
 
 
 def _account(given: MachineWorkload, policy: ChosenPolicy, table: JobTable, spent_s: float | None) -> dict[str, Any]:
-    """Return all figures, also by user and by size; ``spent_s`` is the CPU time of the simulation, if there was one."""
+    """Return all figures, also by user and by size; ``spent_s`` is the CPU time of the simulation, if any."""
     account: dict[str, Any] = {
         "trace": given.name,
         **policy.settings,
@@ -139,7 +139,7 @@ def _choose(policy: str, predictor: str | None, weights: PriorityWeights | None 
 
 
 def _rival(policy: str, args: argparse.Namespace) -> ChosenPolicy:
-    """Return a policy of ``--against``: with the predictor and the weights given, if it takes them."""
+    """Return a policy of ``--against``, with the given predictor and weights if it takes them."""
     plain = _choose(policy, None)
     predictor = args.predictor if plain.entry.takes_predictor else None
     return _choose(policy, predictor, _weights(args.priority) if plain.weights else None)

@@ -1,4 +1,4 @@
-"""What reserving the memory that jobs need, on nodes that differ in memory, is worth in waiting time."""
+"""The gain in waiting time of reserving the memory that jobs need, on nodes that differ in memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.storage.schema import nodes
 
 ASKED: dict[Asked, str] = {"submission": "(kept)", "group": "", "all": "(all)"}
-"""When waiting jobs are estimated, as tables name it."""
+"""Times of estimating waiting jobs, as named in tables."""
 WITHOUT_OPTION: tuple[Asked, ...] = ("group",)
 _DIGITS = 2
 
@@ -65,10 +65,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _trace_with_nodes(args: argparse.Namespace, directory: Path) -> tuple[Path, str]:
-    """Return the file of the trace, and its nodes by memory. A database's jobs are written to ``directory``.
+    """Return the file of the trace, and its nodes by memory. Write a database's jobs to ``directory``.
 
     Raises:
-        UserError: the trace cannot be read, or the nodes of a file are not given.
+        UserError: the trace cannot be read, or the nodes of a file are missing.
     """
     if args.trace is None:
         raise UserError("--memory: give a trace of the Standard Workload Format, or a database")
@@ -81,8 +81,8 @@ def _trace_with_nodes(args: argparse.Namespace, directory: Path) -> tuple[Path, 
 
 
 def node_classes(connection: Connection, cluster: str) -> str:
-    """Processors by memory in MB, such as ``512x32M,512x24M``. A request is per processor, so a node of 8 processors
-    counts as 8 of an eighth of its memory, rounded up to two digits: nodes of one model differ by a little.
+    """Return the processors by memory in MB, such as ``512x32M,512x24M``. A request is per processor, so a node of 8
+    processors counts as 8 of an eighth of its memory, rounded up to two digits: nodes of one model differ by a little.
 
     Raises:
         UserError: no agent has reported a node of the cluster with its memory.
@@ -105,7 +105,7 @@ def _rounded_up(value: float) -> float:
 
 
 def source_of(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
-    """Return the jobs of ``file`` for such nodes.
+    """Return the jobs of ``file`` for nodes of ``classes``.
 
     Raises:
         UserError: ``classes`` are not nodes by memory.
@@ -117,7 +117,7 @@ def source_of(file: Path, classes: str, raw: bool = False, fields: Sequence[str]
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """The runs by nodes, fill order and policy, and what the memory set free is worth in waiting time."""
+    """Show the runs by nodes, fill order and policy, and the waiting time that the freed memory saves."""
     without = {machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
     for (classes, order, policy, _), same in groupby(rows, key=lambda row: (*machine_of(row)[:3], "")):
         title = Text(f"{classes}, {order}, {policy}", "bold")
@@ -148,7 +148,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 
 def machine_of(row: Row) -> tuple[Any, ...]:
-    """What runs are compared within."""
+    """Return the key of runs that are compared with one another."""
     return row["classes"], row["order"], row["policy"], row["load"]
 
 
@@ -172,7 +172,7 @@ def _one(source: JobSource, case: MemoryCase) -> dict[str, Any]:
 
 
 def _show_worth(rows: Sequence[Row], console: Console) -> None:
-    """What the memory set free is worth in waiting time, on the first machine."""
+    """Show the waiting time that the freed memory saves, on the first machine."""
     first = {
         row["estimator"]: row for row in rows if machine_of(row) == machine_of(rows[0]) and row["asked"] == "group"
     }

@@ -1,4 +1,4 @@
-"""The files that a simulation writes: a table of its jobs, a saved state, plots."""
+"""Output files of a simulation: a table of its jobs, a saved state, plots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobsight_server.errors import UserError
 
 
 def check_outputs(args: argparse.Namespace) -> None:
-    """Check early what would otherwise fail only after minutes.
+    """Check now what would otherwise fail after minutes.
 
     Raises:
         UserError: a requested output cannot be written.

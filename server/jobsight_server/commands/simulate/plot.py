@@ -39,7 +39,7 @@ def draw_simulation(table: JobTable, capacity: int, title: str, directory: Path)
 
 
 def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: Path) -> None:
-    """Demand over capacity of the busiest link, and on average over all links, over time."""
+    """Draw demand over capacity of the busiest link, and on average over all links, over time."""
     with drawing(file, title, columns=1) as (axes,):
         if len(lasted_s):
             edges = end_s - np.concatenate([np.cumsum(lasted_s[::-1])[::-1], [0.0]])
@@ -54,7 +54,9 @@ def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: 
 
 
 def over_time(begin: Floats, end: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Middles of equal intervals in days, and in each the mean total weight of jobs from ``begin`` to ``end``."""
+    """Return the middles of equal intervals in days, and each one's mean total weight of jobs from ``begin`` to
+    ``end``.
+    """
     first, last = float(begin.min()), float(end.max())
     edges = np.linspace(first, max(last, first + 1.0), BINS + 1)
     times = np.concatenate([begin, end])
@@ -67,7 +69,9 @@ def over_time(begin: Floats, end: Floats, weight: Floats) -> tuple[Floats, Float
 
 
 def _gantt(axes: Axes, table: JobTable, capacity: int) -> None:
-    """The jobs around the one that waited longest. Processors are counted, not named: the lowest free are taken."""
+    """Draw the jobs around the one that waited longest. Processors are counted, not named: jobs get the lowest free
+    ones.
+    """
     middle = int(np.argmax(table.wait_s))
     order = np.argsort(table.start_s, kind="stable")
     place = int(np.flatnonzero(order == middle)[0])

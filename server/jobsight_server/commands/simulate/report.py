@@ -19,7 +19,7 @@ SHOWN_FINDINGS = 10
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """Figures of one simulation, by size and by user, and compared with other policies."""
+    """Show the figures of one simulation, by size and by user, and compared with other policies."""
     predictor = f" with run times by {account['predictor']}" if account["predictor"] else ""
     predictor += ", asked again" if account.get("ask_again") else ""
     console.print(

@@ -1,4 +1,4 @@
-"""Carries a simulation out: with progress, saved regularly, stopped between two events."""
+"""Running a simulation: with progress, saved regularly, stopped between two events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAVED_EVERY_S = 30.0
 
 
 def carry_out(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> float | None:
-    """Run ``simulation``, from ``state`` if that exists; the CPU seconds used, None if interrupted."""
+    """Run ``simulation``, from ``state`` if that exists; return the CPU seconds used, None if interrupted."""
     if state is not None and state.exists():
         try:
             resume(simulation, state, settings)
@@ -45,7 +45,7 @@ def carry_out(simulation: Steps, name: str, state: Path | None, settings: dict[s
 
 @contextmanager
 def _watching(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Watch]:
-    """A watch that shows progress, saves regularly, and stops between two events when interrupted."""
+    """Yield a watch that shows progress, saves regularly, and stops between two events when interrupted."""
     interrupted = False
     saved = time.monotonic()
 
