@@ -192,9 +192,15 @@ def test_commands_of_root_go_on_as_the_owner_of_the_databases_directory(open_fol
     assert status(["token", "create", "--role", "admin"]) == 0
     assert status(command) == 0
     assert {file.owner() for file in folder.iterdir()} == {"nobody"}
+    roots.chmod(0o700)
+    assert status(["backup", str(roots / "copy.db")]) == 0, "root writes where root alone can"
+    assert (roots / "copy.db").owner() == "root"
+    (roots / "copy.db").unlink()
+    assert {file.owner() for file in folder.iterdir()} == {"nobody"}
     for file in folder.iterdir():
         file.unlink()
     database.symlink_to(roots / "made")
+    assert status(["backup", str(folder / "copy.db")]) == 1
     assert status(command) == 1
     assert [*roots.iterdir()] == []
 

@@ -70,15 +70,19 @@ def settings_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Path 
     return INSTALLED if INSTALLED.exists() and not has_database else None
 
 
-def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
+def open_existing(args: argparse.Namespace, access: Access = "write", *, acts_elsewhere: bool = False) -> Engine:
     """Return an engine on an existing database with the current schema.
+
+    ``acts_elsewhere``: the command writes files of the caller or runs a scheduler's commands, so root stays root.
 
     Raises:
         DatabaseError: it does not exist or has another version.
     """
     url = settings_of(args).database
-    engine = engine_of(url, access)
+    engine = open_engine(url, access) if acts_elsewhere else engine_of(url, access)
     file = database_file(engine)
+    if acts_elsewhere and file is not None and file.is_symlink():
+        raise DatabaseError(f"database {url!r} is a link; name the file that it leads to")
     if file is not None and not file.exists():
         raise DatabaseError(f"database {url!r}: no such file; `jobsight import` and `jobsight serve` create it")
     if file is not None and not (file.is_file() and os.access(file, os.R_OK)):

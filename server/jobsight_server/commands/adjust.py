@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     limits = _limits(settings, args.cluster)
     changes = args.apply or args.undo is not None
-    engine = open_existing(args, "write" if changes else "read")
+    engine = open_existing(args, "write" if changes else "read", acts_elsewhere=True)
     try:
         reader = AnswerReader(engine, forecast_config(settings))
         scheduler = _scheduler(settings, limits, args.scheduler)

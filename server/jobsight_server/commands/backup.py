@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    engine = open_existing(args, "read")
+    engine = open_existing(args, "read", acts_elsewhere=True)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("copying", total=None)
         back_up(engine, args.copy, lambda left, pages: progress.update(bar, total=pages, completed=pages - left))

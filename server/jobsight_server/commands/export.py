@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{file} exists; give --replace to write it again")
     since = None if args.since is None else args.since * _DAY_S
     until = None if args.until is None else (args.until + 1) * _DAY_S
-    engine = open_existing(args, "read")
+    engine = open_existing(args, "read", acts_elsewhere=True)
     try:
         with engine.connect() as connection:
             if args.cluster is not None and args.cluster not in (known := stored_clusters(connection)):
