@@ -93,7 +93,7 @@ def _config(directory: Path, proxies: Sequence[str], access: str = "") -> str:
 
 @pytest.mark.parametrize("proxy", ["127.0.0.1", "127.0.0.0/8", "::1", "0.0.0.0/0"])
 def test_no_server_starts_where_a_local_account_could_name_a_user(site: Site, path: Path, proxy: str) -> None:
-    done = serve(site, "--config", _config(site.directory, ["203.0.113.9", proxy]), "--listen", "127.0.0.1:9")
+    done = serve(site, "--config", _config(site.directory, ["203.0.113.9", proxy]), "--listen", free_address())
     assert done.returncode == 1
     assert f"trusted_proxies {proxy}: every account of this host" in done.stderr
     assert "no_local_users" in done.stderr
