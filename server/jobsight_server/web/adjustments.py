@@ -1,4 +1,4 @@
-"""What `jobsight adjust` has done."""
+"""``/api/v1/adjustments``: the log of `jobsight adjust`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADJUSTMENTS = Route(
     "/api/v1/adjustments",
     adjustments,
     ("scheduler",),
-    "What `jobsight adjust` changed of waiting jobs in the last 30 days, what that freed, and what failed",
+    "Changes of waiting jobs by `jobsight adjust` in the last 30 days, what they freed, and what failed",
     (Parameter("cluster", "only this cluster's", NAME),),
     errors=(400, 404),
 )

@@ -1,4 +1,4 @@
-"""``/api/v1/advice``: what a job that is being submitted should ask for, in its scheduler's words."""
+"""``/api/v1/advice``: what to request for a job at submission, in its scheduler's words."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _SHAPE = '{"cluster": C, "user": U, "application": NAME, "slurm": {"num_tasks": 
 
 
 class AdviceQuestion(DescribedJob, kw_only=True):
-    """The job that is being submitted.
+    """The job at submission.
 
     Its resources are in Slurm's words, in those of PBS, or else in ``processors``, ``memory_bytes`` and ``walltime_s``.
-    Slurm's partition is the ``queue``. ``comment``, the user's, may say what a random name does not, and facts.
+    Slurm's partition is the ``queue``. The user's ``comment`` may name the application and give facts.
     """
 
     comment: Annotated[str, Meta(max_length=COMMENT_AT_MOST)] | None = None
@@ -81,7 +81,7 @@ ROUTES = (
         "/api/v1/advice",
         give_advice,
         ("scheduler", "submitter"),
-        "What a job that is being submitted should ask for: forecasts for the whole job, what such jobs used, one line "
+        "What to request for a job at submission: forecasts for the whole job, what similar jobs used, one line "
         "of text, and the recommendation in the scheduler's words",
         body=AdviceQuestion,
         errors=(400, 404, 413, 415),

@@ -1,4 +1,4 @@
-"""``/api/v1/efficiency``: what a job used of what it asked for. Users who prove who they are see their own jobs."""
+"""``/api/v1/efficiency``: a job's use of its request. Users with a MUNGE credential see their own jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROLES = ("scheduler",)
 
 
 class JobEfficiency(Record):
-    """All runs of one job, oldest first; ``text`` says the same for a terminal."""
+    """All runs of one job, oldest first; ``text`` is the same for a terminal."""
 
     cluster: str
     runs: list[RunEfficiency]
@@ -53,7 +53,7 @@ ROUTES = (
         "/api/v1/efficiency",
         efficiency,
         _ROLES,
-        "What a job used of what it asked for, and what to ask for next time. Users send a MUNGE credential instead of "
+        "A job's use of its request, and what to request next time. Users send a MUNGE credential instead of "
         "a token (`Authorization: Munge CREDENTIAL`) and see their own jobs",
         (
             Parameter("name", "the job's id, or a task of an array such as 13_2", NAME, required=True),

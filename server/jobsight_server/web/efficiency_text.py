@@ -1,4 +1,4 @@
-"""What a finished job used of what it asked for, as text for a terminal."""
+"""A finished job's use of its request, as text for a terminal."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _FAILURES = {"memory": "ran out of memory", "time": "exceeded its time limit"}
 
 
 def efficiency_text(runs: Sequence[RunEfficiency]) -> str:
-    """What ``show`` prints, without colours."""
+    """Return the text that ``show`` prints, without colours."""
     file = StringIO()
     show(runs, Console(file=file, width=WIDTH, color_system=None))
     return file.getvalue()
 
 
 def show(runs: Sequence[RunEfficiency], console: Console) -> None:
-    """What to ask for next, then a table for each run of one job, and the reasons for what is missing."""
+    """Print what to request next, a table for each run of one job, and the reasons for gaps."""
     if advised := [run.advice for run in runs if run.advice]:
         console.print(Text(advised[-1]))
     for number, run in enumerate(runs, 1):
@@ -75,10 +75,10 @@ def _table(found: Sequence[Efficiency]) -> Table:
 
 
 def remarks(entry: Efficiency) -> list[str]:
-    """Why something is missing or no share is given, and how far the rest can be relied on."""
+    """Return why values or shares are missing, and how reliable the others are."""
     found = [] if entry.reason is None else [entry.reason]
     if entry.ask_next is None and (entry.efficiency or 0.0) > 1.0:
-        found.append("it used more than it asked for; how much such jobs need is not known yet")
+        found.append("it used more than it asked for; the need of similar jobs is not known yet")
     return [*found, "its nodes were shared; split by the processors held"] if entry.apportioned else found
 
 

@@ -28,7 +28,7 @@ _HEADERS = [
 
 
 class StoredPredictions:
-    """The ASGI application before ``rest``; ``lane`` looks up, or the event loop itself if None."""
+    """The ASGI application before ``rest``; ``lane`` runs the look-ups, or the event loop itself if None."""
 
     def __init__(self, app: Flask, rest: AsgiApp, lane: Lane | None) -> None:
         context: AppContext = app.extensions["jobsight"]

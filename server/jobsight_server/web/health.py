@@ -1,4 +1,4 @@
-"""For monitoring: ``/health``, the process is alive; ``/ready``, it can do its work; ``/metrics``."""
+"""Routes for monitoring: ``/health``, the process is alive; ``/ready``, it can do its work; ``/metrics``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Health(Record):
 
 
 class Ready(Record):
-    """Whether it can do its work, or why not."""
+    """Readiness, or the reason why not."""
 
     status: Literal["ok", "unavailable"]
     reason: str | None
@@ -40,7 +40,7 @@ def show_health() -> Response:
 
 
 def show_ready() -> Response:
-    """Reveals only the kind of problem: this answer needs no token."""
+    """Reveal only the kind of problem: this answer needs no token."""
     here = context()
     reason = _database_problem(here) or _writer_problem(here)
     if reason is None:

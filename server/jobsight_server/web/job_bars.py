@@ -11,12 +11,12 @@ from jobsight_server.queries.job_detail import RunDetail, RunMetric
 WIDTH = 100.0
 
 RESOURCE_OF = {metric: resource for resource, metric in RESOURCES.items()}
-"""The resource that a metric measures the use of."""
+"""Return the resource whose use a metric measures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Amounts of the whole run in one metric; ``x_*`` are their places on a scale from 0 to ``WIDTH``."""
+    """Values of the whole run in one metric; ``x_*`` are their positions on a scale from 0 to ``WIDTH``."""
 
     metric: str
     requested: float | None
@@ -32,12 +32,12 @@ class Bar:
 
     @property
     def is_over(self) -> bool:
-        """Whether it used more than was recommended to reserve."""
+        """Return whether the run used more than the recommended reservation."""
         return self.used is not None and self.reserved is not None and self.used > self.reserved
 
 
 def bars(run: RunDetail) -> list[Bar]:
-    """A bar for each metric of which anything is known."""
+    """Return a bar for each metric with a known value."""
     found = (_bar(run, entry) for entry in run.profile if entry.metric in RESOURCE_OF)
     return [bar for bar in found if bar is not None]
 
@@ -76,7 +76,7 @@ def _bar(run: RunDetail, entry: RunMetric) -> Bar | None:
 
 
 def _requested(run: RunDetail, metric: str) -> float | None:
-    """What the user asked for, else what the job was given; 0 asked for is nothing."""
+    """Return the user's request, else the job's allocation; a request of 0 is none."""
     asked, given = {
         "memory": (run.asked_memory_bytes, run.requested_memory_bytes),
         "runtime": (run.asked_walltime_s, run.requested_walltime_s),

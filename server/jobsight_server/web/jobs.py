@@ -55,7 +55,7 @@ def jobs() -> JobList:
 
 
 def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
-    """The rows of the page, in the order of its runs: None with runs that stand alone, or an array with its runs."""
+    """Return the page's rows in the order of its runs: None with single runs, or an array with its runs."""
     arrays = {(array.cluster, array.user): array for array in found.arrays}
 
     def array_of(run: Run) -> JobArray | None:
@@ -104,7 +104,7 @@ def _longer_than() -> float | None:
 
 
 def _used_below() -> float | None:
-    """As a share, which is given in per cent."""
+    """Return the share that an argument in per cent gives."""
     value = given("used_below")
     if value is None:
         return None
@@ -123,7 +123,7 @@ def _exit_status() -> int | None:
 
 
 def _refuse_unknown(route: Route) -> None:
-    """On the page, as the API does for every route: a misspelt filter would show all jobs as if they matched."""
+    """Refuse unknown parameters on the page, like the API: a misspelt filter would show all jobs as matches."""
     allowed = [parameter.name for parameter in route.parameters]
     for name in request.args:
         if name not in allowed:
@@ -144,7 +144,7 @@ def job() -> Job:
 
 
 def without_others(job: Job) -> Job:
-    """The job as its user sees it: a node's readings are of every job on it."""
+    """Return the job as its user sees it, without readings of nodes, which cover other users' jobs."""
     runs = [
         replace(run, nodes=[replace(node, series=None, reason=_OF_ALL) for node in run.nodes], nodes_drawn=0)
         for run in job.runs
@@ -187,10 +187,10 @@ LISTING = Listing(
         Parameter("longer_than_s", "only runs that ended after more than so many seconds", TIME),
         Parameter(
             "used_below",
-            "only runs that used less than so many per cent of the memory that was requested",
+            "only runs that used less than so many per cent of the requested memory",
             {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
         ),
-        Parameter("profiled", "no: runs that wait until what they used is known", choice_of(("yes", "no"))),
+        Parameter("profiled", "no: runs whose use is not known yet", choice_of(("yes", "no"))),
     ),
     span=SPAN,
 )
@@ -199,7 +199,7 @@ JOBS = Route(
     "/api/v1/jobs",
     jobs,
     ("scheduler",),
-    "Runs of jobs, last recorded first or as asked, of a span those that ended in it; 50 a page",
+    "Runs of jobs, last recorded first by default; with a span, those that ended in it; 50 a page",
     LISTING.parameters,
     errors=(400, 404),
     own="user",
@@ -231,7 +231,7 @@ FORECAST = Route(
     "/api/v1/job/forecast",
     job_forecast,
     ("scheduler",),
-    "What a waiting or running job will use, as of now, beside its forecasts at submission and start",
+    "The forecast now of a waiting or running job, beside its forecasts at submission and start",
     (ITS_NAME, Parameter("cluster", "needed if several clusters have a job with this id", NAME)),
     errors=(400, 404),
     own="job",

@@ -71,7 +71,7 @@ NODES = Route(
     "/api/v1/nodes",
     nodes,
     ("scheduler",),
-    "Every node that ever sent samples or had a job: what it does now, freshness, reliability, its agent's cost; "
+    "Every node that ever sent samples or had a job: its load now, freshness, reliability, its agent's cost; "
     "all of them without `page`",
     LISTING.parameters,
     errors=(400, 404),

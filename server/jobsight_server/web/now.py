@@ -1,4 +1,4 @@
-"""What happens now, and how busy each node is."""
+"""The cluster now, and the load of each node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOW = Route(
     errors=(400,),
 )
 NODE_LOADS = Route(
-    "GET", "/api/v1/node-loads", node_loads, ("scheduler",), "How busy each node is: processors, memory, network"
+    "GET", "/api/v1/node-loads", node_loads, ("scheduler",), "The load of each node: processors, memory, network"
 )
 ROUTES = (NOW, NODE_LOADS)
 

@@ -1,4 +1,4 @@
-"""Jobs that wait or run: taken in from schedulers that no command lists, and asked about again, many at once."""
+"""Waiting and running jobs: lists from schedulers that no command lists, and forecasts for many jobs at once."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ Time = Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum"
 
 
 class WaitingJob(JobProperties, kw_only=True):
-    """A job that waits: its id in the accounting log, and when it was submitted (UTC epoch seconds)."""
+    """A waiting job: its id in the accounting log, and its submission (UTC epoch seconds)."""
 
     job_id: AskedName
     submitted: Time
 
 
 class WaitingJobs(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of ``POST /api/v1/jobs``: every job that waits on the cluster."""
+    """The body of ``POST /api/v1/jobs``: every waiting job of the cluster."""
 
     cluster: AskedName
     jobs: Annotated[list[WaitingJob], Meta(extra_json_schema={"maxItems": JOBS_AT_MOST})]
 
 
 class WaitingStored(Record):
-    """How many jobs wait now, as listed, and how many that waited before have gone without a record."""
+    """The number of waiting jobs listed, and the number that disappeared without a record."""
 
     waiting: int
     gone: int
@@ -73,7 +73,7 @@ class WaitingStored(Record):
 class ForecastsAsked(msgspec.Struct, forbid_unknown_fields=True):
     """The body of ``POST /api/v1/forecasts``: ids of jobs, of one cluster or of all.
 
-    Without ``metrics``: what a job asks an amount of.
+    Without ``metrics``: memory and run time.
     """
 
     ids: Ids
@@ -170,7 +170,7 @@ ROUTES = (
         "/api/v1/jobs",
         replace_waiting,
         ("scheduler",),
-        f"Takes the list of all jobs that wait on a cluster, at most {JOBS_AT_MOST}, in place of the last list; for "
+        f"Replaces the list of all waiting jobs of a cluster, at most {JOBS_AT_MOST}; for "
         "schedulers whose queue no command of the settings lists",
         answer=WaitingStored,
         body=WaitingJobs,
@@ -181,7 +181,7 @@ ROUTES = (
         "/api/v1/forecasts",
         ask_by_query,
         ("scheduler",),
-        "What these waiting or running jobs will use, as of now",
+        "Forecasts now for these waiting or running jobs",
         (
             Parameter("ids", "their ids, separated by commas", NAME, required=True),
             Parameter("cluster", "only this cluster's", NAME),
@@ -204,7 +204,7 @@ ROUTES = (
         "/api/v1/changes",
         changes,
         ("scheduler",),
-        "How forecasts of memory and run time of jobs that waited have moved, by a quarter or more, oldest first",
+        "Changes by a quarter or more in forecasts of memory and run time of waiting jobs, oldest first",
         (Parameter("since", "only after the change of this number: last of the answer before, or 0", ID),),
         errors=(400,),
     ),

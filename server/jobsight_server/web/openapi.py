@@ -39,7 +39,7 @@ def show_openapi() -> Response:
 
 
 def openapi(routes: Iterable[Route]) -> dict[str, Any]:
-    """The OpenAPI 3.1 description of ``routes``; its components are generated from the types of their answers."""
+    """Return the OpenAPI 3.1 description of ``routes``; the types of their answers generate its components."""
     routes = tuple(routes)
     types = [kind for route in routes for kind in (route.answer_type, route.body) if kind is not None]
     shapes, components = msgspec.json.schema_components((*types, Error), ref_template="#/components/schemas/{name}")
@@ -52,7 +52,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
         "info": {
             "title": "Jobsight",
             "version": API_VERSION,
-            "summary": "What a user's next job will need, and the basis of the forecast",
+            "summary": "The need of a user's next job, and the basis of the forecast",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -70,7 +70,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """A component whose description, the docstring of its type, is converted to Markdown."""
+    """Return a component; its description is the docstring of its type, converted to Markdown."""
     text = cleandoc(schema.get("description", "")).replace("``", "`")
     return schema | ({"description": text} if text else {})
 

@@ -1,4 +1,4 @@
-"""``/api/v1/outcomes``: what a job needed, or that it needed more than it had."""
+"""``/api/v1/outcomes``: reports of a job's need, or of a kill for exceeding its request."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _SHAPE = '{"cluster": C, "user": U, "metric": M, "value": NUMBER}, and anything 
 
 
 class JobOutcome(JobFields, kw_only=True):
-    """The job as in a question, and what it needed of ``metric``: ``value``, in the unit of the answer.
+    """The job as in a question, and its need of ``metric``: ``value``, in the unit of the answer.
 
-    ``lower_bound``: it needed more than that, because it was killed for it. ``job_id``: so that it counts once, whether
-    this or the accounting log comes first. With ``requirement``, the job is known from there, ``metric`` is memory of
-    the whole job, and ``value`` may be left out: it had enough, or with ``lower_bound`` too little.
+    ``lower_bound``: it was killed for needing more. ``job_id``: it counts once, in this report or in the accounting
+    log. With ``requirement``, the job is known from there, ``metric`` is memory of the whole job, and ``value`` may be
+    left out: it had enough, or with ``lower_bound`` too little.
     """
 
     metric: Metric = "memory"
@@ -64,15 +64,15 @@ class JobOutcome(JobFields, kw_only=True):
 
 
 class OutcomeTaken(Record):
-    """``duplicate``: it was known before, from a report or from the log; it counts once. ``prediction``: what such jobs
-    should reserve from now on."""
+    """``duplicate``: already known from a report or the log; it counts once. ``prediction``: the new reservation for
+    similar jobs."""
 
     status: Literal["stored", "duplicate"]
     prediction: Prediction | None
 
 
 def take_outcome() -> Response:
-    """Answers with the new prediction for such jobs."""
+    """Learn from the outcome and return the new prediction for similar jobs."""
     here = context()
     sent = parsed_body(JobOutcome, _SHAPE)
     request = request_of(sent, sent.metric, "")
@@ -104,7 +104,7 @@ def take_outcome() -> Response:
 
 
 def _of_requirement(connection: Connection, sent: JobOutcome, request: ForecastRequest, value: float | None) -> Any:
-    """(status, the request for the whole job of the requirement, what it needed; None where only enough is known)."""
+    """Return (status, the whole job's request of the requirement, its need; None if it only had enough)."""
     number = sent.requirement or 0.0
     if sent.metric != "memory":
         raise BadRequest(f"metric = {sent.metric!r}: a requirement is about memory")
@@ -116,7 +116,7 @@ def _of_requirement(connection: Connection, sent: JobOutcome, request: ForecastR
         raise Conflict(f"requirement = {int(number)} is of cluster {row.cluster!r}; name that")
     if row is None or taken in _REFUSED:
         return taken, request, value
-    if sent.lower_bound:  # it was stopped at what it was given, whatever was measured before
+    if sent.lower_bound:  # it was stopped at its allocation, even if an earlier reading was lower
         value = max(float(row.memory_bytes), value or 0.0)
     return taken, whole_job_request(row.cluster, question_of_text(row.question), "memory"), value
 
@@ -131,8 +131,8 @@ ROUTES = (
         "/api/v1/outcomes",
         take_outcome,
         ("scheduler",),
-        "Reports what a job needed, or that it was killed for needing more. The answer has the new prediction for "
-        f"such jobs; metric is one of {METRIC_CHOICES}, memory by default",
+        "Reports a job's need, or that it was killed for needing more. The answer has the new prediction for "
+        f"similar jobs; metric is one of {METRIC_CHOICES}, memory by default",
         answer=OutcomeTaken,
         body=JobOutcome,
         errors=(400, 404, 409, 410, 413, 415, 503),

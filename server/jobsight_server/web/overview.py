@@ -1,4 +1,4 @@
-"""The site as a whole: its figures, and what was rejected, by reason, with the kept examples."""
+"""The site as a whole: its figures, and rejected input by reason, with the kept examples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OVERVIEW = Route(
     "/api/v1/overview",
     overview,
     (),
-    "Nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected",
+    "Nodes, freshness, ingest rate, jobs, forecast accuracy, rejected input",
 )
 REJECTED = Route(
     "GET",

@@ -1,4 +1,4 @@
-"""``/api/v1/predictions``: what a user's next job will need."""
+"""``/api/v1/predictions``: the need of a user's next job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Questions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def ask_one() -> Response:
-    """Without ``cluster``: an answer for every cluster where the user has a history."""
+    """Return one answer, or without ``cluster`` one for every cluster where the user has a history."""
     user, cluster, metric = name_argument("user"), cluster_argument(), metric_argument()
     if user is None:
         raise BadRequest("query parameter user is missing; ask /api/v1/predictions?cluster=NAME&user=NAME")
@@ -42,7 +42,7 @@ def ask_one() -> Response:
 
 
 def ask_many() -> Response:
-    """Answers are in the order of the questions."""
+    """Return the answers, in the order of the questions."""
     here = context()
     return json_text(here.answers.reply(_questions(here.settings.max_body_bytes)))
 
@@ -60,8 +60,8 @@ ROUTES = (
         "/api/v1/predictions",
         ask_one,
         ("scheduler",),
-        "What this user's next job will need. The more the question says about the job, the better the answer. For an "
-        "unknown user, the answer comes from other users' jobs or is a reason, not an error",
+        "The need of this user's next job. More details of the job make a better forecast. For an unknown user, it "
+        "rests on other users' jobs, or the answer is a reason, not an error",
         (
             Parameter("user", "name as in the accounting log", NAME, required=True),
             Parameter("cluster", "without it: every cluster on which the user has a history", NAME),

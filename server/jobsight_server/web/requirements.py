@@ -1,4 +1,4 @@
-"""Memory requirements: how much a submitted job should ask for."""
+"""Memory requirements: the recommended request of a submitted job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Number = Annotated[float, Meta(extra_json_schema={"multipleOf": 1, "minimum": 1,
 class RequirementQuestion(DescribedJob, kw_only=True):
     """A submitted job.
 
-    ``memory_bytes`` is what it requests, as a whole. ``retry_of`` is the id of the answer for its last attempt, which
+    ``memory_bytes`` is the request of the whole job. ``retry_of`` is the id of the answer for its last attempt, which
     failed.
     """
 
@@ -65,7 +65,7 @@ ROUTES = (
         "/api/v1/requirements",
         ask_requirement,
         ("scheduler",),
-        "How much memory a submitted job should ask for, at most its request; report its outcome with the answer's id",
+        "Memory that a submitted job should request, at most its request; report its outcome with the answer's id",
         answer=Requirement,
         body=RequirementQuestion,
         errors=(400, 404, 409, 410, 413, 415, 503),

@@ -1,4 +1,4 @@
-"""Whether forecasts can be trusted, and since when not."""
+"""``/api/v1/trust``: accuracy of forecasts, and since when it is below its targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_RANGE = "30d"
 
 
 def asked_range(newest: int | None) -> TimeRange:
-    """The range that the request is about; without an end until the newest day of which something is counted."""
+    """Return the request's time range; without an end, until the newest day with a count."""
     now = context().clock()
     return range_argument(now if newest is None else min(now, (newest + 1) * DAY_S), DEFAULT_RANGE, OF_DAYS)
 
@@ -53,7 +53,7 @@ TRUST = Route(
     "/api/v1/trust",
     trust,
     ("scheduler",),
-    "Accuracy of forecasts and share of bounds held, by week and against their targets; whose forecasts broke first",
+    "Accuracy of forecasts and share of bounds held, by week and against their targets; which broke first",
     LISTING.parameters,
     errors=(400, 404),
 )

@@ -49,7 +49,7 @@ _RANGE = "90d"
 _YES_NO = ("0", "1")
 
 DESCRIPTION = tuple(parameter for parameter in PARAMETERS if parameter.name != "per")
-"""What a request may say of a job that has not been submitted."""
+"""Parameters that describe a job before its submission."""
 
 
 def users() -> UserList:
@@ -104,13 +104,13 @@ def _known_cluster(connection: Connection, name: str) -> str:
 
 
 def _span(connection: Connection, cluster: str, name: str) -> TimeRange:
-    """The days asked for; without an end, until the user's last job: who has run nothing lately has a page, too."""
+    """Return the requested days; without an end, until the user's last job: idle users have a page, too."""
     last = last_end(connection, cluster, name)
     return range_argument(context().clock() if last is None else last, _RANGE, OF_DAYS)
 
 
 def _described() -> Question | None:
-    """The job that the request describes; None if it describes none."""
+    """Return the job that the request describes; None without one."""
     if all(given(parameter.name) is None for parameter in DESCRIPTION):
         return None
     return request_in_query(None, required_name("name"), None).question
@@ -132,8 +132,8 @@ USER = Route(
     "/api/v1/user",
     user,
     ("scheduler",),
-    "One user: runs by state, the current prediction per metric, and what the next job should ask for, which is "
-    "submitted as the last one was, or as the other parameters say",
+    "One user: runs by state, the current prediction per metric, and the recommended request of the next job, "
+    "submitted like the last one, or as the other parameters say",
     (ITS_NAME, _ONE_OF_SEVERAL, *DESCRIPTION),
     errors=(400, 404),
     own="name",
@@ -157,7 +157,7 @@ HISTORY = Route(
     "/api/v1/user/history",
     user_jobs,
     ("scheduler",),
-    "What one user's last jobs used, and what was forecast and reserved for them at their submission",
+    "Use of one user's last jobs, and the forecasts and reservations at their submission",
     (
         ITS_NAME,
         _ONE_OF_SEVERAL,
@@ -167,7 +167,7 @@ HISTORY = Route(
             f"jobs at most, the last ones (default {HISTORY_LISTED})",
             {"type": "integer", "minimum": 1, "maximum": _HISTORY_AT_MOST},
         ),
-        Parameter("five", "1: also what the published five forecast for them", choice_of(_YES_NO)),
+        Parameter("five", "1: also their forecasts by the published five", choice_of(_YES_NO)),
     ),
     errors=(400, 404),
     own="name",
@@ -189,7 +189,7 @@ def add_pages(pages: Blueprint) -> None:
         refused, described, route = None, None, USER
         try:
             described = _described()
-        except BadRequest as error:  # said beside the form, which keeps what was entered
+        except BadRequest as error:  # shown beside the form, which keeps its input
             refused = error.description
             route = replace(route, parameters=tuple(each for each in route.parameters if each not in DESCRIPTION))
         found = _user(described)

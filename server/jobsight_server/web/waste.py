@@ -1,4 +1,4 @@
-"""Who wastes most memory, processors and time, what it would save, and who improved."""
+"""The users who waste most memory, processors and time, possible savings, and who improved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_RANGE = "30d"
 
 
 def asked_range(newest: int | None) -> TimeRange:
-    """The range that the request is about; without an end until the newest day of which a job is counted."""
+    """Return the request's time range; without an end, until the newest day with a counted job."""
     now = context().clock()
     return range_argument(now if newest is None else min(now, (newest + 1) * DAY_S), DEFAULT_RANGE, OF_DAYS)
 

@@ -1,1 +1,1 @@
-"""What all pages and routes share: context, access, parameters, units, errors."""
+"""Shared by all pages and routes: context, access, parameters, units, errors."""

@@ -1,8 +1,8 @@
-"""Who makes a request, and what they may see: the one place where that is decided.
+"""Decides who makes a request and what they may see; no other module does.
 
 People are users, who see their own jobs and advice, staff, who see everything, or administrators, who also act. They
-are known by a header from a proxy that has authenticated them, by a login (a cookie), or by a token of that role. What
-does not say how it is restricted to one user's data is refused to users, so that a new route or page is closed to them.
+are known by a header from a proxy that has authenticated them, by a login (a cookie), or by a token of that role.
+Users are refused every route or page that does not declare its restriction to one user's data, so new ones are closed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NAME_AT_MOST = 255
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who looks: ``name`` is that of the user; None of an administrator by token or by link."""
+    """The person who makes a request: ``name`` is the user's; None for an administrator by token or by link."""
 
     role: PersonRole
     name: str | None
@@ -54,7 +54,7 @@ class Viewer:
 
 
 def require_role(roles: Collection[str], own: Own | None = None) -> Viewer | None:
-    """Rejects a request of the API unless its sender may make it; the viewer, if that is a person.
+    """Reject a request of the API unless its sender may make it; return the viewer, if a person.
 
     Programs need a token of one of ``roles``, or admin. Staff may read everything, users what ``own`` restricts. A
     login and a proxy's header allow only GET and HEAD, so that no other site can make a browser change anything here.
@@ -66,7 +66,7 @@ def require_role(roles: Collection[str], own: Own | None = None) -> Viewer | Non
     header = request.headers.get("Authorization")
     reads = request.method in _READING
     found = None
-    # The credentials that a proxy has checked, such as Basic ones, may still be there.
+    # Credentials that a proxy has checked, such as Basic ones, may still be there.
     if reads and (header is None or (proxied_name() is not None and not header.lower().startswith("bearer"))):
         found = viewer()
     if found is None:
@@ -84,7 +84,7 @@ def require_role(roles: Collection[str], own: Own | None = None) -> Viewer | Non
 
 
 def require_page() -> AnyResponse | None:
-    """For ``blueprint.before_request`` of the pages: redirects to the login, or a user to their own data.
+    """Redirect to the login, or a user to their own data; for ``blueprint.before_request`` of the pages.
 
     Raises:
         AuthError: the request has no login, or one that may not do this.
@@ -118,7 +118,7 @@ def require_page() -> AnyResponse | None:
 
 
 def require_own(who: Viewer, own: Own) -> None:
-    """Rejects a user's request for what is not theirs.
+    """Reject a user's request for other data than theirs.
 
     Raises:
         AuthError: it is not restricted to this user.
@@ -140,7 +140,7 @@ def require_own(who: Viewer, own: Own) -> None:
 
 
 def viewer() -> Viewer | None:
-    """Who looks at a page or reads the API without a token; None of those who have not logged in."""
+    """Return the person who opens a page or reads the API without a token; None without a login."""
     if "viewer" not in g:
         g.viewer = _find_viewer()
     found = g.viewer
@@ -149,13 +149,13 @@ def viewer() -> Viewer | None:
 
 
 def known_viewer() -> Viewer | None:
-    """The viewer as far as this request has looked, for pages of errors: the database may be what has failed."""
+    """Return the viewer if this request has already found one, for error pages: the database may have failed."""
     found = g.get("viewer")
     return found if isinstance(found, Viewer) else None
 
 
 def proxied_name() -> str | None:
-    """The user whom the proxy in front has authenticated; None without one.
+    """Return the user that the proxy in front has authenticated; None without one.
 
     Raises:
         Forbidden: the header was sent twice, or is no name.
@@ -200,7 +200,7 @@ def _role_of(name: str) -> PersonRole:
 
 
 def _given(name: str) -> set[str]:
-    """Every value under this name."""
+    """Return every value under this name."""
     return set(request.args.getlist(name))
 
 
@@ -213,10 +213,10 @@ def _home(name: str) -> str:
 
 
 def require_same_origin(*, certainly: bool = False) -> None:
-    """Refuses a state-changing request that a browser sent on behalf of another site.
+    """Refuse a state-changing request that a browser sent on behalf of another site.
 
-    ``certainly``: also one that does not say where it comes from. A proxy's header is added to every request, while
-    the cookie is not sent with those of other sites.
+    ``certainly``: refuse one without an origin, too. A proxy's header is added to every request, while the cookie is
+    not sent with those of other sites.
     """
     fetch_site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")

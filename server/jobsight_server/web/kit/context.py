@@ -1,4 +1,4 @@
-"""What a request works with, and the headers of its answer.
+"""The context of a request, and the headers of its answer.
 
 Each placing system has a part of its own here, which the core does not know.
 """
@@ -26,7 +26,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """Made once by ``create_app``; a view gets it from ``context()``."""
+    """The objects that views use. ``create_app`` makes it once; a view gets it from ``context()``."""
 
     settings: Settings
     read_engine: Engine
@@ -41,19 +41,19 @@ class AppContext:
 
 
 def context() -> AppContext:
-    """The context of the application that handles the current request."""
+    """Return the context of the application that handles the current request."""
     found = current_app.extensions["jobsight"]
     assert isinstance(found, AppContext)
     return found
 
 
 def add_part(app: Flask, part: object) -> None:
-    """Adds what the views of one system work with."""
+    """Add the part that the views of one system use."""
     app.extensions.setdefault("jobsight_parts", []).append(part)
 
 
 def part(kind: type[Part]) -> Part:
-    """The part of this type that belongs to the application handling the current request."""
+    """Return the part of this type of the application that handles the current request."""
     return next(made for made in current_app.extensions["jobsight_parts"] if isinstance(made, kind))
 
 
@@ -74,12 +74,12 @@ _PAGE_HEADERS = (
 
 
 def is_api() -> bool:
-    """Whether the current request comes from a program."""
+    """Return whether the current request is from a program."""
     return request.path.startswith("/api/") or request.path in _NOT_PAGES
 
 
 def protect(response: Response) -> Response:
-    """For ``after_request`` of the application: adds the headers."""
+    """Add the headers; for ``after_request`` of the application."""
     if is_api():
         response.headers.extend(API_HEADERS)
         return _compressed(response)
@@ -95,9 +95,9 @@ def protect(response: Response) -> Response:
 
 
 def _compressed(response: Response) -> Response:
-    """The answer as gzip where the client takes it and it is worth it.
+    """Return the answer, as gzip if the client accepts it and it saves enough.
 
-    Not for pages: they hold secrets of forms beside what a request says, which their size would give away (BREACH).
+    Not for pages: they hold secrets of forms beside text of the request, so their size would reveal them (BREACH).
     """
     if response.status_code != 200 or response.is_streamed or not request.accept_encodings.quality("gzip"):
         return response

@@ -29,12 +29,12 @@ _SHOWN = 100
 
 
 def answer_errors(app: Flask, read_engine: Engine, write_engine: Engine) -> None:
-    """Answers every error of ``app``; requests that fail because of the database are counted."""
+    """Answer every error of ``app``; count requests that fail because of the database."""
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(AuthError, _on_auth_error)
     app.register_error_handler(RefusedError, _on_refused)
     unavailable = UnavailableCount(write_engine)
-    # Errors of the driver itself come from look-ups that bypass SQLAlchemy.
+    # Look-ups that bypass SQLAlchemy raise errors of the driver itself.
     for kind in (SQLAlchemyError, read_engine.dialect.loaded_dbapi.Error):
         app.register_error_handler(kind, partial(_on_database_error, unavailable))
 
@@ -67,7 +67,7 @@ def _on_refused(error: RefusedError) -> AnyResponse:
 
 
 def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:
-    """The database is unreachable, busy or full. An error caused by content would be a bug of this program."""
+    """Answer 503: the database is unreachable, busy or full. An error caused by content would be our bug."""
     reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
     if reason is None:
         raise error
@@ -92,7 +92,7 @@ class UnavailableCount:
         self._writing = False
 
     def add(self, reason: str) -> None:
-        """One more request answered 503 for ``reason``."""
+        """Count one more request answered 503 for ``reason``."""
         with self._lock:
             self._counts["requests_unavailable", reason] += 1
             if self._writing:

@@ -19,14 +19,14 @@ LATEST_TIME_S = 1e11
 PAGES_AT_MOST = 10**6
 ORDERS = ("asc", "desc")
 _SHOWN = 60
-SMALL_BODY_BYTES = 16 * 1024  # one job; what is kept of it stays until long after it has ended
+SMALL_BODY_BYTES = 16 * 1024  # one job; stored values stay until long after it has ended
 DEFINITION_BYTES = 256 * 1024
 
 Body = TypeVar("Body")
 
 
 def name_text(value: str, place: str) -> str:
-    """A name from outside: any text that both databases can compare.
+    """Return a name from outside: any text that both databases can compare.
 
     Raises:
         BadRequest: empty, with a NUL character, or with half of a surrogate pair.
@@ -41,7 +41,7 @@ def name_text(value: str, place: str) -> str:
 
 
 def given(name: str) -> str | None:
-    """The value of ``name`` in the path or the query; None if it was not given.
+    """Return the value of ``name`` in the path or the query; None if it was not given.
 
     Forms send all of their fields, so an empty one counts as not given on a page.
     """
@@ -52,13 +52,13 @@ def given(name: str) -> str | None:
 
 
 def name_argument(name: str) -> str | None:
-    """Argument ``name`` as a name; None if it was not given."""
+    """Return argument ``name`` as a name; None if it was not given."""
     value = given(name)
     return None if value is None else name_text(value, _place(name))
 
 
 def required_name(name: str) -> str:
-    """Argument ``name`` as a name.
+    """Return argument ``name`` as a name.
 
     Raises:
         BadRequest: it was not given.
@@ -70,7 +70,7 @@ def required_name(name: str) -> str:
 
 
 def cluster_name(value: str, place: str) -> str:
-    """A known cluster.
+    """Return ``value`` as a known cluster.
 
     Raises:
         BadRequest: it is not a valid name.
@@ -83,13 +83,13 @@ def cluster_name(value: str, place: str) -> str:
 
 
 def cluster_argument() -> str | None:
-    """Argument ``cluster``; None if it was not given."""
+    """Return argument ``cluster``; None if it was not given."""
     value = given("cluster")
     return None if value is None else cluster_name(value, _place("cluster"))
 
 
 def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
-    """Argument ``name``, one of ``allowed``; None if it was not given."""
+    """Return argument ``name``, one of ``allowed``; None if it was not given."""
     value = given(name)
     if value is not None and value not in allowed:
         raise BadRequest(f"{name}={value[:_SHOWN]!r} is unknown; use one of: {', '.join(allowed)}")
@@ -97,12 +97,12 @@ def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
 
 
 def metric_argument() -> str | None:
-    """Argument ``metric``; None if it was not given."""
+    """Return argument ``metric``; None if it was not given."""
     return choice_argument("metric", tuple(METRICS))
 
 
 def integer_argument(name: str, default: int, largest: int) -> int:
-    """Argument ``name``, a whole number from 1 to ``largest``."""
+    """Return argument ``name``, a whole number from 1 to ``largest``."""
     value = given(name)
     if value is None:
         return default
@@ -112,7 +112,7 @@ def integer_argument(name: str, default: int, largest: int) -> int:
 
 
 def time_argument(name: str) -> float | None:
-    """Argument ``name``, UTC epoch seconds; None if it was not given."""
+    """Return argument ``name``, UTC epoch seconds; None if it was not given."""
     value = given(name)
     if value is None:
         return None
@@ -126,7 +126,7 @@ def time_argument(name: str) -> float | None:
 
 
 def day_argument(name: str) -> int | None:
-    """Argument ``name``, a date or UTC epoch seconds, as a day counted from 1970-01-01; None if it was not given."""
+    """Return argument ``name``, a date or UTC epoch seconds, as a day counted from 1970-01-01; None without one."""
     value = given(name)
     try:
         return None if value is None else utc_day(value)
@@ -135,7 +135,7 @@ def day_argument(name: str) -> int | None:
 
 
 def number_of(value: float, place: str, largest: float) -> float:
-    """A number above 0.
+    """Return a number above 0.
 
     Raises:
         BadRequest: it is not, or it is above ``largest``.
@@ -146,7 +146,7 @@ def number_of(value: float, place: str, largest: float) -> float:
 
 
 def amount_of(value: float | str, place: str, read: Callable[[str], float], largest: float) -> float:
-    """A number above 0, or a text that ``read`` converts to one.
+    """Return a number above 0, or a text that ``read`` converts to one.
 
     Raises:
         BadRequest: it is not, or it is above ``largest``.
@@ -159,13 +159,13 @@ def amount_of(value: float | str, place: str, read: Callable[[str], float], larg
 
 
 def amount_argument(name: str, read: Callable[[str], float], largest: float) -> float | None:
-    """Argument ``name``, a number above 0 in any form that ``read`` accepts; None if it was not given."""
+    """Return argument ``name``, a number above 0 in any form that ``read`` accepts; None if it was not given."""
     value = given(name)
     return None if value is None else amount_of(value, name, read, largest)
 
 
 def json_body(limit: int) -> bytes:
-    """The request's body, at most ``limit`` bytes of JSON."""
+    """Return the request's body, at most ``limit`` bytes of JSON."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(f"Content-Type is {request.mimetype[:60]!r}; send application/json")
     body = request.stream.read(limit + 1)
@@ -175,7 +175,7 @@ def json_body(limit: int) -> bytes:
 
 
 def parsed_body(kind: type[Body], shape: str, limit: int = SMALL_BODY_BYTES) -> Body:
-    """The request's body, at most ``limit`` bytes, as a record of this kind; ``shape`` shows what to send.
+    """Return the request's body, at most ``limit`` bytes, as a record of this kind; ``shape`` shows what to send.
 
     Raises:
         BadRequest: it is not one.
@@ -188,7 +188,7 @@ def parsed_body(kind: type[Body], shape: str, limit: int = SMALL_BODY_BYTES) -> 
 
 
 def one_cluster(found: list[str], noun: str) -> str | None:
-    """The cluster to answer for: the one requested, else the only one of ``found``; None if there is none.
+    """Return the cluster to answer for: the one requested, else the only one of ``found``; None without one.
 
     Raises:
         BadRequest: several know it and none was requested.
@@ -203,7 +203,7 @@ def one_cluster(found: list[str], noun: str) -> str | None:
 
 
 def not_found(noun: str, name: str, cluster: str | None) -> NotFound:
-    """The error where the cluster, or with None every cluster, lacks such a thing."""
+    """Return the error for a name that the cluster, or with None every cluster, lacks."""
     return NotFound(f"no {noun} {name[:_SHOWN]!r} in {'any cluster' if cluster is None else repr(cluster[:_SHOWN])}")
 
 

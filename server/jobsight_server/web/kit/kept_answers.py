@@ -1,4 +1,4 @@
-"""Answers that cost much are kept for a while, so that pages which ask again and again take little of a processor."""
+"""Keeps costly answers for a while, so that pages which poll take little of a processor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 
 class KeptAnswers:
-    """The last costly answers of a process, each for the one who asked."""
+    """The last costly answers of a process, each for its reader only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class KeptAnswers:
         self._lock = threading.Lock()
 
     def get(self, request: Request) -> Kept | None:
-        """What is kept for a request that already has an answer (If-None-Match); any other gets a new one."""
+        """Return the kept answer for a request that already has one (If-None-Match); None for any other."""
         if not request.if_none_match:
             return None
         with self._lock:
@@ -47,7 +47,7 @@ class KeptAnswers:
         return found if found is not None and self._clock() < found.until else None
 
     def put(self, request: Request, body: bytes, tag: str, cost_s: float) -> None:
-        """Keeps an answer that took ``cost_s`` of CPU time, if that is much."""
+        """Keep an answer that took ``cost_s`` of CPU time, if that is much."""
         if cost_s < COSTLY_S or len(body) > _BYTES_AT_MOST:
             return
         until = self._clock() + min(_TIMES * cost_s, _LONGEST_S)
@@ -62,7 +62,7 @@ class KeptAnswers:
 
 
 def _key(request: Request) -> bytes:
-    # With who asks: what one may see is not for another.
+    # Readers may see different data.
     who = repr(known_viewer()) if has_app_context() else ""  # a proxy names its users in a header of its own
     parts = (request.full_path, who, request.headers.get("Authorization", ""), request.headers.get("Cookie", ""))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()

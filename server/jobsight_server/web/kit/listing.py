@@ -1,4 +1,4 @@
-"""What a list can be asked: its order, its part and its filters, declared once for the API, the page and its links."""
+"""The order, page and filters of a list, declared once for the API, the page and its links."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS_AT_MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request asks of a list. ``page`` counts from 1; ``limit`` is the rows of a list that has no pages."""
+    """A request's choices for a list. ``page`` counts from 1; ``limit`` is the rows of a list without pages."""
 
     cluster: str | None
     search: str | None
@@ -36,10 +36,10 @@ class Asked:
 class Listing:
     """A list of pages and API.
 
-    ``sorts``: what it can be sorted by, the default first. Each begins with the largest, except ``lowest_first``.
-    ``is_ordered``: the order can be turned round. ``rows``: how many rows it has by default if it has no pages.
-    ``is_searched``: ``search`` narrows it to names that contain a text. ``filters``: what else narrows it.
-    ``span``: the parameters of its range of time.
+    ``sorts``: its sort keys, the default first. Each begins with the largest, except ``lowest_first``.
+    ``is_ordered``: the order can be reversed. ``rows``: its default number of rows if it has no pages.
+    ``is_searched``: ``search`` narrows it to names that contain a text. ``filters``: its other filters.
+    ``span``: the parameters of its time range.
     """
 
     sorts: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Listing:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters of its route."""
+        """Return the parameters of its route."""
         found = list(self.filters)
         if self.of_clusters:
             found.append(Parameter("cluster", "only this cluster's", NAME))
@@ -72,10 +72,10 @@ class Listing:
         return (*found, *self.span)
 
     def asked(self) -> Asked:
-        """Return what the request asks.
+        """Return the request's choices.
 
         Raises:
-            BadRequest: a sort key, an order, a page, a limit or a name that cannot be.
+            BadRequest: an invalid sort key, order, page, limit or name.
             NotFound: an unknown cluster.
         """
         sort = (choice_argument("sort", self.sorts) if self.sorts else None) or next(iter(self.sorts), "")
@@ -90,5 +90,5 @@ class Listing:
         )
 
     def wanted(self) -> Mapping[str, str | None]:
-        """Return what the address of the page says, except which part of the list: what its links keep."""
+        """Return the parameters that the page's links keep: all of its address except the page number."""
         return {each.name: given(each.name) for each in self.parameters if each.name not in ("page", "limit")}

@@ -17,7 +17,7 @@ login = Blueprint("login", __name__)
 
 @login.get("/login")
 def login_form() -> AnyResponse:
-    """The form; with ``?once=SECRET`` a button, as programs that preview links must not use the login up."""
+    """Show the form; with ``?once=SECRET`` a button, as programs that preview links must not use the login up."""
     secret = request.args.get("once")
     if secret is None and viewer() is not None:
         return redirect(HOME, 303)
@@ -26,7 +26,7 @@ def login_form() -> AnyResponse:
 
 @login.post("/login")
 def log_in() -> AnyResponse:
-    """Logs in by a one-time link's secret, or by a token of a person: admin, staff or user."""
+    """Log in by a one-time link's secret, or by a token of a person: admin, staff or user."""
     require_same_origin()
     once = request.form.get("once")
     return _log_in(once=once) if once is not None else _log_in(token=request.form.get("token", "").strip())
@@ -46,7 +46,7 @@ def log_out() -> AnyResponse:
 
 
 def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse:
-    """The correct secret always logs in, so that failed logins lock no one out; it is too long to be guessed."""
+    """The correct secret always logs in, so that failed logins lock no one out; it is too long to guess."""
     here, now = context(), context().clock()
     session_s = here.settings.session_hours * 3600
     secret: str | None = None

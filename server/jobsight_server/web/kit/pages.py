@@ -28,7 +28,7 @@ def page(
     listing: Listing | None = None,
     **shown: Any,
 ) -> Response:
-    """The page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
+    """Return the page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
 
     ``defaults`` are the page's own values of the route's parameters. Links of a ``listing`` keep what it ``wanted``.
     """
@@ -39,7 +39,7 @@ def page(
 
 
 def json_url(route: Route, defaults: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The API address of the current page's data: the same names in path and query, as far as the API has them."""
+    """Return the API address of the page's data: the same names in path and query, as far as the API has them."""
     asked = {name: values for name, values in request.args.to_dict(flat=False).items() if values != [""]}
     known = {**defaults, **asked, **(request.view_args or {})}
     path = route.path.format(**{name: quote(str(value)) for name, value in (request.view_args or {}).items()})
@@ -52,14 +52,14 @@ def json_url(route: Route, defaults: Mapping[str, str] = MappingProxyType({})) -
 
 
 def clusters_offered() -> list[str]:
-    """The clusters by which a list may be narrowed."""
+    """Return the clusters that may filter a list."""
     with context().read_engine.connect() as connection:
         return cluster_names(connection)
 
 
 def error_page(error: HTTPException) -> Response:
-    """An error page for people."""
-    # Only by the cookie: the database may be what has failed.
+    """Return an error page for people."""
+    # Only by the cookie: the database may have failed.
     logged_in = COOKIE in request.cookies or known_viewer() is not None
     return make_response(render_template("error.html", error=error, logged_in=logged_in), error.code or 500)
 

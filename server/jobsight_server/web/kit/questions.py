@@ -1,4 +1,4 @@
-"""What a question may say about a job, as query parameters and in bodies."""
+"""The fields that describe a job in a question, as query parameters and in bodies."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ Facts = Annotated[
 
 
 class JobProperties(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is known of a job. Its constraints are checked in ``question_in_body``, whose messages say what to do."""
+    """A job's known fields. ``question_in_body`` checks their constraints, with messages that say what to do."""
 
     user: AskedName
     application: ApplicationName | None = None
@@ -110,11 +110,11 @@ PARAMETERS = tuple(
     for name, field in get_type_hints(JobFields, include_extras=True).items()
     if type(None) in get_args(field) and name != "facts"
 )
-"""The same as query parameters, without cluster, user and facts."""
+"""Return the same as query parameters, without cluster, user and facts."""
 
 
 def request_of(asked: JobFields, metric: str | None, place: str) -> ForecastRequest:
-    """The request in a body, at ``place`` there.
+    """Return the request in a body, at ``place`` there.
 
     Raises:
         BadRequest: naming value, place and what to do.
@@ -129,7 +129,7 @@ def request_of(asked: JobFields, metric: str | None, place: str) -> ForecastRequ
 
 
 def job_in_body(asked: DescribedJob, place: str) -> tuple[str, Question]:
-    """The cluster and the job in a body, at ``place`` there.
+    """Return the cluster and the job in a body, at ``place`` there.
 
     Raises:
         BadRequest: naming value, place and what to do.
@@ -139,7 +139,7 @@ def job_in_body(asked: DescribedJob, place: str) -> tuple[str, Question]:
 
 
 def question_in_body(asked: JobProperties, place: str) -> Question:
-    """The job in a body, at ``place`` there.
+    """Return the job in a body, at ``place`` there.
 
     Raises:
         BadRequest: naming value, place and what to do.
@@ -165,7 +165,7 @@ def _whole(value: float, place: str) -> int:
 
 
 def request_in_query(cluster: str | None, user: str, metric: str | None) -> ForecastRequest:
-    """The request in the query parameters.
+    """Return the request in the query parameters.
 
     Raises:
         BadRequest: naming value, parameter and what to do.

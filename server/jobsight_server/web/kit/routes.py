@@ -51,14 +51,14 @@ class Parameter:
 
 
 ITS_NAME = Parameter("name", "its name", NAME, required=True)
-"""Of a user, a job or a node. No path can carry every name: browsers resolve ``..``, proxies merge ``//``."""
+"""The name of a user, a job or a node. No path can carry every name: browsers resolve ``..``, proxies merge ``//``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """One method of one path. ``roles`` of programs' tokens; None: open; an empty tuple: administrators only.
 
-    Staff may read it whatever ``roles`` are; users only if ``own`` says how it is restricted to their own data.
+    Staff may read it with any ``roles``; users only if ``own`` gives its restriction to their own data.
 
     The answer has the return type of ``handler``, or is ``answer`` if the handler writes the response itself.
     """
@@ -82,12 +82,12 @@ class Route:
 
     @property
     def rule(self) -> str:
-        """The path in Werkzeug's syntax."""
+        """Return the path in Werkzeug's syntax."""
         return re.sub(r"\{(\w+)\}", lambda found: f"<{'id' if found[1] == 'id' else 'name'}:{found[1]}>", self.path)
 
     @property
     def has_tag(self) -> bool:
-        """Whether the answer has an ETag, so that an unchanged one is not sent again."""
+        """Return whether the answer has an ETag, so that an unchanged one is not sent again."""
         return self.method == "GET" and self.answer is None
 
     @property
@@ -114,7 +114,7 @@ class IdConverter(IntegerConverter):
 
 
 def register(app: Flask, routes: Iterable[Route]) -> None:
-    """Serves ``routes``, each after the check of its roles and parameters."""
+    """Serve ``routes``, each after the check of its roles and parameters."""
     app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
     kept = KeptAnswers()
     for route in routes:
@@ -122,27 +122,27 @@ def register(app: Flask, routes: Iterable[Route]) -> None:
 
 
 def choice_of(values: Sequence[str]) -> dict[str, Any]:
-    """The schema of one of ``values``."""
+    """Return the schema of one of ``values``."""
     return {"type": "string", "enum": list(values)}
 
 
 def record_reply(record: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A record as JSON; NaN, which JSON lacks, becomes null."""
+    """Return a record as JSON; NaN, which JSON lacks, becomes null."""
     return json_text(_encode(record), status, headers)
 
 
 def json_text(body: bytes | str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON that is already written."""
+    """Return an answer from JSON text."""
     return Response(body, status, headers, content_type="application/json")
 
 
 def error_reply(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """The JSON of an error, as everywhere under /api."""
+    """Return the JSON of an error, as everywhere under /api."""
     return record_reply(Error(message), status, headers)
 
 
 def _require_utf8() -> None:
-    """Names that are not UTF-8 would be read as other names."""
+    """Refuse names that are not UTF-8: they would be read as other names."""
     sent = request.environ.get("QUERY_STRING", "").encode("latin-1"), request.environ["PATH_INFO"].encode("latin-1")
     for place, text in zip(("query", "path"), (unquote_to_bytes(sent[0]), sent[1]), strict=True):
         try:

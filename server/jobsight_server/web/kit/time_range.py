@@ -1,4 +1,4 @@
-"""The span of time that a page or an answer is about: ``range=7d``, or ``since`` and ``until``, in its address."""
+"""The time range of a page or an answer: ``range=7d``, or ``since`` and ``until``, in its address."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ RANGES = {
     "90d": 90 * DAY_S,
     "1y": 365 * DAY_S,
 }
-"""Spans by the name that stands in the address, in seconds."""
+"""Spans by their name in the address, in seconds."""
 
 OF_DAYS = tuple(name for name, seconds in RANGES.items() if seconds >= DAY_S)
-"""Those that a page can offer whose figures are of whole days."""
+"""Spans for pages with figures of whole days."""
 
 DAY_OR_TIME = {"anyOf": [{"type": "string", "format": "date"}, TIME]}
 
@@ -37,19 +37,19 @@ class TimeRange(NamedTuple):
 
     @property
     def first_day(self) -> int:
-        """The first UTC day, counted from 1970-01-01; a range of 30 days has 30, the last of them perhaps in part."""
+        """Return the first UTC day, counted from 1970-01-01; 30 days have 30, the last perhaps in part."""
         if self.name is None:
             return day_of(self.since)
         return self.last_day - max(1, round(RANGES[self.name] / DAY_S)) + 1
 
     @property
     def last_day(self) -> int:
-        """The last UTC day of which the range has a moment."""
+        """Return the last UTC day that the range touches."""
         return max(day_of(self.since), day_of(self.until - 1e-3))
 
 
 def range_parameters(default: str, names: tuple[str, ...] = tuple(RANGES)) -> tuple[Parameter, ...]:
-    """The parameters of a route that answers for a range of time."""
+    """Return the parameters of a route that answers for a time range."""
     return (
         Parameter("range", f"how far back from `until` (default {default})", choice_of(names)),
         Parameter("since", "begin, a date or UTC epoch seconds, instead of `range`", DAY_OR_TIME),
@@ -58,10 +58,10 @@ def range_parameters(default: str, names: tuple[str, ...] = tuple(RANGES)) -> tu
 
 
 def range_argument(now: float, default: str, names: tuple[str, ...] = tuple(RANGES)) -> TimeRange:
-    """The range that the request is about, ``default`` if it names none.
+    """Return the request's time range, ``default`` if it names none.
 
     Raises:
-        BadRequest: an unknown range, not a time, both ``range`` and ``since``, or an end that is not after the begin.
+        BadRequest: an unknown range, an invalid time, both ``range`` and ``since``, or an end not after the begin.
     """
     name = choice_argument("range", names)
     begin, end = _moment("since", 0.0), _moment("until", DAY_S)
@@ -82,11 +82,11 @@ SPAN = (
     Parameter("since", "begin of the span, a date or UTC epoch seconds (default the first)", DAY_OR_TIME),
     Parameter("until", "its end, a date, whose day is included, or UTC epoch seconds (default the last)", DAY_OR_TIME),
 )
-"""The parameters of a route that may be narrowed to a span of time, and otherwise answers for all of it."""
+"""Return the parameters of a route that answers for all time unless given a span."""
 
 
 def span_argument(now: float) -> tuple[float | None, float | None]:
-    """``since`` and ``until``, UTC epoch seconds; None for one that was not given.
+    """Return ``since`` and ``until``, UTC epoch seconds; None for one that was not given.
 
     Raises:
         BadRequest: as ``range_argument``.
@@ -101,7 +101,7 @@ def span_argument(now: float) -> tuple[float | None, float | None]:
 
 
 def _moment(argument: str, after_day_s: float) -> float | None:
-    """A time, or ``after_day_s`` after the begin of a day given as a date."""
+    """Return a time, or ``after_day_s`` after the begin of a day given as a date."""
     value = given(argument)
     if value is None:
         return None

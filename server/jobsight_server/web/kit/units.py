@@ -1,4 +1,4 @@
-"""How values are written for people, in one place; ``static/format.js`` writes the same (checked by a test).
+"""Formats values for people, in one place; ``static/format.js`` writes the same (checked by a test).
 
 Every function accepts None for a missing value and then returns a dash.
 """
@@ -82,7 +82,7 @@ def share(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Like ``share``, without decimals, for dense tables.
+    """Return the same as ``share``, without decimals, for dense tables.
 
     >>> percent(0.876)
     '88 %'
@@ -99,7 +99,7 @@ def decimal(value: float | None) -> str:
 
 
 def brief(value: float | None) -> str:
-    """Whole numbers without decimals, others with one, and below 1 with two digits.
+    """Return whole numbers without decimals, others with one, and below 1 with two digits.
 
     >>> [brief(value) for value in (4.0, 3.87, 0.148, 0.04)]
     ['4', '3.9', '0.15', '0.04']
@@ -110,7 +110,7 @@ def brief(value: float | None) -> str:
 
 
 def hours(value: float | None) -> str:
-    """GiB-hours or processor-hours.
+    """Return GiB-hours or processor-hours.
 
     >>> [hours(value) for value in (0, 1.234, 1234.5)]
     ['0.00', '1.23', '1,235']
@@ -129,7 +129,7 @@ def rate(value: float | None) -> str:
 
 
 def minute_rate(bars: Sequence[float] | None) -> str:
-    """The mean of the last four of 15-second bars.
+    """Return the mean of the last four of 15-second bars.
 
     >>> minute_rate([9, 0, 0, 0, 640])
     '160 /s'
@@ -160,12 +160,12 @@ def text(value: object) -> str:
 
 
 def accuracy(prediction: Prediction | None) -> str:
-    """Mean accuracy so far of the forecasts for the user's jobs, or a dash."""
+    """Return the mean accuracy so far of the forecasts for the user's jobs, or a dash."""
     return percent(accuracy_value(prediction))
 
 
 def accuracy_value(prediction: Prediction | None) -> float | None:
-    """The share that ``accuracy`` writes."""
+    """Return the share that ``accuracy`` formats."""
     error = None if prediction is None else prediction.mean_error
     return None if error is None else 1.0 - error.answered
 
@@ -205,7 +205,7 @@ RESOURCE_TITLES = {"processors": "Processors", "gpus": "GPUs"} | {
 
 
 def metric_value(value: float | None, metric: str, processors: int = 1) -> str:
-    """A value of one metric, without the words "per processor"; or its total on so many processors.
+    """Return a value of one metric, without the words "per processor"; or its total on so many processors.
 
     >>> metric_value(2**30, "memory", 16), metric_value(60.0, "runtime", 16)
     ('16.0 GiB', '1 min')
@@ -217,7 +217,7 @@ def metric_value(value: float | None, metric: str, processors: int = 1) -> str:
 
 
 def resource_value(value: float | None, resource: str) -> str:
-    """An amount of a resource of a whole job, as users ask schedulers for it.
+    """Return a resource of a whole job, as users request it from schedulers.
 
     >>> [resource_value(value, of) for value, of in ((616 * 2**20, "memory"), (5400, "runtime"), (None, "memory"))]
     ['616M', '1 h 30 min', '–']
@@ -235,7 +235,7 @@ _ALIKE = {
 
 
 def level(value: str) -> str:
-    """Whose jobs a forecast rests on, and what they have in common with the one that it is for.
+    """Return the group of jobs behind a forecast, and what they share with the job of the forecast.
 
     >>> [level(value) for value in ("user + queue + processors, share of request", "site")]
     ['of this user with the same queue and number of processors', 'of all users']
