@@ -1,1 +1,1 @@
-"""The HTTP front end of both ports: reads requests without waiting for any client, and passes complete ones to WSGI."""
+"""The HTTP front end of both ports: it never waits for a client, and passes complete requests to WSGI."""

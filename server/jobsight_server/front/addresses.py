@@ -18,7 +18,7 @@ _EXAMPLES = "write HOST:PORT, for example 127.0.0.1:8470"
 
 
 def unix_path(address: str) -> Path | None:
-    """Return the socket's file of ``unix:PATH``; None of ``HOST:PORT``."""
+    """Return the socket's file of ``unix:PATH``; None for ``HOST:PORT``."""
     if not address.startswith(_UNIX):
         return None
     path = Path(address.removeprefix(_UNIX))
@@ -28,7 +28,7 @@ def unix_path(address: str) -> Path | None:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """``HOST:PORT`` as host and port.
+    """Split ``HOST:PORT`` into host and port.
 
     >>> split_address("127.0.0.1:8470")
     ('127.0.0.1', 8470)
@@ -40,12 +40,12 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def tcp_address(addresses: Sequence[str]) -> str | None:
-    """Return the first ``HOST:PORT``; None if there are Unix sockets alone."""
+    """Return the first ``HOST:PORT``; None if all are Unix sockets."""
     return next((address for address in addresses if unix_path(address) is None), None)
 
 
 def check_addresses(*addresses: str) -> None:
-    """Check that each address is valid, that none is named twice and that nothing listens there yet.
+    """Check that each address is valid, named once, and free.
 
     Raises:
         SettingsError: the message names the address and the flags that choose another.
@@ -67,10 +67,10 @@ def listen(address: str, backlog: int, owner: str = "", mode: str = "660") -> so
     """Return a listening socket. ``owner`` (``USER:GROUP``, either may be empty) and ``mode`` are those of a Unix
     socket.
 
-    A Unix socket whose server has ended is replaced.
+    Replaces a Unix socket whose server has ended.
 
     Raises:
-        UserError: the address is in use, or not one of this machine's; or the owner may not be set.
+        UserError: the address is in use or not on this machine, or the owner cannot be set.
     """
     path = unix_path(address)
     try:
@@ -110,7 +110,7 @@ def _bound(address: str) -> socket.socket:
     host, port = split_address(address)
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a socket that listens still conflicts
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a listening socket still conflicts
         if bound.family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.bind((host, port))
@@ -144,7 +144,7 @@ def _bound_file(path: Path, owner: str, mode: str) -> socket.socket:
 def _check_path(path: Path) -> None:
     """
     Raises:
-        OSError: no socket can be made there.
+        OSError: a socket cannot be created there.
     """
     try:
         found = path.lstat()

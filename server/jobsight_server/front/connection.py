@@ -1,4 +1,4 @@
-"""One client's connection: uvicorn's protocol, with limits of time and bytes whatever part of a request is sent."""
+"""One client's connection: uvicorn's protocol, with limits of time and bytes on every part of a request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Phase(Enum):
 
 
 class RefusedRequestError(Exception):
-    """A request that is not processed: a status and what is wrong."""
+    """A refused request: its status and its fault."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -43,8 +43,8 @@ class RefusedRequestError(Exception):
 
 
 class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
-    """What uvicorn lacks: total deadlines, limits of bytes, trailers that are ignored, upgrades answered in HTTP/1.1,
-    one ``Host``, responses for clients that are half closed or still sending."""
+    """Additions to uvicorn: total deadlines, limits of bytes, trailers that are ignored, upgrades answered in HTTP/1.1,
+    one ``Host``, responses to clients that are half closed or still sending."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)
-        stream.set_write_buffer_limits(high=0)  # so that resume_writing means that everything has been sent
+        stream.set_write_buffer_limits(high=0)  # then resume_writing means that everything has been sent
         self._wire = Wire(stream, self.loop, self._lingers)
         super().connection_made(cast(asyncio.Transport, self._wire))
         if self._table.make_place():
@@ -88,7 +88,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        # Half closed: a client that still waits for a response gets it, then the connection is closed.
+        # Half closed: a client that still waits gets its response, then the connection closes.
         self._half_closed = self._unanswered > self._in_body
         return self._half_closed
 
@@ -126,7 +126,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._in_header = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_header:  # else a trailer, which must not pass for a header
+        if self._in_header:  # else a trailer, which must not count as a header
             if len(self.headers) == self._limits.header_fields:
                 raise RefusedRequestError(431, f"more than {self._limits.header_fields} header fields")
             super().on_header(name, value)
@@ -172,7 +172,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
     # uvicorn
 
     def on_response_complete(self) -> None:
-        """Without uvicorn's own timer: what is idle has a deadline like everything else."""
+        """Complete a response without uvicorn's own timer: the table has the deadline of an idle connection."""
         self._wire.flush()
         self._unanswered -= 1
         self._release()
@@ -183,7 +183,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._settle()
 
     def shutdown(self) -> None:
-        """The server is stopping: responses under way are sent, nothing more is received."""
+        """Stop: send responses under way, receive nothing more."""
         if self._unanswered > self._in_body:
             self.cycle.keep_alive = False
         else:
@@ -193,7 +193,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
     # the table
 
     def expire(self) -> None:
-        """The deadline is over."""
+        """End the connection, or refuse its request, at the deadline."""
         begun = self._in_header or self._in_body or self._framing > 0
         if self._phase in {Phase.HEADER, Phase.BODY}:
             self._table.dropped["request too slow" if begun else "no request"] += 1
@@ -204,7 +204,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.drop()
 
     def drop(self) -> None:
-        """End the connection now; what it held counts as free at once, or every other one would be dropped for it."""
+        """End the connection now; its bytes count as free at once, or every other one would be dropped for them."""
         self._table.remove(self)
         self._release()
         self._phase = Phase.ENDING
@@ -216,8 +216,8 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # httptools skips the body of a request that asks for another protocol; so it is read again as one that
-            # does not. Each such request in ``data`` is at least one byte, so this ends.
+            # httptools skips the body of a request for another protocol, so read it again without the upgrade. Each
+            # such request in ``data`` is at least one byte, so this ends.
             header = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade")
             method, version = self.parser.get_method(), self.parser.get_http_version().encode()
             self.parser = httptools.HttpRequestParser(self)
@@ -240,16 +240,16 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._try_later("internal error while reading this request; try again later")
 
     def _find_room(self) -> None:
-        """Too many bytes are held: drops the oldest unfinished requests of others, or else this one."""
+        """Free bytes: drop the oldest unfinished requests of others, or else this one."""
         if not self._table.make_room(self._limits.held_bytes, self):
             self._try_later("other requests fill the memory for requests; try again later")
 
     def _try_later(self, message: str) -> None:
-        # Never 400 for what is not the client's fault: agents set aside batches that get it.
+        # Never 400 without a fault of the client: agents set aside batches that get it.
         self._refuse(503, message, b"retry-after: 5\r\n")
 
     def _refuse(self, status: int, message: str, header: bytes = b"") -> None:
-        """Once earlier requests are answered, answers this one and ends."""
+        """Answer this request once earlier ones are answered, and end."""
         if self._fault:
             return
         self._fault = _error(status, message, header)
@@ -307,7 +307,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.deadline = self.loop.time() + seconds
 
     def _lingers(self) -> bool:
-        """Return whether the client may still be sending: then it gets time to read the response before the end."""
+        """Return whether the client may still be sending; it then gets time to read the response."""
         if not (self._in_body or self._fault) or self._half_closed:
             return False
         self.flow.resume_reading()

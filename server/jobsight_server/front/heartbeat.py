@@ -1,7 +1,7 @@
-"""A sign of life that one process gives another: whether its event loop still turns.
+"""A sign of life from one process to another: its event loop still turns.
 
-A process that computes, waits for its database or gets little of the machine still gives one now and then. One whose
-loop is stuck, or that was stopped, never does.
+A process that computes, waits for its database or gets little CPU time still gives one now and then. A process that was
+stopped, or has a stuck loop, never does.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from contextlib import suppress
 log = logging.getLogger(__name__)
 
 PATIENCE = 60
-"""Looks in a row without a sign of life. Where the machine is overloaded, the parent looks late as well."""
+"""Checks in a row without a sign of life. On an overloaded machine, the parent checks late too."""
 
 _LOOK_S = 1.0
 
 
 def beater(descriptor: int) -> Callable[[], None]:
-    """What gives a sign of life to the ``Heartbeat`` with this descriptor."""
+    """Return a function that gives a sign of life to the ``Heartbeat`` with this descriptor."""
     os.set_blocking(descriptor, False)
 
     def beat() -> None:
@@ -33,7 +33,7 @@ def beater(descriptor: int) -> Callable[[], None]:
 
 
 class Heartbeat:
-    """Watches one process, which has ``descriptor``. Until its first sign of life, it is starting and may take long."""
+    """Watches the process with ``descriptor``. Until its first sign of life, it is starting and may take long."""
 
     def __init__(self) -> None:
         self._looking, self.descriptor = os.pipe()
@@ -41,7 +41,7 @@ class Heartbeat:
         self._begun, self._missed, self._next_look = False, 0, 0.0
 
     def watch(self, pid: int, name: str) -> None:
-        """End the process if it is stuck; to be called several times a second."""
+        """End the process if it is stuck; call this several times a second."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -52,7 +52,7 @@ class Heartbeat:
             self._missed += 1
             if self._missed == PATIENCE:
                 log.error("the %s, process %d, runs but does not answer: %d looks in vain", name, pid, PATIENCE)
-                os.kill(pid, signal.SIGUSR1)  # has it log what its threads are doing
+                os.kill(pid, signal.SIGUSR1)  # makes it log the stacks of its threads
             elif self._missed > PATIENCE:
                 os.kill(pid, signal.SIGKILL)
 

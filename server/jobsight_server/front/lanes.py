@@ -1,4 +1,4 @@
-"""Threads that run the application, so that long work does not hold up the event loop."""
+"""Threads that run the application, to keep long work out of the event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class Lane:
-    """``threads`` that take work from one queue. Lanes are separate: a full one does not slow another down."""
+    """``threads`` that take work from one queue. Lanes are separate: a full one does not slow another."""
 
     def __init__(self, name: str, threads: int) -> None:
         self._line: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -22,7 +22,7 @@ class Lane:
             thread.start()
 
     def put(self, work: Callable[[], None]) -> None:
-        """``work`` must not raise."""
+        """Queue ``work``, which must not raise."""
         self._line.put(work)
 
     async def call(self, work: Callable[[], Result]) -> Result:
@@ -36,7 +36,7 @@ class Lane:
 
         def run() -> None:
             result = work()
-            with suppress(RuntimeError):  # the loop has ended: nothing waits for the result any more
+            with suppress(RuntimeError):  # the loop has ended: nothing waits for the result
                 loop.call_soon_threadsafe(give, result)
 
         self.put(run)

@@ -1,4 +1,4 @@
-"""Limits of a client's time and of its share of the process."""
+"""Limits of a client's time and share of the process."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Limits:
     """Deadlines are totals: sending a byte now and then does not extend them."""
 
     held_bytes: int
-    """Of all requests in this process together, from the first byte until the answer."""
+    """Bytes of all requests in this process, from the first byte until the answer."""
     connections: int = CONNECTIONS
     header_bytes: int = 32 * 1024
-    """Of a request, all that is not its body: request line, header, sizes and extensions of chunks, trailers. Chunks
+    """Bytes of a request outside its body: request line, header, sizes and extensions of chunks, trailers. Chunks
     may add as many bytes as the body has."""
     header_fields: int = 100
     header_s: float = 10.0
     body_s: float = 20.0
     answer_s: float = 20.0
     slowest_bytes_per_s: float = 64 * 1024
-    """Bodies and responses get another second for each of this many bytes."""
+    """Bodies and responses get another second for each of these bytes."""
     idle_s: float = 75.0
-    """Between two requests of one connection."""
+    """Time between two requests of one connection."""
     linger_s: float = 2.0
-    """For a client that is still sending a refused request, so that it can read the response."""
+    """Time to read the response for a client that is still sending a refused request."""
     pipelined: int = 16
 
     def body_time_s(self, length: int) -> float:
@@ -42,7 +42,7 @@ class Limits:
 
 
 def raise_descriptor_limit() -> int:
-    """Raises this process's own limit as far as allowed; returns how many connections fit."""
+    """Raise this process's own limit as far as allowed; return how many connections fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,5 +1,4 @@
-"""Several processes of one role: forked once everything is loaded, so that they share memory; restarted when they
-end or are stuck."""
+"""Several processes of one role: forked after loading, to share memory; restarted when they end or are stuck."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ _PAUSE_S = 0.2
 def run_workers(
     count: int, work: Callable[[Callable[[], None]], None], beat: Callable[[], None] = lambda: None
 ) -> None:
-    """Run ``work`` in ``count`` children until SIGTERM or SIGINT, which is passed on to them.
+    """Run ``work`` in ``count`` children until SIGTERM or SIGINT; pass it on to them.
 
-    ``work`` gets what gives its sign of life, and ``beat`` is called several times a second for this process's own.
+    ``work`` gets the function for its sign of life; ``beat``, for this process's own, runs several times a second.
 
     Raises:
         UserError: workers cannot stay up; their last messages are on standard error.
     """
-    parent_alive, held = os.pipe()  # its other end closes with this process, however it ends
+    parent_alive, held = os.pipe()  # the other end closes with this process, however it ends
     started: dict[int, tuple[float, Heartbeat]] = {}
     stopping = False
 
@@ -85,7 +84,7 @@ def run_workers(
 
 
 def _be_worker(parent_alive: int, work: Callable[[], None]) -> None:
-    """Never returns: this process must not continue with the parent's call stack."""
+    """Run a worker, and never return: this process must not continue with the parent's call stack."""
     status = 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Records the connections that a process dropped, for its log and for ``/metrics``."""
+"""Records of dropped connections, for the log and for ``/metrics``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def recorder(engine: Engine, role: str) -> Callable[[dict[str, int]], None]:
-    """For ``Front``: adds to the event count ``connections_dropped``, labelled with role and reason."""
+    """Return a recorder for ``Front``: it adds to the event count ``connections_dropped`` by role and reason."""
 
     def record(dropped: dict[str, int]) -> None:
         log.info("dropped connections: %s", ", ".join(f"{n} {reason}" for reason, n in sorted(dropped.items())))

@@ -1,4 +1,4 @@
-"""uvicorn in one process: its settings, the deadlines' clock, and what was dropped."""
+"""uvicorn in one process: its settings, the deadlines' clock, and the count of dropped connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACCEPTED_AT_ONCE = 16
 
 def run(front: Front, listeners: list[socket.socket]) -> None:
     """Serve in this process until SIGTERM or SIGINT."""
-    # The loop releases the interpreter at every system call; a computing thread keeps it for this long.
+    # The loop releases the interpreter at every system call; a computing thread holds it for this long.
     sys.setswitchinterval(_SWITCH_S)
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn sets them only once its loop runs, and raises the signal again at its end.
@@ -39,8 +39,8 @@ def run(front: Front, listeners: list[socket.socket]) -> None:
 class Front(uvicorn.Server):
     """Serves ``app`` on listening sockets; several processes may share them.
 
-    Requests under way when it stops have ``grace_s`` to finish. ``record`` is called, in a thread, with the connections
-    dropped since the last time, by reason; ``beat``, in the event loop, twice a second.
+    Requests under way when it stops have ``grace_s`` to finish. ``record`` runs in a thread with the newly dropped
+    connections by reason; ``beat`` runs in the event loop, twice a second.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Front(uvicorn.Server):
             proxy_headers=False,
             server_header=False,
             headers=[("server", "jobsight")],
-            # asyncio accepts so many at a time: few, so that processes that share the socket share the connections.
+            # asyncio accepts so many at a time: few, to spread connections over the processes of the socket.
             backlog=_ACCEPTED_AT_ONCE,
             timeout_graceful_shutdown=grace_s,
         )

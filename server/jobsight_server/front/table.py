@@ -1,4 +1,4 @@
-"""The connections of a process, and which to drop first when there are too many."""
+"""The connections of a process, and the order of dropping them when there are too many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Member(Protocol):
-    """What the table needs from a connection. ``deadline`` is a time of the event loop, ``held`` its bytes."""
+    """The interface of a connection to the table. ``deadline`` is a time of the event loop, ``held`` its bytes."""
 
     deadline: float
     held: int
@@ -21,7 +21,7 @@ class Table:
     """Connections by state.
 
     ``unfinished`` are still sending a request or have not read the response, oldest first. ``idle`` have had a response
-    and may ask again: agents, proxies, browsers. Those in progress are only counted: they end by themselves.
+    and may ask again: agents, proxies, browsers. Connections in progress are only counted: they end by themselves.
 
     When there are too many, the oldest unfinished one is dropped: a well-behaved client is done in milliseconds, so the
     oldest is one that drips or stalls. If all are idle, the one idle longest is dropped.

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Wire:
-    """Sends the header and body of a response with one system call, where uvicorn writes them one after the other.
+    """Sends header and body of a response with one system call; uvicorn writes them one after the other.
 
     ``closing`` is called before the transport is closed; if it returns True, it keeps the connection for a while.
     """

@@ -1,4 +1,4 @@
-"""Connects uvicorn to a WSGI application (PEP 3333), which sees a request only once it is complete."""
+"""A bridge from uvicorn to a WSGI application (PEP 3333), which sees only complete requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_IN_MEMORY_BYTES = 64 * 1024  # of one body; a longer one goes to a temporary file
+_IN_MEMORY_BYTES = 64 * 1024  # bytes of one body in memory; a longer one goes to a temporary file
 _SERVER: dict[str, Any] = {
     "SCRIPT_NAME": "",
     "wsgi.version": (1, 0),
@@ -51,9 +51,9 @@ class WsgiAnswer:
 class WsgiBridge:
     """The ASGI application that runs ``app``.
 
-    ``lane_of``: from method, path and length of the body the lane that runs it, or None for the event loop itself.
-    ``body_limit``: the longest body by method and path. ``judges_length``: where the application itself answers a
-    longer one, which it gets with its declared length and without its bytes.
+    ``lane_of``: the lane by method, path and length of the body; None for the event loop itself. ``body_limit``: the
+    longest body by method and path. ``judges_length``: whether the application answers a longer body, which it gets
+    with its declared length but without its bytes.
     """
 
     app: WSGIApplication
@@ -67,7 +67,7 @@ class WsgiBridge:
         limit = self.body_limit(method, path)
         declared, chunked = environ.get("CONTENT_LENGTH"), environ.pop("HTTP_TRANSFER_ENCODING", None)
         length = int(declared or 0)
-        cut = length > limit  # then the rest of the body is discarded, and the connection cannot be reused
+        cut = length > limit  # the rest of the body is discarded, and the connection cannot be reused
         spooled = chunked or length > _IN_MEMORY_BYTES
         with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) if spooled else io.BytesIO() as body:
             if not cut and (length or chunked):
@@ -107,7 +107,7 @@ def environ_of(scope: Scope) -> WSGIEnvironment:
         "SERVER_NAME": str(server[0]) if server else "",
         "SERVER_PORT": str(server[1] or "") if server else "",
         "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
-        # A client of a TCP address that has gone has no address either: what it sent is not from a Unix socket.
+        # A TCP client that has gone has no address either: its request is not from a Unix socket.
         "REMOTE_ADDR": client[0] if client else UNIX if server and server[1] is None else "",
         "wsgi.errors": sys.stderr,
     }
@@ -123,7 +123,7 @@ def environ_of(scope: Scope) -> WSGIEnvironment:
 
 
 def error_answer(status: str, message: str, *headers: tuple[str, str]) -> WsgiAnswer:
-    """Return the front end's own errors, in the form of the API's."""
+    """Return an error of the front end, in the form of the API's."""
     body = json.dumps({"error": message}).encode()
     return WsgiAnswer(status, [("content-type", "application/json"), ("cache-control", "no-store"), *headers], body)
 
@@ -151,7 +151,7 @@ async def _receive_body(receive: Receive, body: IO[bytes], limit: int) -> int | 
 
 
 async def send_answer(send: Send, answer: WsgiAnswer, *, close: bool) -> None:
-    """Send all of it; ``close`` ends the connection afterwards."""
+    """Send the whole answer; ``close`` ends the connection afterwards."""
     headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers]
     bodiless = answer.status[:1] == "1" or answer.status[:3] in {"204", "304"}
     if not bodiless and not any(name.lower() == b"content-length" for name, _ in headers):

@@ -1,1 +1,3 @@
-"""What a finished job used, by its nodes' readings and the accounting log (docs/use/definitions.md, Measurement)."""
+"""Measured use of finished jobs, from their nodes' readings and the accounting log (docs/use/definitions.md,
+Measurement).
+"""

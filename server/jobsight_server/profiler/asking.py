@@ -1,4 +1,4 @@
-"""Asks sites' own monitoring what finished runs used, before they are profiled."""
+"""Queries to sites' own monitoring for the use of finished runs, before they are profiled."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jobsight_server.settings.measurements import MeasurementSource
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 86400.0
-"""After its end, a run waits this long for monitoring that does not answer."""
+"""Time from its end that a run waits for monitoring that does not answer."""
 
-_AGAIN_S = 60.0  # a server that did not answer is left alone for this long
+_AGAIN_S = 60.0  # pause after a server did not answer
 _AT_ONCE = 8
 
 
 class Asked(NamedTuple):
-    """The runs that can be profiled, and what was measured of them, by run; runs of other clusters have nothing."""
+    """The runs to profile, and their measurements by run; runs of other clusters have none."""
 
     runs: list[EndedRun]
     found: dict[int, JobMeasurements]
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 
 class SiteMonitoring:
-    """The clusters' servers, and which of them do not answer at present."""
+    """The clusters' monitoring servers, and those that do not answer at present."""
 
     def __init__(self, sources: Sequence[MeasurementSource], clock: Callable[[], float]) -> None:
         self._sources: dict[str, list[MeasurementSource]] = {}
@@ -50,9 +50,9 @@ class SiteMonitoring:
         return None if sources is None else run.end + max(one.delay_s for one in sources) <= self._clock()
 
     def ask(self, runs: Sequence[EndedRun], stop: threading.Event | None = None) -> Asked:
-        """Ask for those of the runs whose clusters have monitoring.
+        """Query the measurements of the runs whose clusters have monitoring.
 
-        A run whose server does not answer is left out until ``PATIENCE_S`` after its end, and then profiled without.
+        A run whose server does not answer is left out until ``PATIENCE_S`` after its end, then profiled without.
         """
         concerned = [run for run in runs if run.cluster in self._sources]
         if not concerned:
@@ -64,7 +64,7 @@ class SiteMonitoring:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             answers = dict(zip((run.id for run in concerned), pool.map(of, concerned), strict=True))
         found = {run_id: answer for run_id, answer in answers.items() if answer is not None}
-        # Where it is to stop, not all of them were asked for.
+        # If it must stop, not all of them were queried.
         is_over = not (stop and stop.is_set())
         given_up = {
             run.id for run in concerned if is_over and run.id not in found and run.end + PATIENCE_S <= self._clock()
@@ -78,7 +78,7 @@ class SiteMonitoring:
         return Asked([run for run in runs if run.id not in waiting], found, counts)
 
     def _of(self, run: EndedRun) -> JobMeasurements | None:
-        """What its cluster's servers say; None while one of them does not answer."""
+        """Return the measurements of its cluster's servers; None while one of them does not answer."""
         answers = []
         for source in self._sources[run.cluster]:
             if 0.0 < self._again.get(source.url, 0.0) - self._clock() <= _AGAIN_S:
@@ -97,7 +97,7 @@ class SiteMonitoring:
 
 
 def _together(answers: Sequence[JobMeasurements]) -> JobMeasurements:
-    """Of several servers, the first that has a quantity of a node."""
+    """Merge several servers' measurements: the first with a quantity of a node counts."""
     if len(answers) == 1:
         return answers[0]
     nodes = {

@@ -1,7 +1,7 @@
-"""Sums of jobs by day and by a longer period, of groups by who ran what and of each of their levels.
+"""Sums of jobs by day and by a longer period, for groups of user and application and for each of their levels.
 
-A longer period's row is the sum of its days' rows, so that a year is read from few rows of each group. Sums are of
-whole units: exact, in whatever order jobs are added and taken back.
+A longer period's row is the sum of its days' rows: a year takes few rows of each group. Sums are of whole units: exact,
+in any order of adding jobs and taking them back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jobsight_server.storage.engine import fetch_by_keys, write_many
 from jobsight_server.storage.schema import forecast_scores, savings, savings_groups
 
 OTHER = "(other applications)"
-"""Stands for further applications of a user with very many, such as one who names each job by the time of day."""
+"""Stands for further applications of a user with very many, such as one for each time of day."""
 GROUPS_OF_A_USER = 100
 
 _LONGEST = 100  # PostgreSQL does not accept index entries above 2,704 bytes
@@ -41,7 +41,7 @@ _ADD_GROUP = 'INSERT INTO savings_groups (cluster, "user", application, queue, a
 
 
 class GroupName(NamedTuple):
-    """Empty texts where the log does not say, and where a level leaves it out."""
+    """A group's fields; empty if missing in the log, or left out by the level."""
 
     cluster: str
     user: str
@@ -51,12 +51,12 @@ class GroupName(NamedTuple):
 
 
 def group_name(cluster: str, user: str, application: str | None, queue: str | None, account: str | None) -> GroupName:
-    """Return the name under which such jobs are counted; very long ones are cut."""
+    """Return the name of the group of these fields; very long ones are cut."""
     return GroupName(cluster, user, _short(application or ""), _short(queue or ""), _short(account or ""))
 
 
 def levels_of(name: GroupName) -> dict[str, GroupName]:
-    """Return the names under which a group's jobs are counted at each level."""
+    """Return the group's name at each level."""
     cluster, user, application, queue, account = name
     return {
         "group": name,
@@ -72,9 +72,7 @@ LEVELS = tuple(levels_of(GroupName("", "", "", "", "")))
 
 
 def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[GroupName, GroupName]:
-    """Return the group that each counts in: itself, or ``OTHER`` for those after a user's ``GROUPS_OF_A_USER``, by
-    queue.
-    """
+    """Return the group in which each counts: itself, or by queue ``OTHER`` after a user's ``GROUPS_OF_A_USER``."""
     known = _find(connection, names)
     users = list(dict.fromkeys(name[:2] for name in names if name not in known))
     count: Counter[tuple[str, str]] = Counter({(c, u): n for c, u, n in fetch_by_keys(connection, _COUNT, users)})
@@ -114,18 +112,18 @@ def forget_empty_groups(connection: Connection) -> None:
 
 
 Sums = dict[tuple[str, int, GroupName], list[float]]
-"""By metric, day and group."""
+"""Sums by metric, day and group."""
 
 _EPOCH = date(1970, 1, 1)
 
 
 def month_of(day: int) -> int:
-    """Return the first day of its month."""
+    """Return the first day of the day's month."""
     return (as_date(day).replace(day=1) - _EPOCH).days
 
 
 def week_of(day: int) -> int:
-    """Return the Monday of its week.
+    """Return the Monday of the day's week.
 
     >>> as_date(week_of(19_675)).strftime("%A %Y-%m-%d")
     'Monday 2023-11-13'
@@ -134,15 +132,15 @@ def week_of(day: int) -> int:
 
 
 def as_date(day: int) -> date:
-    """Return the day of the calendar."""
+    """Return the calendar date of the day."""
     return _EPOCH + timedelta(days=day)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSums:
-    """One table: ``columns`` are added up, for days and for the longer ``period`` that ``period_of`` a day gives.
+    """One table: sums of ``columns``, for days and for the longer ``period``; ``period_of`` gives a day's.
 
-    ``is_used_by``: the columns of which one is not 0 in a row that counts anything.
+    ``is_used_by``: columns; one of them is above or below 0 in any row that still counts jobs.
     """
 
     table: str
@@ -188,7 +186,7 @@ class KeptSums:
             )
 
     def forget_empty(self, connection: Connection, day: int) -> None:
-        """Remove the rows of the day's longer period that count nothing any more."""
+        """Remove the rows of the day's longer period that count no jobs."""
         empty = " AND ".join(f"{name} = 0" for name in self.is_used_by)
         query = f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = :period AND first_day = :day AND {empty}"
         for key in self._keys(self.period_of(day)):
@@ -200,7 +198,7 @@ class KeptSums:
         return f"ON CONFLICT (metric, level, period, first_day, group_id) DO UPDATE SET {sums}"
 
     def _keys(self, day: int) -> list[dict[str, object]]:
-        # The leading columns of the key, so that each statement is a look-up.
+        # The leading columns of the key: each statement is a look-up.
         return [{"metric": metric, "level": level, "day": day} for metric in self.metrics for level in self.levels]
 
 
@@ -208,10 +206,10 @@ _OF_KEY = "metric = :metric AND level = :level"
 
 
 PARTS = 1_000_000
-"""The mean accuracy is kept in millionths, so that sums are exact."""
+"""Units of accuracy: millionths keep sums exact."""
 
 SCORES = ("jobs", "accuracy", "within20", "bounds", "held")
-"""Columns that are added up: ``jobs`` had a forecast and a value; ``bounds`` of them a bound; ``held`` stayed in it."""
+"""Summed columns: ``jobs`` had a forecast and a value; ``bounds`` of them a bound; ``held`` stayed in it."""
 
 SCORE_LEVELS = ("cluster", "user", "application")
 
@@ -221,7 +219,7 @@ SCORES_KEPT = KeptSums("forecast_scores", tuple(METRICS), SCORES, SCORE_LEVELS, 
 def score_of(row: Any) -> tuple[int, ...] | None:
     """Return the columns of one job and metric; None if it had no forecast, or no value that counts.
 
-    A value that is only shown, such as a lower bound, counts for nothing here, as in ``queries.accuracy``.
+    A value that is only shown, such as a lower bound, does not count, as in ``queries.accuracy``.
     """
     if row.value is None or row.forecast is None or row.shown_only:
         return None

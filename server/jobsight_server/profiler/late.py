@@ -1,11 +1,11 @@
-"""Profiles runs again whose samples arrived after they had been profiled.
+"""Second profiles of runs whose samples arrived after the first.
 
-A learned value stays as it is. A metric without one gets its value when the samples are there, and is learned then,
-with a ``learn_seq`` of its own: so retraining from the stored rows still gives the same model, and a kill at any moment
-cannot cause a value to be learned twice.
+A learned value stays as it is. A metric without one gets its value when the samples arrive, and is learned then, with
+its own ``learn_seq``: retraining from the stored rows still gives the same model, and a kill at any time cannot teach a
+value twice.
 
 The writer records late batches as it stores them (storage.late_batches). Each is examined twice: soon, for the runs
-whose samples are now complete, and after the grace period, for the runs whose samples never will be.
+whose samples are now complete, and after the grace period, for the other runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
 
-# Readings this long before and after a run's life may give it a value: its idle level, a mark.
+# Time before and after a run's life with readings that may matter: its idle level, a mark.
 _BEFORE_S = 3600.0
 _AFTER_S = 300.0
 _FILL = update(profiles).where(
@@ -73,7 +73,7 @@ def profile_late(
 def _fill(
     engine: Engine, spans: Spans, whole: bool, limit: int, stop: threading.Event | None, config: ForecastConfig
 ) -> int:
-    """Profile the runs again whose life ``spans`` overlap; where ``whole``, those whose samples are complete."""
+    """Profile the runs again whose life ``spans`` overlap; with ``whole``, only those whose samples are complete."""
     if not spans:
         return 0
     found = 0
@@ -111,7 +111,7 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
     catch_up(connection, config)
     counts: EventCounts = Counter()
     learn_seq = last_learn_seq(connection)
-    # Not their whole day again, which takes seconds at a large site.
+    # Not their whole day: that takes seconds at a large site.
     counted = [run.id for run, _ in profiled]
     take_back_runs(connection, counted)
     measured: dict[int, Observations] = {}

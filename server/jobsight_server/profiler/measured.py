@@ -1,7 +1,7 @@
-"""A site's own measurements of one job on one node, as the evidence that agents' readings give.
+"""A site's own measurements of one job on one node, in the form of agents' readings.
 
 The series of a job's own processes become a cgroup's readings and traffic of its own, those of a node its readings.
-A counter that fell was reset: of what was counted until its next value nothing is known.
+A counter that fell was reset: its counts until the next value are unknown.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from jobsight_server.storage.sample_columns import Floats
 
 OfNode = Mapping[Quantity, Sequence[MetricSeries]]
 
-# From the start of a job to the first reading of it, in its intervals: its counters began at 0.
+# Largest time from a job's start to its first reading, in intervals, for counters to begin at 0.
 _FIRST_WITHIN = 2.5
 
 
 class _Sum(NamedTuple):
-    """The sum of several series where all are known, and for how many seconds it is not known until then."""
+    """The sum of several series where all are known, and the unknown seconds until then."""
 
     value: Floats
     gap_s: Floats
 
 
 def cgroup_of(series: OfNode) -> JobCgroup | None:
-    """CPU time and memory of the job's own processes; None without any."""
+    """Return CPU time and memory of the job's own processes; None without series."""
     names: tuple[Quantity, ...] = ("cpu_s", "memory_bytes", "cache_bytes")
     time = _times(series, names)
     if not len(time):
@@ -46,7 +46,7 @@ def cgroup_of(series: OfNode) -> JobCgroup | None:
 
 
 def traffic_of(series: OfNode, start: float) -> Readings | None:
-    """What the job's own processes received and sent; None unless both are known."""
+    """Return the received and sent bytes of the job's own processes; None unless both are known."""
     received, sent = series.get("received_bytes", ()), series.get("sent_bytes", ())
     if not received or not sent:
         return None
@@ -88,7 +88,7 @@ def gpus_of(nodes: Mapping[str, OfNode]) -> dict[str, float]:
     for metric, name in names:
         parts = [one for series in nodes.values() for one in series.get(name, ()) if len(one.time)]
         if parts:
-            # Nodes are scraped at different seconds.
+            # Monitoring scrapes nodes at different seconds.
             time = _union(parts)
             total = sum(np.interp(time, part.time, part.value) for part in parts)
             found[metric] = float(np.max(total))
@@ -104,7 +104,7 @@ def _union(parts: Sequence[MetricSeries]) -> Floats:
 
 
 def _from_start(part: MetricSeries, start: float) -> MetricSeries:
-    """Return the counter of a job with its beginning: it was 0 at the start, if it was read soon after."""
+    """Return the counter of a job with its beginning: 0 at the start, if its first reading is soon after."""
     if len(part.time) < 2 or not 0.0 < part.time[0] - start <= _FIRST_WITHIN * float(np.median(np.diff(part.time))):
         return part
     return MetricSeries(part.labels, np.append(start, part.time), np.append(0.0, part.value))
@@ -124,8 +124,8 @@ def _level(parts: Sequence[MetricSeries], time: Floats) -> Floats:
 def _counted(parts: Sequence[MetricSeries], time: Floats, *, from_zero: bool = False) -> _Sum:
     """Return the sum of counters at each of ``time`` between their first and last value.
 
-    ``from_zero``: after a fall, a counter has counted from 0 on and goes on where it was, as that of a cgroup that was
-    made again. Otherwise nothing is known of the time in which it fell.
+    ``from_zero``: after a fall, the counter restarted at 0 and is continued, as for a recreated cgroup. Otherwise the
+    time of the fall is unknown.
     """
     parts = [part for part in parts if len(part.time)]
     gap_s, total = np.zeros(len(time)), np.zeros(len(time))

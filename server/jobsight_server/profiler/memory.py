@@ -1,8 +1,8 @@
 """The memory of one job: its peak over all nodes together, and its time average (docs/use/definitions.md, Memory).
 
-Nodes are read at different instants. At each reading, every other node counts with its last known one, which is valid
-for two of that node's sampling intervals, so that one lost reading is bridged. The first reading within a life is valid
-from the start on, if it is as near. Time counts from the job's start on each node, so clocks need not agree.
+Nodes are read at different instants. At each reading, every other node counts with its last one, valid for two of that
+node's sampling intervals, to bridge one lost reading. The first reading within a life is valid from the start on, if it
+is as near. Time counts from the job's start on each node, so clocks need not agree.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class MemoryUse:
 def node_memory(
     readings: Readings, interval: JobInterval, others: Sequence[JobInterval], idle_bytes: float
 ) -> NodeMemory | Missing:
-    """Memory of the job on a node that uses ``idle_bytes`` without it, from the readings strictly inside its life.
+    """Return the job's memory on a node that uses ``idle_bytes`` without it, from readings strictly inside its life.
 
-    The readings at the boundaries are the hooks': taken before the job has allocated and after it has freed.
+    Hooks take the readings at the boundaries: before the job allocates and after it frees.
     """
     inner = inside(readings, interval)
     if np.count_nonzero(inner) < 2:
@@ -69,7 +69,7 @@ def node_memory(
     mean = float((weights * share * (at_edges[1:] + at_edges[:-1]) / 2).sum() / weights.sum())
     if mean < 0:
         return Missing("{node} used less memory during its life than before")
-    # Just after an edge the piece behind it counts; for the last reading, the piece before.
+    # Just after an edge the next piece counts; for the last reading, the piece before.
     pieces = np.minimum(np.searchsorted(edges, time), len(share) - 1)
     good_for_s = GOOD_FOR_INTERVALS * _interval_s(readings.time)
     life_s = interval.end - interval.start
@@ -82,9 +82,9 @@ def node_memory(
 
 
 def _interval_s(time: Floats) -> float:
-    """Return how far apart the agent's regular readings are: the median, or if longer the interval in which half of the
-    time passes. The hooks of other jobs add readings between them, which would make the median as short as one likes.
-    The longest interval is left out, as it may be an outage.
+    """Return the interval of the agent's regular readings: the median, or if longer the interval in which half of the
+    time passes, since hooks of other jobs add readings that shorten the median. The longest is left out, as it may be
+    an outage.
     """
     steps = np.sort(np.diff(time))
     median = float(np.median(steps))
@@ -95,7 +95,7 @@ def _interval_s(time: Floats) -> float:
 
 
 def inside(readings: Readings, interval: JobInterval) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which readings of memory lie strictly inside the life."""
+    """Return which memory readings lie strictly inside the life."""
     has = np.isfinite(readings.memory_used_bytes)
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
         has & (readings.time > interval.start) & (readings.time < interval.end)
@@ -104,7 +104,7 @@ def inside(readings: Readings, interval: JobInterval) -> np.ndarray[tuple[int], 
 
 
 def together(nodes: Sequence[NodeMemory]) -> MemoryUse | Missing:
-    """Return the time averages added up, and the largest sum over all ``nodes`` at one reading."""
+    """Return the sum of the time averages, and the largest sum over all ``nodes`` at one reading."""
     time = np.concatenate([part for node in nodes for part in (node.since, node.until)])
     change = np.concatenate([part for node in nodes for part in (node.used, -node.used)])
     known = np.concatenate([part for node in nodes for part in (np.ones(len(node.used)), -np.ones(len(node.used)))])
@@ -120,22 +120,22 @@ def together(nodes: Sequence[NodeMemory]) -> MemoryUse | Missing:
 
 
 FRESH_S = 86_400.0
-"""An idle level read longer ago than this is worthless."""
+"""Oldest usable idle level."""
 
 AFTER_S = 3600.0
-"""After a run's life, other jobs are searched for this long: a later reading is worthless."""
+"""Time after a run's life to search for other jobs: a later reading is unusable."""
 
 NOT_KNOWN = Missing("how much memory {node} holds without a job is not known: no reading without one within a day")
 
-# Accounting logs give the second in which a job ended; its processes may exist until the next one.
+# Accounting logs give the second in which a job ended; its processes may exist until the next second.
 _ENDING_S = 1.0
-# A node that is hardly ever idle is not searched for ever: its latest idle times are enough.
+# The latest idle times are enough: a node that is hardly ever idle would be searched for ever.
 _MOST_GAPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """An idle level in bytes, read ``age_s`` before or after the life for which it is used."""
+    """An idle level in bytes, read ``age_s`` before or after the life that uses it."""
 
     bytes: float
     age_s: float
@@ -171,7 +171,7 @@ def idle_before(connection: Connection, node_id: int, start: float, others: Sequ
 
 
 def _idle_times(start: float, others: Sequence[JobInterval]) -> Iterator[tuple[float, float]]:
-    """When no job was on the node within a day before ``start``, latest first."""
+    """Yield the times without a job on the node within a day before ``start``, latest first."""
     until, found = start, 0
     for other in sorted(others, key=lambda other: other.end, reverse=True):
         if other.start >= until:

@@ -1,6 +1,6 @@
 """A run's profile: a value for each metric, or the reason why there is none (docs/use/definitions.md, Measurement).
 
-Checked and stored as rows.
+Values are checked, and stored as rows.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from jobsight_server.profiler.usage import (
     without,
 )
 
-# More CPU time than processors have: kept, but flagged.
+# More CPU time than the processors have: kept, but flagged.
 CPU_FLAGGED_ABOVE = 1.05
 ABOVE = f"above {CPU_FLAGGED_ABOVE}"
 
 CGROUP = "cgroup"
-PRECISE = 0.01  # of a life that may follow a cgroup's last reading, where the log has the CPU time too
+PRECISE = 0.01  # share of a life after a cgroup's last reading, if the log has the CPU time too
 
 RAN_OUT = "a lower bound: the job ran out of it"
 CUT_SHORT = "a lower bound: the job was killed, cancelled or failed"
@@ -64,9 +64,9 @@ PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two rea
 def profile(
     run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST, gpus: Mapping[str, float] | None = None
 ) -> dict[str, Measurement]:
-    """Return the entry of each metric, in the order in which they are stored.
+    """Return the entry of each metric, in the order of storing.
 
-    Of GPUs' metrics only where they were measured (``gpus``), or the log has them.
+    GPUs' metrics only if they were measured (``gpus``) or are in the log.
     """
     length_s = run.end - run.start
     how = attribution_of(nodes)
@@ -107,10 +107,10 @@ def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: 
 
 
 def _why_incomplete(run: EndedRun, nodes: Sequence[NodeEvidence], used: float, source: str | None) -> str | None:
-    """Why the memory ``used``, of the whole job, is a lower bound; None if it is none.
+    """Return why the whole job's memory ``used`` is a lower bound; None if it is not.
 
-    Only the kernel's own maximum makes up for an incomplete log. On several nodes, a log that has more than the
-    readings saw more than these did.
+    Only the kernel's own maximum replaces an incomplete log. On several nodes, a log with a larger value than the
+    readings saw more of the job.
     """
     known = used if len(nodes) == 1 else 0.0
     read = [None if node.group is None else peak_was_read(node.group, known) for node in nodes]
@@ -122,11 +122,11 @@ def _why_incomplete(run: EndedRun, nodes: Sequence[NodeEvidence], used: float, s
 def _largest_memory(
     run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float
 ) -> Measurement:
-    """Of the measurements of the run's own peak, the largest: each of them misses something, none invents.
+    """Return the largest measurement of the run's own peak: each may miss memory, none invents any.
 
-    Readings of a cgroup miss what lies between two of them, the log what the batch system did not look at. What the
-    nodes held counts where nothing better is known. The average is that of readings. A log that counts page cache as
-    memory does invent: there the cgroup, which separates them, takes precedence.
+    Readings of a cgroup miss peaks between two of them, the log those between the batch system's own. The nodes' memory
+    counts if there is nothing better. The average is that of readings. A log that counts page cache does invent memory:
+    there the cgroup, which separates them, takes precedence.
     """
     own = _cgroup_memory(nodes, processors)
     logged = _logged_memory(run, processors)
@@ -141,7 +141,7 @@ def _largest_memory(
 
 
 def _cgroup_memory(nodes: Sequence[NodeEvidence], processors: int) -> Measurement | None:
-    """From the run's own cgroups; None unless they were read on each of its nodes, often enough."""
+    """Return memory from the run's own cgroups; None unless they were read on each of its nodes, often enough."""
     if not nodes or processors <= 0:
         return None
     held: list[NodeMemory] = []
@@ -158,17 +158,17 @@ def _cgroup_memory(nodes: Sequence[NodeEvidence], processors: int) -> Measuremen
 
 
 def _logged_memory(run: EndedRun, processors: int) -> Measurement | None:
-    """From the accounting log; None if it has nothing, or 0 bytes, which no process has."""
+    """Return memory from the accounting log; None if it has none, or 0 bytes, which no process has."""
     if not run.used_memory_bytes or run.used_memory_bytes < 0:
         return None
     return from_log(float(run.used_memory_bytes), processors)
 
 
 def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
-    # Neither memory nor CPU time: the batch system did not get to look before the job was over.
+    # Neither memory nor CPU time: the job ended before the batch system measured it.
     looked = bool(run.used_cpu_s or run.used_memory_bytes) or run.used_memory_bytes is None
     logged_s = run.used_cpu_s if looked else None
-    # What follows the last reading of a cgroup is an assumption; a log that has the CPU time has all of it.
+    # CPU time after a cgroup's last reading is assumed; a log with CPU time has all of it.
     cpu_s = _cgroup_cpu(nodes, PRECISE if logged_s is not None else MOST_UNKNOWN)
     if cpu_s is not None and run.run_s > 0 and processors > 0:
         entry = Measurement(cpu_s / run.run_s / processors, source=CGROUP, attribution=CGROUP)
@@ -182,7 +182,7 @@ def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int
 
 
 def _cgroup_cpu(nodes: Sequence[NodeEvidence], most_unknown: float) -> float | None:
-    """CPU seconds from the run's own cgroups; None unless they were read on each of its nodes."""
+    """Return CPU seconds from the run's own cgroups; None unless they were read on each of its nodes."""
     found = [
         cgroup_cpu(
             node.group,
@@ -210,7 +210,7 @@ def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measuremen
 
 
 def observations(entries: Measurements, config: ForecastConfig, counts: EventCounts) -> Observations:
-    """Per metric what is learned; None if there is nothing. Values that are only shown are counted."""
+    """Return the value to learn for each metric; None without one. Count values that are only shown."""
     found: Observations = {}
     for metric, entry in entries.items():
         is_evidence = entry.value is not None and config.learns(entry.attribution)
@@ -225,7 +225,7 @@ def _is_learned(entry: Measurement, config: ForecastConfig) -> bool:
 
 
 def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
-    """Return the entry, without its value if that is not a valid measurement, so that it is not learned."""
+    """Return the entry, without its value if that is not a valid measurement, to keep it out of learning."""
     if entry.value is None or learnable(entry.value):
         return entry
     kind = "negative" if entry.value < 0 else "not finite"
@@ -262,9 +262,9 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
 
 
 def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
-    """Return the columns of ``profiles`` for the forecasts of what the measurement found.
+    """Return the columns of ``profiles`` for the forecasts of the measured value.
 
-    What to ask for after the bound was too little is kept where it was, or may turn out to be.
+    Requests after a bound that was too small are kept if it was, or may turn out to be.
     """
     forecast, again = judged
     was_enough = entry.value is not None and not entry.lower_bound and entry.value <= (forecast.bound or 0.0)
@@ -280,8 +280,9 @@ def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
 
 
 def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float, wanted: str) -> Measurement:
-    """That of its own processes, else of the fabric that is ``wanted``: one by name, the fastest with traffic, or all
-    added up."""
+    """Return the bandwidth of its own processes, else of the ``wanted`` fabric: one by name, the fastest with traffic,
+    or the sum of all.
+    """
     if nodes and all(node.traffic is not None for node in nodes):
         alone = [replace(node, readings=node.traffic, neighbours=Neighbours((), ())) for node in nodes]
         own = from_samples(over_nodes(alone, network_of), CGROUP, processors, length_s)

@@ -1,4 +1,4 @@
-"""One node's readings around the life of a job, as columns, and where its hooks marked the boundaries."""
+"""One node's readings around the life of a job, as columns, with the boundaries that its hooks marked."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import UNKNOWN, Floats, Integers, SampleColumns, difference
 from jobsight_server.storage.samples import read_samples
 
-# Readings before and after the life that are read too: a metric may be missing in the nearest ones.
+# Readings to fetch before and after the life: a metric may be missing in the nearest ones.
 _AROUND = 5
 # A hook's reading further from the scheduler's own time than this belongs to another run.
 _MARK_WITHIN_S = 300.0
-# Lives on one node this near to each other are read together: a query costs as much as some hundred readings.
+# Lives on one node at most this far apart are read together: a query costs as much as some hundred readings.
 _TOGETHER_S = 60.0
 
 _EVER = 1e18
-# Asked first and joined in this order: SQLite would scan the whole table for (..) IN (VALUES ..).
+# ``asked`` first, joined in this order: SQLite would scan the whole table for (..) IN (VALUES ..).
 _MARKS = (
     "WITH asked(node_id, job_id) AS (VALUES {asked}) "
     "SELECT m.node_id, m.job_id, m.event, m.time FROM asked CROSS JOIN marks m "
@@ -34,7 +34,7 @@ MarkTime = tuple[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Columns of equal length, rising in time; NaN where a reading lacks the metric.
+    """Readings as columns of equal length, rising in time; NaN where a reading lacks the metric.
 
     Times in seconds of the node's clock; the cumulative columns count from the first reading that has them.
     ``infiniband`` is the part of the bytes in and out that InfiniBand and Omni-Path moved; None without such ports.
@@ -53,7 +53,7 @@ class Readings:
 class Boundaries:
     """A run's life in the node's clock. ``marked``: whether a hook's reading was taken at that instant.
 
-    ``offset_s`` is how far the node's clock runs ahead of the scheduler's, according to the marks.
+    ``offset_s`` is the lead of the node's clock over the scheduler's, by the marks.
     """
 
     start: float
@@ -75,8 +75,8 @@ def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict
 def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: float | None = None) -> Boundaries:
     """Return the boundaries from ``marks`` of the job; from the scheduler's times if a mark is missing.
 
-    If only one boundary is marked, its distance from the scheduler's time is used for the other one as well: it is the
-    difference between the two clocks. ``next_start``: when the same job started again, if it did.
+    If only one boundary is marked, its distance from the scheduler's time applies to the other too: it is the
+    difference between the clocks. ``next_start``: the next start of the same job, if any.
     """
     begun = _nearest([time for event, time in marks if event == "start"], start)
     after = start if begun is None else begun
@@ -107,7 +107,9 @@ class Windows:
         self._found = found
 
     def around(self, node_id: int, start: float, end: float) -> Readings:
-        """Return the node's readings from some before ``start`` until some after ``end``, which had been asked for."""
+        """Return the node's readings from some before ``start`` to some after ``end``, a life passed to
+        ``read_windows``.
+        """
         window = next(window for window in self._found[node_id] if window.start <= start and end <= window.end)
         time = window.columns.time
         first = int(np.searchsorted(time, start, "left")) - _AROUND
@@ -142,7 +144,7 @@ def _joined(lives: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def to_readings(columns: SampleColumns) -> Readings:
-    """``columns`` with the totals as what was counted since the first reading that has them."""
+    """Return ``columns`` with totals counted from the first reading that has them."""
     infiniband = _moved(columns.ib_in_bytes), _moved(columns.ib_out_bytes)
     return Readings(
         columns.time,

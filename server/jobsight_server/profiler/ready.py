@@ -1,4 +1,4 @@
-"""Which finished runs can be profiled now, and their evidence: samples have arrived, or were waited for long enough."""
+"""Finished runs to profile now, and their evidence: their samples have arrived, or their waiting time is over."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ class SampledNodes:
 
 
 def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[EndedRun]:
-    """Ended runs not profiled yet, with their nodes, in order of (end, id), following ``after``."""
+    """Read ended runs without a profile, with their nodes, in order of (end, id), following ``after``."""
     key = {"no": False, "end": after[0], "id": after[1], "limit": limit}
     return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_FINISHED, key)])
 
 
 def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[EndedRun]:
-    """Profiled runs that lack a value, started by ``until``, in order of (end, id), following ``after``."""
+    """Read profiled runs that lack a value, started by ``until``, in order of (end, id), following ``after``."""
     key = {"yes": True, "end": after[0], "id": after[1], "until": until, "limit": limit}
     return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_INCOMPLETE, key)])
 
@@ -129,11 +129,11 @@ def ready(
     monitoring: SiteMonitoring,
     imported: bool = False,
 ) -> list[EndedRun]:
-    """Those of ``runs`` whose samples have arrived, or whose record was read at or before ``waited_since``.
+    """Select the ``runs`` whose samples have arrived, or whose record was read at or before ``waited_since``.
 
-    An ``imported`` record does not show how long samples had time to arrive: there the end of the run counts. So it
-    does on a cluster without agents, where nothing will come for the jobs of an old log. Where a site's own monitoring
-    is asked, it counts whether that has read the last values.
+    An ``imported`` record does not show how long samples had time to arrive: there the end of the run counts. The end
+    also counts on a cluster without agents, which sends nothing for the jobs of an old log. With a site's own
+    monitoring, the run is ready once that has read the last values.
     """
 
     def waited(run: EndedRun) -> bool:
@@ -164,7 +164,7 @@ def _hole(connection: Connection, node_id: int, end: float) -> bool:
     after = connection.execute(_FIRST_AFTER, key).one_or_none()
     if before is None or after is None:
         return False
-    if after.last_sequence is not None and after.first_time < end:  # between two of those that it was merged from
+    if after.last_sequence is not None and after.first_time < end:  # between two of the batches merged into it
         return False
     return bool(before.boot_id == after.boot_id and after.sequence > before.last + 1)
 
@@ -183,7 +183,7 @@ def count_waiting(engine: Engine, own: Own) -> int:
         return sum((job_id, start) in own.runs for job_id, start in rows)
 
 
-# Readings of runs that are read together are in memory together: some 50 MB at one reading per second.
+# Runs read together at one time: some 50 MB of readings at one per second.
 _NODE_SECONDS_AT_ONCE = 1e6
 
 
@@ -197,8 +197,8 @@ def profiles_of(
 ) -> list[tuple[EndedRun, Measurements]]:
     """Return the profile of each run, from the current tables; fewer if ``stop`` is set in the meantime.
 
-    ``fabric``: the network whose bandwidth is learned, as in the settings. ``measured``: by run, what the site's own
-    monitoring knows; it counts on nodes that have never sent samples.
+    ``fabric``: the network whose bandwidth is learned, as in the settings. ``measured``: measurements of the site's own
+    monitoring by run, for nodes that have never sent samples.
     """
     measured = measured or {}
     histories = read_node_histories(connection, runs)
@@ -233,7 +233,7 @@ def _gathered(
     histories: NodeHistories,
     measured: Mapping[int, JobMeasurements],
 ) -> Iterator[tuple[EndedRun, list[NodeEvidence]]]:
-    """Each of ``runs`` with what is known about its nodes; without nodes if it names none or took no time."""
+    """Yield each of ``runs`` with the evidence of its nodes; without nodes if it names none or took no time."""
     places: list[tuple[EndedRun, str, SampledNode | None]] = [
         (run, node, sampled_nodes.find(run.cluster, node)) for run in runs if run.end > run.start for node in run.nodes
     ]
@@ -264,7 +264,7 @@ def _gathered(
 
 
 def _evidence(run: EndedRun, node: str, series: OfNode, there: NodeHistory | None) -> NodeEvidence:
-    """From the site's own monitoring alone."""
+    """Return the evidence of the site's own monitoring alone."""
     readings, speeds = readings_of_node(series)
     at = Boundaries(run.start, run.end)
     beside = neighbours(run, there, *_span(readings, at))
@@ -292,7 +292,7 @@ def _idle(
     """Return the memory of the node without the run: read next to its life, else the last known."""
     interval = JobInterval(at.start, at.end, 1)
     if readings is None or np.count_nonzero(inside(readings, interval)) < 2:
-        return None  # nothing to take it from
+        return None  # nothing from which to subtract it
     near = [shifted(other, at.offset_s) for other in beside.near]
     level = idle_beside(readings, interval, at.start_marked, at.end_marked, near)
     if level is not None or there is None:
@@ -303,7 +303,7 @@ def _idle(
 
 
 def _span(readings: Readings | None, at: Boundaries) -> tuple[float, float]:
-    """From the first to the last reading, in the scheduler's clock: what was on the node outside does not matter."""
+    """Return the times of the first and last reading, in the scheduler's clock: jobs outside them do not matter."""
     if readings is None or not len(readings.time):
         return at.start, at.start
     return float(readings.time[0]) - at.offset_s, float(readings.time[-1]) - at.offset_s

@@ -1,4 +1,4 @@
-"""Profiles finished runs and has the forecasters learn them, in order of their end."""
+"""Profiles of finished runs, learned in order of their end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
 
-# Only if still to be done: whatever changed the run in the meantime, it is profiled once.
+# Only if not done yet: even if another process changed the run, it is profiled once.
 _DONE = text(
     "UPDATE jobs SET profiled = :yes WHERE id IN :runs AND profiled = :no AND state = 'ended' RETURNING id"
 ).bindparams(bindparam("runs", expanding=True))
@@ -28,7 +28,7 @@ _AT_ONCE = 500
 _INSERT = "INSERT INTO profiles ({columns}) VALUES ({values})"
 
 WRITTEN_AT_ONCE = 10000
-"""Runs; of a backlog, learned before the model is written: most of them change the same parts of it."""
+"""Runs of a backlog to learn before writing the model: most of them change the same parts of it."""
 
 _BEGINNING = (float("-inf"), 0)
 
@@ -45,11 +45,10 @@ def profile_finished(
 ) -> int:
     """Profile and learn every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
-    On a cluster whose nodes never sent samples, those that ended ``grace_s`` ago; on one of ``monitoring``, those of
-    which it has had time to read the last values. With ``own``, only these runs, and
-    not before ``grace_s`` after their end. At most ``limit`` runs are committed
-    together. Return how many were profiled; end early when ``stop`` is set. A model
-    from another ``config`` is retrained first.
+    On a cluster whose nodes never sent samples, profile those that ended ``grace_s`` ago; on one of ``monitoring``,
+    those whose last values it has had time to read. With ``own``, only these runs, and not before ``grace_s`` after
+    their end. At most ``limit`` runs are committed together. Return how many were profiled; end early when ``stop`` is
+    set. A model from another ``config`` is retrained first.
     """
     done, after = 0, _BEGINNING
     config = config or ForecastConfig()

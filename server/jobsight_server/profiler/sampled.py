@@ -1,4 +1,4 @@
-"""What is known about one node of a run: readings of the node, and of the job's own cgroup; sums over its nodes."""
+"""Evidence of one node of a run: readings of the node, and of the job's own cgroup; sums over its nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jobsight_server.storage.sample_columns import Floats
 
 _Use = TypeVar("_Use")
 
-# Sources of memory values, by what is known about the nodes without the job.
+# Sources of memory values, by the idle levels known.
 SAMPLES, IDLE_REMEMBERED, IDLE_UNKNOWN = "samples", "samples-idle-remembered", "samples-idle-unknown"
 
 NO_SAMPLES = Missing("no samples of {node}")
@@ -44,10 +44,10 @@ NO_SHARE = Missing("other jobs were on {node} and their share is unknown")
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:
-    """What is known about one node of a run. ``readings`` is None if there are none, for the reason ``without``.
+    """The evidence of one node of a run. ``readings`` is None if there are none, for the reason ``without``.
 
-    ``idle`` is its memory without any job; None if unknown. ``group`` is what the run's own cgroup showed there,
-    ``traffic`` what its own processes sent and received, where that is known; ``speeds`` are those of the node's
+    ``idle`` is its memory without any job; None if unknown. ``group`` has the readings of the run's own cgroup,
+    ``traffic`` the bytes that its own processes sent and received, if known; ``speeds`` are those of the node's
     networks.
     """
 
@@ -72,7 +72,7 @@ class NodesTotal:
 
 
 def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
-    """Memory per processor: the largest sum over the nodes at one reading, less what they use without a job."""
+    """Return memory per processor: the largest sum over the nodes at one reading, less their idle levels."""
     if length_s <= 0:
         return without(NO_TIME, how)
     if processors <= 0:
@@ -118,7 +118,7 @@ def over_nodes(
 ) -> Callable[[], NodesTotal | Missing]:
     """Sum ``use`` over all nodes; one node without a value leaves the run without one.
 
-    The peak is the sum of the nodes' own peaks: at least what they reached together.
+    The peak is the sum of the nodes' own peaks, at least their joint peak.
     """
 
     def total() -> NodesTotal | Missing:
@@ -197,7 +197,7 @@ def attribution_of(nodes: Sequence[NodeEvidence]) -> str:
 
 # Clocks differ, and a hook takes the last reading just after the job has ended.
 _SLACK_S = 30.0
-# What a peak may exceed its readings by: a share of it, or what the kernel charges for page tables and the like.
+# Tolerance of a peak above its readings: a share of it, or the kernel's charges for page tables and the like.
 _UNSEEN = 0.05
 _OF_KERNEL_BYTES = 4 * 2**20
 
@@ -223,8 +223,8 @@ class StoredRow:
 class JobCgroup:
     """A job's readings on one node during one run, rising in time; NaN where a value is missing.
 
-    ``cpu_s`` has no steps back: a cgroup that was made again during the run adds to the one before. Memory in bytes:
-    ``used`` is anonymous and shared memory, ``cache`` page cache, ``charged_peak`` the most that was charged in all.
+    ``cpu_s`` has no steps back: a cgroup recreated during the run adds to the one before. Memory in bytes:
+    ``used`` is anonymous and shared memory, ``cache`` page cache, ``charged_peak`` the largest charge in all.
     """
 
     time: Floats
@@ -244,7 +244,7 @@ StoredRows = Mapping[tuple[int, str], list[StoredRow]]
 
 
 def read_job_rows(connection: Connection, asked: Iterable[tuple[int, str]]) -> StoredRows:
-    """What is stored of jobs on nodes, by (node id, job id)."""
+    """Read the stored rows of jobs on nodes, by (node id, job id)."""
     keys = {(node_id, job_id): (node_id, job_key(job_id)) for node_id, job_id in asked}
     found: dict[tuple[int, str], list[StoredRow]] = {}
     for node_id, job_id, *row in fetch_by_keys(connection, _ROWS, list(dict.fromkeys(keys.values()))):
@@ -261,7 +261,7 @@ def has_cgroup(connection: Connection, node_id: int, job_id: str, since: float) 
 def read_job_memory(
     connection: Connection, node_id: int, job_id: str, since: float, until: float
 ) -> list[tuple[float, float]]:
-    """Times after ``since`` up to ``until``, and the bytes that the job's cgroup held on the node."""
+    """Read times after ``since`` up to ``until``, and the bytes of the job's cgroup on the node."""
     key = {"node_id": node_id, "job_id": job_key(job_id), "since": since, "until": until}
     found: list[tuple[float, float]] = []
     for (readings,) in connection.execute(_MEMORY, key):
@@ -274,9 +274,9 @@ def read_job_memory(
 def job_cgroup(rows: Iterable[StoredRow], at: Boundaries, next_start: float | None) -> JobCgroup | None:
     """Return the readings of the run with the boundaries ``at``; None if there are none.
 
-    ``next_start``: when the same job started again, in the scheduler's clock, if it did.
+    ``next_start``: the next start of the same job, in the scheduler's clock, if any.
     """
-    first, last = at.start, at.end + _SLACK_S  # before the start, it is another run's
+    first, last = at.start, at.end + _SLACK_S  # before the start, it belongs to another run
     if next_start is not None:
         last = min(last, next_start + at.offset_s)
     readings: list[tuple[float, float | None, int | None, int | None]] = []
@@ -309,18 +309,18 @@ def _without_restarts(cpu_s: Floats) -> Floats:
 
 
 def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
-    """Return the job's memory on the node, which nothing else shares."""
+    """Return the job's own memory on the node."""
     nothing = np.zeros(len(group.time))
     readings = Readings(group.time, nothing, nothing, nothing, group.used, nothing)
     return node_memory(readings, JobInterval(at.start, at.end, 1), (), 0.0)
 
 
 def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
-    """Return whether a reading, or what is ``known_bytes`` of it otherwise, is the most that the cgroup held.
+    """Return whether a reading, or ``known_bytes`` from elsewhere, is the cgroup's true peak.
 
-    None if the kernel's own maximum is not known. The kernel keeps the most that was ever charged, page cache included.
-    What that has above the readings of both was held between two of them, unless it may be page cache too: as much
-    again as was read.
+    None if the kernel's own maximum is not known. The kernel keeps the largest charge ever, page cache included. An
+    excess over the readings of both was held between two of them, unless it may be page cache too: as much again as was
+    read.
     """
     if group.charged_peak is None or not (np.isfinite(group.used) & np.isfinite(group.cache)).any():
         return None
@@ -331,10 +331,10 @@ def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
 def cgroup_cpu(
     group: JobCgroup, at: Boundaries, node_times: Floats, most_unknown: float = MOST_UNKNOWN
 ) -> float | Missing:
-    """CPU seconds of the run; missing if more than the share ``most_unknown`` of it is unknown.
+    """Return CPU seconds of the run; missing if more than the share ``most_unknown`` of it is unknown.
 
-    The cgroup counts from the start of the job, so only what follows its last reading is unknown: until the end, or
-    until the next reading of the node (``node_times``), which no longer found it. It is taken to be like the rest.
+    The cgroup counts from the start of the job, so only the time after its last reading is unknown: until the end, or
+    until the next reading of the node (``node_times``), which no longer found it. The rate is assumed constant.
     """
     known = np.flatnonzero(np.isfinite(group.cpu_s))
     if not len(known):

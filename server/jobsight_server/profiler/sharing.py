@@ -1,4 +1,4 @@
-"""Which other runs were on a run's nodes, and how much of the use is attributed to the run.
+"""Other runs on a run's nodes, and the part of the use attributed to the run.
 
 (docs/use/definitions.md, Attribution)
 """
@@ -17,10 +17,10 @@ from jobsight_server.accounting.runs import Failure
 from jobsight_server.profiler.memory import AFTER_S, FRESH_S
 from jobsight_server.storage.engine import fetch
 
-# A run whose end was never logged is assumed to have ended this long after its requested walltime.
+# Assumed time from the requested walltime to an end that was never logged.
 _OVERTIME_S = 3600.0
 _FOREVER = 1e18
-# The runs first, by their end: the nodes' own index leads to everything that ever ran there.
+# The runs first, by their end: the nodes' own index leads to every run ever on them.
 ON_NODES = (
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
     "FROM jobs j CROSS JOIN job_nodes n "
@@ -36,11 +36,11 @@ ON_NODES = (
 class EndedRun:
     """A finished run, as far as its profile depends on the accounting log. Times are the scheduler's.
 
-    ``next_start``: when the same job was started again, if it was. ``nodes``: processors held on each node.
-    ``failure``: what it ran out of, if the log says so.
-    Between start and end it was suspended for ``suspended_s``. ``processors`` were allocated, ``asked_processors``
-    asked for where that is another number. ``memory_incomplete``: it used more than ``used_memory_bytes``;
-    ``memory_with_cache``: these may contain page cache, which it does not need. ``used``: as in ``jobs.used``.
+    ``next_start``: the next start of the same job, if any. ``nodes``: processors held on each node. ``failure``: the
+    resource that ran out, if the log has it. It was suspended for ``suspended_s`` in all. ``processors`` were
+    allocated, ``asked_processors`` requested if that is another number. ``memory_incomplete``: it used more than
+    ``used_memory_bytes``; ``memory_with_cache``: these may include page cache, which it does not need. ``used``: as in
+    ``jobs.used``.
     """
 
     id: int
@@ -66,27 +66,27 @@ class EndedRun:
 
     @property
     def asked(self) -> int:
-        """The processors that its user asked for; 0 if unknown."""
+        """Requested processors; 0 if unknown."""
         return self.asked_processors or self.held
 
     @property
     def held(self) -> int:
-        """The processors that it was given; 0 if unknown."""
+        """Allocated processors; 0 if unknown."""
         return self.processors if self.processors and self.processors > 0 else sum(self.nodes.values())
 
     @property
     def was_cut_short(self) -> bool:
-        """Whether it ended otherwise than by itself and with success."""
+        """Whether it was killed, cancelled, or failed."""
         return bool(self.ended_abnormally or self.exit_status or self.failure)
 
     @property
     def run_s(self) -> float:
-        """How long it ran, without the time for which it was suspended."""
+        """Run time without suspended time."""
         return self.end - self.start - (self.suspended_s or 0.0)
 
 
 class NodeRun(NamedTuple):
-    """A run on a node; ``end`` is far away while it still runs."""
+    """A run on a node; ``end`` is far in the future while it still runs."""
 
     run_id: int
     start: float
@@ -109,7 +109,7 @@ class NodeHistory:
         self._runs = sorted(runs, key=attrgetter("start"))
         self._starts = np.array([run.start for run in self._runs])
         self._ends = np.array([run.end for run in self._runs])
-        # Of runs that follow each other without a pause: the first, and when all so far have ended.
+        # Of consecutive runs without a pause: the first, and the latest end so far.
         self._latest = np.maximum.accumulate(self._ends)
         self._firsts = np.append(0, np.flatnonzero(self._starts[1:] > self._latest[:-1]) + 1)
 
@@ -133,7 +133,9 @@ NodeHistories = Mapping[tuple[str, str], NodeHistory]
 
 
 def read_node_histories(connection: Connection, runs: Sequence[EndedRun]) -> NodeHistories:
-    """Per (cluster, node name) of ``runs``: every run on it from a day before the first to an hour after the last."""
+    """Read, for each (cluster, node name) of ``runs``, every run on it from a day before the first to an hour after the
+    last.
+    """
     if not runs:
         return {}
     since, until = min(run.start for run in runs) - FRESH_S, max(run.end for run in runs) + AFTER_S

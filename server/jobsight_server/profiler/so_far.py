@@ -1,6 +1,6 @@
 """The memory that running jobs have used so far, kept up to date from arriving samples.
 
-Only new samples are read, so the lists and pages that show it cost nothing.
+Only new samples are read: the lists and pages that show it cost nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from jobsight_server.storage.sample_columns import Floats
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
 
-# Read in one go; also how long a silent node delays what its neighbours' readings show.
+# Span of one read; also the longest delay by a silent node of its neighbours' readings.
 _STEP_S = 3600.0
-# Nodes are read at different seconds: the reading before the first new one is needed too.
+# Nodes are read at different seconds: needs the reading before the first new one too.
 _BEFORE_S = 120.0
 _RUNS_AT_ONCE = 100
 
@@ -118,7 +118,7 @@ def _use(
     lives = _lives(connection, run, nodes)
     starts = [at.start for at in lives]
     if all(has_cgroup(connection, node.id, run.job_id, start) for node, start in zip(nodes, starts, strict=True)):
-        if known is None or known.idle_bytes != 0.0:  # so far, its nodes were read
+        if known is None or known.idle_bytes != 0.0:  # until now, from its nodes' readings
             known = Use(run.id, run.start, None, 0.0, None)
         return _go_on(connection, run, known, nodes, starts, processors, read_job_memory)
     near = {
@@ -166,7 +166,7 @@ def _go_on(
         highest = _highest_sum(columns)
         if highest is not None:
             memory = max(memory or 0.0, (highest - use.idle_bytes) / processors)
-        if end < newest:  # a whole step behind: its later samples come too late for this
+        if end < newest:  # a whole step behind: its later samples are too late
             until = end
             continue
         until = _latest(until, columns)

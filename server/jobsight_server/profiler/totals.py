@@ -1,7 +1,7 @@
 """Totals of jobs: adds jobs as they are learned, and recomputes a day's totals if they have changed.
 
-All of it within the caller's transaction, which holds the lock of learning: the totals agree with the profiles at any
-moment, except for the days marked for recomputing.
+All within the caller's transaction, which holds the lock of learning: the totals always agree with the profiles, except
+for the days marked for recomputing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to_do
 
 METRICS = ("memory", "runtime")
-"""Those in which reservations are recommended. Memory counts in byte seconds, run time in processor seconds."""
+"""Metrics with recommended reservations. Memory counts in byte seconds, run time in processor seconds."""
 
 COUNTED = (*METRICS, "cpu")
-"""Those whose totals are kept. Of processors, in processor seconds, what is held is ``requested`` and the busy part is
-``used``; no other number is recommended, so ``reserved`` and what is held are the same."""
+"""Metrics with totals. Of processors, in processor seconds, ``requested`` are those held and ``used`` the busy part;
+none are recommended, so ``reserved`` equals those held.
+"""
 
 AMOUNTS = ("weight", "requested", "used", "reserved", "request_held", "bound_held")
 COLUMNS = (
@@ -53,12 +54,12 @@ COLUMNS = (
     "without_use",
     "without_bound",
 )
-"""Columns of the table that are added up.
+"""Summed columns of the table.
 
-``jobs`` have a request, a measured use and a bound that was given at submission; the amounts are theirs. ``weight`` is
-what a value is multiplied by: processors asked for x run time of memory per processor, processors held of a run time.
-``request_held`` is what ran, as it ran; ``bound_held`` has all attempts of the jobs that would have run out, the
-``bound_failures``. The others are left out.
+``jobs`` have a request, a measured use and a bound from submission; the amounts are theirs. ``weight`` is the factor of
+a value: requested processors x run time for memory per processor, held processors for a run time. ``request_held`` has
+the jobs as they ran; ``bound_held`` has all attempts of jobs that would have run out, the ``bound_failures``. Other
+jobs are left out.
 """
 
 AMOUNTS_KEPT = KeptSums(
@@ -72,7 +73,7 @@ AMOUNTS_KEPT = KeptSums(
 )
 KEPT = (AMOUNTS_KEPT, SCORES_KEPT)
 
-# Sums of whole units are exact, in whatever order jobs are counted and taken back.
+# Sums of whole units are exact, in any order of counting jobs and taking them back.
 _UNITS = {"memory": 2.0**20, "runtime": 1.0, "cpu": 1.0}
 
 
@@ -80,15 +81,15 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
     """Return the columns of one job, a row of ``jobs`` with ``lower_bound``; ``value`` is None if not measured or only
     shown.
 
-    ``attempts``: the bound at its submission and what to reserve after it, as far as that is known; empty without one.
+    ``attempts``: the bound at its submission and the reservations after it, as far as known; empty without one.
 
-    A job that ran out of its request needed more, however little was measured.
+    A job that ran out of its request needed more than that, whatever was measured.
     """
-    if metric == "memory":  # is measured per processor asked for; others may be held too
+    if metric == "memory":  # measured per requested processor; the job may hold more
         processors, request = job.asked_processors or 0, job.asked_memory_bytes
         weight = processors * (job.end - job.start)
         request = request / processors if request and processors else None
-    elif metric == "cpu":  # of each processor held, for the run time
+    elif metric == "cpu":  # for each processor held, over the run time
         processors, request, attempts = job.processors or 0, 1.0, (1.0,)
         weight = processors * (job.end - job.start)
         value = None if value is None else min(value, 1.0)
@@ -127,7 +128,7 @@ _RAN_OUT_OF_IT = and_(
         and_(profiles.c.metric == "runtime", jobs.c.failure == "time", jobs.c.asked_walltime_s.is_(None)),
     ),
 )
-"""Of what was asked for: a job that ran out of less shows nothing about that."""
+"""Only by the request: a job that ran out of less shows nothing about it."""
 
 _JOBS = (
     select(
@@ -159,13 +160,13 @@ _OF_DAY = _JOBS.where(jobs.c.end >= bindparam("since"), jobs.c.end < bindparam("
 
 
 def add_runs(connection: Connection, runs: Sequence[int]) -> None:
-    """Counts runs that have just been profiled."""
+    """Count runs that have just been profiled."""
     for begin in range(0, len(runs), _AT_ONCE):
         add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}))
 
 
 def take_back_runs(connection: Connection, runs: Sequence[int]) -> None:
-    """Take back what these runs count, before what is known of them changes; then ``add_runs`` counts them again."""
+    """Take back the counts of these runs before their data changes; then ``add_runs`` counts them again."""
     for begin in range(0, len(runs), _AT_ONCE):
         add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}), times=-1)
 
@@ -208,14 +209,14 @@ def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
 
 
 def _attempts(row: Any) -> tuple[float, ...]:
-    """What was recommended at submission, and after that was too little; empty without a recommendation."""
+    """Return the recommendation at submission, and those after it was too small; empty without one."""
     if row.bound is None:
         return ()
     return (row.bound,) if row.attempts is None else tuple(_decode(row.attempts))
 
 
 def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> None:
-    """Add jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles.
+    """Add jobs to the totals of their days and months; a row has a job's data from the log, and one of its profiles.
 
     ``times`` -1 takes them back.
     """

@@ -1,7 +1,7 @@
-"""What one job moved and computed on one node: pure arithmetic on readings (docs/use/definitions.md, Bandwidth).
+"""Traffic and CPU time of one job on one node: pure arithmetic on readings (docs/use/definitions.md, Bandwidth).
 
-Between two readings the counters are assumed to rise evenly. If the node was shared, each piece between two
-events (a job starts or ends there) is split by the processors that the jobs hold.
+Between two readings the counters are assumed to rise evenly. On a shared node, each piece between two events (a start
+or end of a job) is split by the processors that jobs hold.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from jobsight_server.ingest.wire import INFINIBAND
 from jobsight_server.profiler.readings import Readings
 from jobsight_server.storage.sample_columns import Floats
 
-# A job has no value if more than this share of its life is unknown.
+# Largest unknown share of a life for a job to have a value.
 MOST_UNKNOWN = 0.1
-# Counters move in steps; over less than this, a rate means nothing. Below a second, so that agents that read every
-# second count although their intervals jitter.
+# Counters move in steps; over a shorter time, a rate means nothing. Below a second, because intervals of agents that
+# read every second jitter.
 SHORTEST_PEAK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is no value; ``kind`` has a placeholder for the node's name, so that it can be counted without."""
+    """The reason for a missing value; ``kind`` has a placeholder for the node's name, to count without it."""
 
     kind: str
     node: str = ""
@@ -83,7 +83,7 @@ def _rates(
     if (columns[:, 1:] < columns[:, :-1]).any():
         return Missing(f"the {what} counters of {{node}} run backwards")
     edges = pieces_of(time, interval.start, interval.end, others)
-    # Plain operators: for so short arrays numpy's own `clip` and `diff` take longer than their work does.
+    # Plain operators: numpy's ``clip`` and ``diff`` take longer than their work on such short arrays.
     within = np.minimum(np.maximum(edges, time[0]), time[-1])
     unknown_until = np.interp(within, time, gap) + (edges - within)
     widths = edges[1:] - edges[:-1]
@@ -118,8 +118,8 @@ def _peak(edges: Floats, time: Floats, interval: JobInterval, known: Floats, amo
 def _around(time: Floats, interval: JobInterval) -> slice:
     """Return the readings from the last at or before the start to the first at or after the end.
 
-    If the two readings around a boundary are further apart than the life is long, they tell nothing about it: the one
-    outside is left out, and what it would have covered counts as unknown.
+    Two readings around a boundary that are further apart than the life is long show nothing about it: the outer one is
+    left out, and its time counts as unknown.
     """
     life = interval.end - interval.start
     first = int(np.searchsorted(time, interval.start, "right")) - 1
@@ -132,7 +132,7 @@ def _around(time: Floats, interval: JobInterval) -> slice:
 
 
 def pieces_of(time: Floats, start: float, end: float, others: Sequence[JobInterval]) -> Floats:
-    """Boundaries of the pieces of [start, end]: readings, and events of the node's other jobs."""
+    """Return the boundaries of the pieces of [start, end]: readings, and events of the node's other jobs."""
     inside = time[np.searchsorted(time, start, "right") : np.searchsorted(time, end, "left")]
     events = [event for other in others for event in (other.start, other.end) if start < event < end]
     edges = np.concatenate(([start], inside, [end]))
@@ -140,7 +140,7 @@ def pieces_of(time: Floats, start: float, end: float, others: Sequence[JobInterv
 
 
 def shares_of(edges: Floats, interval: JobInterval, others: Sequence[JobInterval]) -> Floats:
-    """Return the job's share of each piece, by processors held; the job itself is there all the time."""
+    """Return the job's share of each piece, by processors held; the job itself is always there."""
     if not others:
         return np.ones(len(edges) - 1)
     middle = (edges[1:] + edges[:-1]) / 2
@@ -157,12 +157,11 @@ NO_PROCESSORS = Missing("the accounting log gives no processors")
 class Measurement:
     """One metric of a profile: ``value`` and ``peak`` in the metric's unit, or ``missing``.
 
-    For memory, the value is the peak and ``mean`` the time average, if samples give one; ``idle_age_s`` is how far from
-    its life the oldest idle level used was read; ``cache`` is the page cache of its cgroups, added up at its largest on
-    each node, and ``charged_peak`` the most that was ever charged to them, which no true peak exceeds.
-    ``lower_bound``: the job used more, or would have: it ran out of it, was cut short, or was measured in part. For
-    bandwidth, ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each if there are
-    several.
+    For memory, the value is the peak and ``mean`` the time average, if samples give one; ``idle_age_s`` is the time
+    between its life and the oldest idle level used; ``cache`` is the page cache of its cgroups, the sum of each node's
+    largest, and ``charged_peak`` the largest charge to them, an upper limit of any true peak. ``lower_bound``: the job
+    used more, or would have: it ran out of it, was cut short, or was measured in part. For bandwidth, ``fabric`` is the
+    network of the value, and ``fabrics`` has the value of each if there are several.
     """
 
     value: float | None
@@ -185,25 +184,25 @@ Measurements = Mapping[str, Measurement]
 
 
 def without(missing: Missing, how: str | None) -> Measurement:
-    """No value, and why."""
+    """Return a measurement without a value, with the reason."""
     return Measurement(None, attribution=how, reason=missing.reason, missing=missing)
 
 
 def from_log(total: float, processors: int) -> Measurement:
-    """What the accounting log has for the whole run, per processor."""
+    """Return the accounting log's value for the whole run, per processor."""
     if processors <= 0:
         return without(NO_PROCESSORS, None)
-    # The batch system's sum over the job's own processes is the kernel's accounting for that job.
+    # The batch system's sum over the job's own processes is the kernel's accounting.
     return Measurement(total / processors, source="accounting", attribution="cgroup")
 
 
 def missing_labels(entries: Mapping[str, Measurement]) -> dict[str, str]:
-    """Per metric without a value the reason to count it under."""
+    """Return, for each metric without a value, the reason to count."""
     return {name: entry.missing.label for name, entry in entries.items() if entry.missing is not None}
 
 
 FASTEST, SUM = "fastest", "sum"
-# Below this in bits per second and node a network only keeps itself up: subnet manager, address resolution.
+# Bits per second and node of an idle network: subnet manager, address resolution.
 LEAST_TRAFFIC_BPS = 10_000.0
 
 Speeds = Mapping[str, float]
@@ -211,7 +210,7 @@ Speeds = Mapping[str, float]
 
 
 class StoredLink(Struct):
-    """What is stored of an interface, as far as it matters here."""
+    """The fields of a stored interface that matter here."""
 
     kind: str
     speed_bps: float | None = None

@@ -67,7 +67,7 @@ class SystemPages(NounWithPages, Protocol):
     """The module ``pages`` of a placing system."""
 
     def make_part(self, here: AppContext) -> object:
-        """What the system's views work with."""
+        """Return the context of the system's views."""
 
 
 OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) for system in SYSTEMS)
@@ -106,7 +106,7 @@ _TEMPLATES = tuple(
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """Return the application of one query worker; ``write_engine`` stores what requests change, such as logins and
+    """Return the application of one query worker; ``write_engine`` stores changes by requests, such as logins and
     offers.
     """
     app = Flask(__name__, static_folder=None)

@@ -60,12 +60,12 @@ def run_until(
         name, said = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)
         if not source.sacct:
             last = LastRead(engine, source, clock)
-            # Nothing that takes long, such as learning a backlog or upkeep, keeps a log from being read.
+            # Long work, such as learning a backlog or upkeep, must not delay reading a log.
             skipped: set[Path] = set()
             follow = (_follow, stop, engine, source, clock, skipped, said, last)
             work.every(settings.follow_interval_s, name, *follow, thread=f"log {number}")
         else:
-            # A command may hang until its deadline: nothing else waits for it.
+            # A command may hang until its deadline: nothing else may wait for it.
             follower = SlurmFollower(engine, source, clock, said)
             work.every(source.interval_s, name, follower.read, stop, thread=f"commands {number}", at_once=True)
         if source.queue_command:
@@ -85,7 +85,7 @@ def run_until(
     work.every(EVERY_S, "state", _record_state, stop, engine, clock)
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
-    # The one figure that a placing system has from another.
+    # The one figure that a placing system gets from another.
     schedule_node_reports(work, partial(ranks_of, MachineBoard(), replace(rank_config(settings), method="survival")))
     log.info("following %d accounting logs", len(settings.accounting))
     work.run()

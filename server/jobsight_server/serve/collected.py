@@ -1,4 +1,4 @@
-"""Which declared clusters no writer collects, where several servers share a PostgreSQL database."""
+"""Declared clusters without a writer, if several servers share a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Uncollected:
-    """Logs when a declared cluster has had no writer at two looks in a row, and when it has one again."""
+    """Logs a declared cluster that had no writer at two checks in a row, and its next writer."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine, self._declared = engine, sorted(settings.declared_clusters)
@@ -22,11 +22,11 @@ class Uncollected:
         self._reported: frozenset[str] = frozenset()
 
     def look(self) -> None:
-        """One look at the locks of the writers."""
+        """Check the locks of the writers."""
         if database_file(self._engine) is not None or is_held(self._engine, "writer"):
             return  # one server collects everything
         free = frozenset(name for name in self._declared if not is_held(self._engine, f"writer of {name}"))
-        lasting = free & self._seen  # a writer that restarts is back by the next look
+        lasting = free & self._seen  # a writer that restarts is back by the next check
         for name in sorted(lasting - self._reported):
             log.warning("no server collects cluster %r: start `jobsight serve --only writer:%s`", name, name)
         for name in sorted(self._reported - free):

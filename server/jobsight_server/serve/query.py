@@ -24,13 +24,13 @@ _GRACE_S = 10
 _SAMPLES, _QUESTION = "/api/v1/samples", "/api/v1/predictions"
 _HEALTH = "/health"
 _ASKS_WRITER = frozenset({_SAMPLES, "/ready"})
-_HELD_BYTES = 64 * 2**20  # of bodies and answers, over all connections of a process
-_BATCH_BYTES = 16 * 1024  # a longer list of questions does not hold up those that ask for one job
+_HELD_BYTES = 64 * 2**20  # bytes of bodies and answers, over all connections of a process
+_BATCH_BYTES = 16 * 1024  # a longer list of questions must not delay those for one job
 _ANSWERING, _ASKING_WRITER = 2, 16  # threads
 
 
 def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
-    """The main port, until SIGTERM: ``query_workers`` processes on the same listening sockets."""
+    """Serve the main port until SIGTERM: ``query_workers`` processes on the same listening sockets."""
     with ExitStack() as ended:
         listeners = []
         for address in settings.listen:
@@ -65,7 +65,7 @@ def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Call
         recorder(write_engine, "query"),
         beat,
     )
-    # Objects loaded by now stay: without them, a full collection in the middle of an answer takes no time.
+    # Objects loaded by now stay: without them, a full collection during an answer takes no time.
     gc.collect()
     gc.freeze()
     run(front, listeners)

@@ -1,9 +1,9 @@
-"""What each role runs in its own process.
+"""The work of each role, in its own process.
 
     python -m jobsight_server.serve.roles ROLE[:CLUSTERS] DESCRIPTOR
 
-reads the settings as JSON from standard input, which stays open as long as the supervisor lives, so that a role ends
-with it even if the supervisor was killed. Roles that answer requests give a sign of life on the descriptor, a pipe.
+reads the settings as JSON from standard input, which stays open while the supervisor lives: a role ends with it, even
+if the supervisor was killed. Roles that answer requests give a sign of life on the descriptor, a pipe.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _LOCK_S = 30.0  # roles of a killed server may still be ending
 
 
 def run_writer(settings: Settings, beat: Callable[[], None], clusters: Sequence[str]) -> None:
-    """Ingest: one process, many threads that wait, one that writes; of ``clusters``, or of all if that is empty."""
+    """Run ingest of ``clusters``, or of all if empty: one process, many threads that wait, one that writes."""
     from jobsight_server.serve.writer import serve_writer
 
-    # In one order, so that two writers with clusters in common never wait for each other.
+    # In one order: two writers with common clusters must never wait for each other.
     names = [f"writer of {cluster}" for cluster in sorted(set(clusters))] or ["writer"]
     with ExitStack() as locks:
-        # An engine each: in PostgreSQL each lock keeps a session, and a pool has only so many.
+        # An engine each: in PostgreSQL each lock keeps a session, and a pool has few.
         fences = [locks.enter_context(role_lock(open_engine(settings.database), name, _LOCK_S)) for name in names]
         serve_writer(settings, fences, beat, frozenset(clusters) or None)
 
 
 def run_query(settings: Settings, beat: Callable[[], None], _clusters: Sequence[str]) -> None:
-    """The API and the pages: several stateless processes."""
+    """Run the API and the pages: several stateless processes."""
     from jobsight_server.serve.query import serve_queries
 
     serve_queries(settings, beat)

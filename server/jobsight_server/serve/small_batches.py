@@ -1,7 +1,7 @@
-"""Takes small batches before Flask, in the event loop: a thread that waits for each costs more than storing it.
+"""Small batches, taken before Flask in the event loop: a waiting thread for each costs more than storing it.
 
-Only a batch with nothing wrong is taken here; everything else goes to Flask, which judges it from the beginning and
-says what is wrong. ``docs/develop/measurements.md`` has what this saves.
+Only a faultless batch is taken here; everything else goes to Flask, which judges it from the beginning and reports the
+fault. ``docs/develop/measurements.md`` has what this saves.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.unpacking import stated_length
 
 _BODY_BYTES = 64 * 1024
-_UNPACKED_BYTES = 128 * 1024  # decoded in a millisecond or two, in which the loop does nothing else
-_PATIENCE_S = 5.0  # then a thread waits, and once all do, further requests wait for one
+_UNPACKED_BYTES = 128 * 1024  # decoding blocks the loop for a millisecond or two
+_PATIENCE_S = 5.0  # then a thread waits; once all do, further requests wait for a thread
 _READ = {b"authorization", b"content-encoding", b"content-length"}
 _HEADERS = [("content-type", "application/json")]
 _ANSWERED = {"stored", "duplicate"}
 
 
 class SmallBatches:
-    """The ASGI application before ``rest``; ``lane`` has the threads in which a batch waits that is not stored soon."""
+    """The ASGI application before ``rest``; a batch that is not stored soon waits in a thread of ``lane``."""
 
     def __init__(self, reception: Reception, max_body_bytes: int, rest: AsgiApp, lane: Lane) -> None:
         self._reception, self._rest, self._lane = reception, rest, lane
@@ -60,7 +60,7 @@ class SmallBatches:
             await send_answer(send, answer, close=False)
 
     def _plain_headers(self, scope: Scope) -> dict[bytes, str] | None:
-        """Those that matter here; None if the request is not plain."""
+        """Return the relevant headers; None if the request is not plain."""
         if scope["path"] != SAMPLES or scope["method"] != "POST":
             return None
         found: dict[bytes, str] = {}
@@ -86,7 +86,7 @@ class SmallBatches:
 
 
 class _Finished:
-    """Hands over what the writing thread has finished; one call wakes the event loop for a whole group."""
+    """Hands over the writing thread's results; one call wakes the event loop for a whole group."""
 
     def __init__(self) -> None:
         self._done: deque[asyncio.Future[None]] = deque()
@@ -101,7 +101,7 @@ class _Finished:
             self._done.append(waiting)
             if not self._waking:
                 self._waking = True
-                with suppress(RuntimeError):  # the loop has ended: nothing waits any more
+                with suppress(RuntimeError):  # the loop has ended: nothing waits now
                     loop.call_soon_threadsafe(self._wake)
 
         committing.add_done_callback(finished)
@@ -110,7 +110,7 @@ class _Finished:
         return committing.done()
 
     def _wake(self) -> None:
-        self._waking = False  # before the first is taken: one that follows wakes the loop again
+        self._waking = False  # before taking the first: a later one wakes the loop again
         while self._done:
             waiting = self._done.popleft()
             if not waiting.done():
@@ -118,7 +118,7 @@ class _Finished:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """None if the client has gone."""
+    """Return the body; None if the client has gone."""
     parts, more = [], True
     while more:
         message = await receive()
@@ -130,5 +130,5 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 async def _again(body: bytes) -> dict[str, Any]:
-    """Return the body once more, as ``receive`` would give it."""
+    """Return the body again, as ``receive`` would."""
     return {"type": "http.request", "body": body, "more_body": False}

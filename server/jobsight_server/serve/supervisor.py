@@ -1,4 +1,4 @@
-"""Starts the roles, restarts any that ends by itself or is stuck, stops them all together."""
+"""The supervisor: starts the roles, restarts any that ends by itself or is stuck, stops them together."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from jobsight_server.settings import Settings
 log = logging.getLogger(__name__)
 
 _STOP_S = 25.0
-_QUICK_END_S = 3.0  # a role that ends sooner than this after its start has a lasting cause, such as a port in use
+_QUICK_END_S = 3.0  # a role that ends sooner after its start has a lasting fault, such as a port in use
 _QUICK_ENDS = 3
 _RENEW_S = 5.0
-# Threads that each had a large batch would each keep its memory; with this, glibc returns large blocks at once.
+# Each thread would keep the memory of a large batch; with this, glibc returns large blocks at once.
 _ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
 
@@ -40,8 +40,8 @@ class _Role:
 class Supervisor:
     """Runs the roles as child processes until ``stop`` is set; ``writer:CLUSTER,...`` is a writer of these clusters.
 
-    ``renew`` is called every few seconds and ends everything by raising: another server may have taken the database.
-    ``ready`` is called once, when all addresses accept connections.
+    ``renew`` runs every few seconds and ends everything by raising: another server may have taken the database.
+    ``ready`` runs once, when all addresses accept connections.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Supervisor:
         self._roles: list[_Role] = []
 
     def run(self, stop: threading.Event) -> None:
-        """Return when ``stop`` is set and all roles have ended.
+        """Run the roles until ``stop`` is set and all have ended.
 
         Raises:
             UserError: a role cannot stay up; its last messages are on standard error.
@@ -132,6 +132,6 @@ class Supervisor:
 
 
 def addresses_of(roles: Sequence[str], settings: Settings) -> list[str]:
-    """Where these roles listen."""
+    """Return the addresses of these roles."""
     listens = {"query": settings.listen, "writer": (settings.ingest_listen,)}
     return [address for role in roles for address in listens.get(role.partition(":")[0], ())]

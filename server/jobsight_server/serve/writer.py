@@ -26,7 +26,7 @@ _GRACE_S = 15
 def serve_writer(
     settings: Settings, fences: Sequence[Fence], beat: Callable[[], None], clusters: frozenset[str] | None = None
 ) -> None:
-    """Run until SIGTERM; everything acknowledged is stored. ``clusters``: those collected here; None is all."""
+    """Serve until SIGTERM; everything acknowledged is stored. ``clusters``: those collected here; None is all."""
     listener = listen(settings.ingest_listen, BACKLOG)
     engine = open_engine(settings.database)
     app = create_writer(settings, engine, fences=fences, collected=clusters)
