@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import shutil
@@ -16,6 +17,15 @@ from site_run import wait_until
 
 # No test ends the machine, so nothing needs to be on the disk.
 _OPTIONS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses=", "max_connections=200")
+
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel to end this process with the one that started it, however that ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
 def _program(name: str) -> str | None:
@@ -48,7 +58,9 @@ class PostgresqlServer:
         for option in _OPTIONS:
             command += ["-c", option]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **self._as)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd="/", preexec_fn=_end_with_parent, **self._as
+            )
         state = self._data / "postmaster.pid"
         wait_until(lambda: state.exists() and "ready" in state.read_text(), 60, self._log.read_text, pause_s=0.05)
 
