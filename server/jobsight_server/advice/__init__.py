@@ -1,1 +1,1 @@
-"""What a submitted job should ask for: its request in the scheduler's words, such jobs' use, advice on both."""
+"""Advice on the request of a submitted job: the request in the scheduler's words, and the use of similar jobs."""

@@ -1,4 +1,4 @@
-"""A recommendation as lines of a job script: what a user copies into the next one."""
+"""A recommendation as lines that a user copies into a job script."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SCHEDULERS: dict[str, Scheduler] = {
     "torque": "pbs",
     "gridengine": "gridengine",
 }
-"""The scheduler of a format of accounting logs; of the other formats it is not known."""
+"""Scheduler by format of the accounting log; the other formats do not name one."""
 
 
 def scheduler_of(sources: Iterable[AccountingSource], cluster: str) -> Scheduler | None:
-    """The scheduler whose log is followed for this cluster; None if the settings do not name its format."""
+    """Return the scheduler whose log is followed for this cluster; None if the settings do not name its format."""
     for source in sources:
         if source.cluster == cluster:
             return "slurm" if source.sacct else SCHEDULERS.get(source.format or "")
@@ -51,7 +51,7 @@ def ask_lines(
     runtime_s: float | None,
     requested_nodes: str | None = None,
 ) -> list[AskLine]:
-    """The amounts, of the whole job, for ``scheduler``; for Slurm and PBS if it is None. Empty without an amount.
+    """Write memory and run time of the whole job for ``scheduler``, for Slurm and PBS if None; empty without either.
 
     ``requested_nodes``: the job's ``select`` or ``nodes``, if it had one.
     """
@@ -65,12 +65,12 @@ def ask_lines(
 def lines_to_ask(
     found: Recommendation, scheduler: Scheduler | None, requested_nodes: str | None = None
 ) -> list[AskLine]:
-    """The amounts to ask for, the job's own where these are best; as ``ask_lines`` writes them."""
+    """Write the recommended memory and run time as ``ask_lines`` does; the job's own request where that is best."""
     return ask_lines(scheduler, found.request, found.best("memory"), found.best("runtime"), requested_nodes)
 
 
 def _slurm(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None) -> str:
-    """``#SBATCH --mem-per-cpu=683M`` and the time limit."""
+    """Write ``#SBATCH --mem-per-cpu=683M`` and the time limit."""
     found = slurm_advice(request, memory_bytes, runtime_s)
     lines = [] if found.mem_per_cpu is None else [f"#SBATCH --mem-per-cpu={found.mem_per_cpu}M"]
     if found.time_limit is not None:
@@ -79,12 +79,12 @@ def _slurm(request: JobRequest, memory_bytes: float | None, runtime_s: float | N
 
 
 def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, nodes: str | None) -> str:
-    """Memory goes into the chunks of a ``select``, with which PBS takes no ``mem`` of the whole job."""
+    """Write memory into the chunks of a ``select``: PBS rejects ``mem`` of the whole job beside it."""
     # ``nodes=2:ppn=8`` is TORQUE's; a select names resources with a value, such as ncpus.
     select = nodes if nodes is not None and "ncpus=" in nodes else None
     try:
         found = pbs_advice(PbsRequest(select=select), request, memory_bytes, runtime_s)
-    except RequestError:  # not one that can be read: the user knows how to split the amount
+    except RequestError:  # unreadable; the user can split the memory
         select, found = None, pbs_advice(PbsRequest(), request, memory_bytes, runtime_s)
     lines = []
     if found.select is not None:
@@ -97,7 +97,7 @@ def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | Non
 
 
 def _gridengine(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None) -> str:
-    """Grid Engine's limits are per slot."""
+    """Write ``h_vmem`` and ``h_rt``; Grid Engine's limits are per slot."""
     found = slurm_advice(request, memory_bytes, runtime_s)
     lines = [] if found.mem_per_cpu is None else [f"#$ -l h_vmem={found.mem_per_cpu}M"]
     if found.time_limit is not None:

@@ -1,4 +1,4 @@
-"""What a job should ask for: the one place that decides it, for the prompt, the comment, commands and pages."""
+"""Recommends memory and run time of a job, for the prompt, the comment, commands and pages alike."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes
 
 ASKED_FOR = ("memory", "runtime")
-"""The metrics that a job asks an amount of."""
+"""Metrics that a job can request."""
 
 STEPS = {"memory": float(MIB), "runtime": 60.0}
-"""What amounts are rounded up to: every scheduler takes these."""
+"""Units to round up to; every scheduler takes these."""
 
 BEYOND_USE = 4.0
-"""Where the request is too little, at most so many times what such jobs used: only strangers used more."""
+"""Upper limit where the request is too little, as a multiple of the use of similar jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Forecasts by metric and the amounts to ask for, of the whole job, in whole MiB and minutes.
+    """Forecasts by metric and the request to make, of the whole job, in whole MiB and minutes.
 
-    An amount is None where nothing is known of the user's own jobs, or where the job's own request is the best.
-    ``enough_share``: how likely it is that all amounts are enough, if needs are independent; None if unknown.
+    ``memory_bytes`` or ``runtime_s`` is None without data on the user's jobs, or if the job's own request is best.
+        ``enough_share``: probability that both are enough if memory and run time are independent; None if unknown.
     """
 
     request: JobRequest
@@ -54,18 +54,18 @@ class Recommendation:
     enough_share: float | None = None
 
     def amount(self, metric: str) -> float | None:
-        """The amount to ask for of one of ``ASKED_FOR``."""
+        """Return the memory or run time to ask for."""
         return self.memory_bytes if metric == "memory" else self.runtime_s
 
     def best(self, metric: str) -> float | None:
-        """The same, or the job's own request where that is best; None where nothing is known of the user's jobs."""
+        """Return the same, or the job's own request where that is best; None without data on the user's jobs."""
         amount, answer = self.amount(metric), self.answers[metric]
         known = self.such_jobs.used(metric) is not None or (answer.user_jobs and answer.bound is not None)
         return _requested(metric, self.request) if amount is None and known else amount
 
 
 def plain_request(question: Question) -> JobRequest:
-    """What a job asks for whose question says it per processor; one whose processors are not known has one."""
+    """Return the whole job's request from a question, which has it per processor; an unknown number counts as 1."""
     processors = question.processors or 1
     memory = question.requested_memory_bytes
     whole = None if memory is None else memory * processors
@@ -82,10 +82,10 @@ def recommend(
     runs: Sequence[SuchJob] | None = None,
     moment: Moment = "submission",
 ) -> Recommendation:
-    """``question`` and ``request`` describe the same job, which is about to be submitted or, at ``start``, waits.
+    """Recommend what a job should request at its submission, or at its ``start`` if it waits already.
 
-    ``metrics``, with ``ASKED_FOR``, are those to forecast, None all that concern the user; ``runs`` the user's last
-    ones, if they have been read. A job whose processors are not known counts as one processor.
+    ``question`` and ``request`` describe the same job. ``metrics``, with ``ASKED_FOR``, are those to forecast, None all
+    that concern the user; ``runs`` the user's last ones, if already read. An unknown number of processors counts as 1.
     """
     runs = last_runs(connection, cluster, question.user or "") if runs is None else runs
     such = such_jobs(runs, question, request.processors)
@@ -100,7 +100,7 @@ def recommend(
     }
     best = dict(answers)
     if too_little:
-        # No more than its request is reserved for a job. Such jobs needed more: what if it asked as much as they did?
+        # A reservation never exceeds the request. Similar jobs needed more, so forecast with their request.
         enough = _asking_enough(question, such, request.processors, too_little)
         best |= _answers(connection, reader, cluster, enough, tuple(too_little), moment)
         best["memory"] = _within(best["memory"], most)
@@ -130,7 +130,7 @@ def recommend_as_last(
     runs: Sequence[SuchJob] | None = None,
     metrics: Sequence[str] | None = ASKED_FOR,
 ) -> Recommendation:
-    """What a job should ask for that is submitted as this one was; ``metrics`` and ``runs`` as of ``recommend``."""
+    """Recommend for another job submitted like this one; ``metrics`` and ``runs`` as in ``recommend``."""
     memory, walltime = like.requested_memory_bytes, like.requested_walltime_s
     subject = (user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
     question = job_question(*subject, facts=like.facts)
@@ -140,20 +140,20 @@ def recommend_as_last(
 
 
 def _within(answer: Prediction, most: float) -> Prediction:
-    """The answer with a bound and attempts that nodes can hold: the last is all they have."""
+    """Limit the bound and the attempts to ``most``, all memory of the job's nodes."""
     attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in answer.attempts))
     return msgspec.structs.replace(_cut(answer, most), attempts=attempts)
 
 
 def _cut(answer: Prediction, most: float) -> Prediction:
-    """The answer with a bound of at most this, whose chance of being too little is not known."""
+    """Limit the bound to ``most``; its probability of being too little is then unknown."""
     if answer.bound is None or answer.bound <= most:
         return answer
     return msgspec.structs.replace(answer, bound=most, exceed_probability=None)
 
 
 def _asking_enough(question: Question, such: SuchJobs, processors: int, too_little: Mapping[str, float]) -> Question:
-    """The question with the most that such jobs asked for, where it asks for too little; with none if that is too."""
+    """Replace a request that is too little by the largest of similar jobs, or by none if that is too little as well."""
     if "memory" in too_little:
         most = such.most_requested_bytes
         is_enough = most is not None and most * processors > too_little["memory"]
@@ -173,29 +173,29 @@ def _answers(
     metrics: Sequence[str] | None,
     moment: Moment,
 ) -> dict[str, Prediction]:
-    """For the whole job, by metric."""
+    """Forecast the whole job; by metric."""
     per = "job" if question.processors else "processor"
     requests = [ForecastRequest(cluster, question, metric, per, moment) for metric in metrics or (None,)]
     return {answer.metric: answer for answer in reader.answers(connection, requests)}
 
 
 def _memory_of_nodes(connection: Connection, cluster: str, request: JobRequest) -> float:
-    """The most that the job's nodes can have, each as much as the largest of the cluster; inf if no agent reports it.
+    """Return the memory of the job's nodes if each is the cluster's largest; inf if no agent reports it.
 
-    Where the job leaves the number of nodes to the scheduler, each processor may be on another.
+    Without a number of nodes, each processor may be on a node of its own.
     """
     largest = memory_of_largest_nodes(connection).get(cluster)
     return math.inf if largest is None else float(largest // MIB * MIB) * (request.nodes or request.processors)
 
 
 WASTEFUL = 2.0
-"""A request of this many times the recommendation, or what such jobs used, is worth a word to the user."""
+"""Notify the user of a request this many times the recommendation, or the use of similar jobs."""
 
 
 class WholeJobForecast(Record):
-    """What the whole job requests in one metric, is expected to use, and should reserve; or the reason why not.
+    """Request, expected use and reservation of the whole job in one metric; without a forecast, the reason.
 
-    ``attempts``: what to reserve at each attempt, ``reserve`` first.
+    ``attempts``: the reservation of each attempt, ``reserve`` first.
     """
 
     metric: Metric
@@ -212,12 +212,11 @@ class WholeJobForecast(Record):
 
 
 class Advice(Record):
-    """What a submitted job should ask for.
+    """The recommended request of a submitted job.
 
-    ``such_jobs`` of the user have been measured; ``text`` says what they used. ``notable``: such jobs are known, and
-    the request is below what is recommended, or twice as large; where no amount is recommended, what such jobs used
-    counts instead. ``slurm`` and ``pbs`` are the recommendation in the
-    words of the question.
+    ``such_jobs``: number of the user's similar jobs with measurements; ``text`` has their use. ``notable``: there are
+    similar jobs, and the request is below the recommendation, or twice as large; without a recommendation, the use of
+    similar jobs counts. ``slurm`` and ``pbs`` are the recommendation in the words of the question.
     """
 
     cluster: str
@@ -244,7 +243,7 @@ def advise(
     *,
     slurm: bool = False,
 ) -> Advice:
-    """``question`` and ``request`` describe the same job; ``pbs`` and ``slurm`` say in which words to answer."""
+    """Advise on ``request``, of the same job as ``question``, in the words of PBS, of Slurm, or neither."""
     found = recommend(connection, reader, cluster, question, request)
     such, memory, runtime = found.such_jobs, found.memory_bytes, found.runtime_s
     return Advice(
@@ -292,9 +291,9 @@ def _forecast(answer: Prediction, requested: float | None) -> WholeJobForecast:
 
 
 def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """What to ask for, if anything else than this job does; what such jobs used, and what it requests.
+    """Write the recommendation, if it differs from the request, the use of similar jobs, and the request.
 
-    ``memory`` writes an amount of it.
+    ``memory`` formats bytes.
     """
     such, request = found.such_jobs, found.request
     sentences = [what_to_ask(found, memory), f"{_used(such, memory)}."]
@@ -316,7 +315,7 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """``Ask for 402M and 12 min: enough for 96 of 100 such jobs.``; empty if the job's own request is the best."""
+    """Write ``Ask for 402M and 12 min: enough for 96 of 100 such jobs.``; empty if the job's own request is best."""
     amounts = [
         write(value)
         for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
@@ -335,7 +334,7 @@ def _of_100(share: float) -> str:
 
 
 def pbs_memory_text(value: float) -> str:
-    """Memory as PBS takes it.
+    """Write memory as PBS takes it.
 
     >>> pbs_memory_text(616 * 2**20), pbs_memory_text(64 * 2**30)
     ('616mb', '64gb')

@@ -1,8 +1,8 @@
-"""How much memory a submitted job should ask for, for submit filters: the recommendation, or what outcomes suggest.
+"""Memory for a submitted job, for submit filters: the recommendation, or an estimate from outcomes.
 
-Where no use of memory is measured, only success and failure are known. Then a group of similar jobs of which one has
-finished gets half of its request, three quarters if that failed, and all of it after that, as long as wider groups do
-not say otherwise (``Hierarchical``).
+Without measured memory, only success and failure are known. Then a group of similar jobs gets half of its request once
+one has finished, three quarters if that failed, and all of it after that, unless wider groups disagree
+(``Hierarchical``).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ KEPT = 100_000
 """Requirements, open or reported; the oldest are deleted first."""
 
 SHARES = (0.5, 0.75, 1.0)
-"""Of the request; those that are tried where no use is measured."""
+"""Shares of the request to try where memory is not measured."""
 
-_DELETE_EVERY = 1000  # answers; looking for old ones each time would cost more than it saves
+_DELETE_EVERY = 1000  # answers; a search for old ones at each answer would cost more than it saves
 
 OUTCOMES = "requirement_outcomes"
 """Counted by outcome: finished, failed, expired."""
@@ -47,7 +47,7 @@ Taken = Literal["stored", "duplicate", "unknown", "expired", "contradictory"]
 
 
 class RetryError(RefusedError):
-    """A job cannot be submitted again like this."""
+    """A refused resubmission of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class Feedback:
 
 
 class Requirement(Record):
-    """What to ask for, of the whole job and never above its request, and why.
+    """Memory for the whole job, never above its request, and the reason.
 
-    The report of its outcome names ``id``. ``confidence``: how likely it is that ``memory_bytes`` is enough; null where
-    the request itself is asked for, and where no use is measured.
+    The report of its outcome names ``id``. ``confidence``: probability that ``memory_bytes`` is enough; null if it
+    equals the request, or if memory is not measured.
     """
 
     id: int
@@ -89,7 +89,7 @@ class Requirement(Record):
 
 
 def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -> Requirement:
-    """The requirement, remembered within the caller's transaction.
+    """Return the requirement, and store it within the caller's transaction.
 
     Raises:
         RetryError: the last attempt is unknown or did not fail, or it failed with everything requested now.
@@ -107,9 +107,9 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
         reason = _reason(found, given < requested)
     else:
         given = requested if failed_bytes is not None else _tried(connection, submitted)
-        reason = "No job like it has been measured, so it gets its request."
+        reason = "No similar job has been measured, so it gets its request."
         if given < requested:
-            reason = f"No job like it has been measured; by their outcomes, {given / requested:.0%} may be enough."
+            reason = f"No similar job has been measured; by their outcomes, {given / requested:.0%} may be enough."
     if failed_bytes is not None:
         reason = f"Attempt {submitted.retry_of} failed with {_mib(failed_bytes)}. {reason}"
     row = {"cluster": cluster, "question": question_text(submitted.job), "requested_bytes": requested}
@@ -121,7 +121,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
 
 
 def take_feedback(connection: Connection, feedback: Feedback) -> tuple[Taken, Row[Any] | None]:
-    """Learns it within the caller's transaction, once; returns the requirement, too. Rejected feedback is counted."""
+    """Learn from it once, within the caller's transaction; return the requirement, too. Count rejected feedback."""
     lock_until_commit(connection, "jobsight requirements")
     row = _read(connection, feedback.number)
     taken: Taken
@@ -143,12 +143,12 @@ def take_feedback(connection: Connection, feedback: Feedback) -> tuple[Taken, Ro
 
 
 def _is_measured(found: Recommendation) -> bool:
-    """Whether the use of memory is known of any job that says something of this one."""
+    """Whether any similar job has measured memory."""
     return found.such_jobs.memory_bytes is not None or found.answers["memory"].value is not None
 
 
 def _recommended(found: Recommendation, requested: int, failed_bytes: int | None) -> int:
-    """The recommendation; of a job that failed, the first attempt above that. At most the request, in whole MiB."""
+    """Return the recommendation or, after a failure, the first attempt above ``failed_bytes``; at most the request."""
     amount = found.memory_bytes
     if failed_bytes is not None:
         amount = next((one for one in found.answers["memory"].attempts if one > failed_bytes), None)
@@ -160,7 +160,7 @@ def _whole_mib(amount: float) -> int:
 
 
 def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
-    """The memory of the last attempt, which was too little."""
+    """Return the memory of the last attempt, which was too little."""
     number = submitted.retry_of or 0
     row = _read(connection, number)
     if row is None:
@@ -185,7 +185,7 @@ def _reason(found: Recommendation, is_less: bool) -> str:
     answer = found.answers["memory"]
     if not answer.user_jobs:
         return "No job of this user has ended yet, so it gets its request."
-    jobs = f"{answer.n:,} {'job' if answer.n == 1 else 'jobs'} like it ({answer.level})"
+    jobs = f"{answer.n:,} similar {'job' if answer.n == 1 else 'jobs'} ({answer.level})"
     used = ""
     if answer.last_values:
         used = f", the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
@@ -197,14 +197,14 @@ def _mib(memory_bytes: float) -> str:
 
 
 def _read(connection: Connection, number: int) -> Row[Any] | None:
-    """The row of one requirement; None if there is none, or no longer."""
+    """Read the row of one requirement; None if there is none, or if it was deleted."""
     if not 0 < number <= LARGEST_ID:
         return None
     return connection.execute(select(requirements).where(requirements.c.id == number)).first()
 
 
 def _delete_beyond(connection: Connection, last: int) -> None:
-    """Deletes all up to number ``last``; those open count as expired."""
+    """Delete all up to number ``last``; open ones count as expired."""
     old = requirements.c.id <= last
     is_open = requirements.c.outcome.is_(None)
     expired = connection.scalar(select(func.count()).select_from(requirements).where(old, is_open)) or 0
@@ -213,7 +213,7 @@ def _delete_beyond(connection: Connection, last: int) -> None:
 
 
 def _is_gone(connection: Connection, number: int) -> bool:
-    """Whether a requirement that is not there was deleted; the newest never is."""
+    """Whether a missing requirement was deleted; the newest never is."""
     return 0 < number <= (connection.scalar(select(func.max(requirements.c.id))) or 0)
 
 
@@ -228,13 +228,13 @@ _WRITE = (
 
 
 def _estimator(job: Question, requested: int) -> tuple[Hierarchical, Question]:
-    """One that knows nothing yet, for jobs with this request, in whole MiB; the job with its request as a whole."""
+    """Return an empty estimator for jobs with this request, in whole MiB, and the job with the request of all of it."""
     capacities = sorted({float(min(_whole_mib(share * requested), requested)) for share in SHARES})
     return Hierarchical(capacities), replace(job, requested_memory_bytes=float(requested))
 
 
 def _load(connection: Connection, cluster: str, estimator: Hierarchical, keys: Iterable[str]) -> set[str]:
-    """Has the estimator take in what is stored of these parts; returns those that there are."""
+    """Load the stored state of these parts into the estimator; return the parts that have one."""
     named = {short_key(key): key for key in keys}
     rows = fetch_by_keys(connection, _READ, [(cluster, short) for short in named])
     parts: Mapping[str, Any] = {named[short]: msgspec.json.decode(state) for short, state in rows}
@@ -243,7 +243,7 @@ def _load(connection: Connection, cluster: str, estimator: Hierarchical, keys: I
 
 
 def _tried(connection: Connection, submitted: SubmittedJob) -> int:
-    """What outcomes suggest; the request, where none of the job's own group has been reported."""
+    """Estimate memory from outcomes; return the request if none of the job's own group has been reported."""
     requested = submitted.requested_bytes
     estimator, job = _estimator(submitted.job, requested)
     keys = estimator.keys(job, requested)

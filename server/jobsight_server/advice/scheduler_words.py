@@ -51,7 +51,7 @@ TimeLimit = (
 
 
 class SlurmRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What ``sbatch`` was given, and null for the rest; ``cpus`` counts where it is more than the tasks need."""
+    """The options of ``sbatch``, null where not given; ``cpus`` counts if it exceeds the number that the tasks need."""
 
     num_tasks: Count | None = None
     cpus_per_task: Count | None = None
@@ -64,7 +64,7 @@ class SlurmRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SlurmAdvice(Record):
-    """What to ask Slurm for: MiB per node, or per processor, and minutes, rounded up."""
+    """Options for Slurm: MiB per node, or per processor, and minutes, rounded up."""
 
     mem: int | None
     mem_per_cpu: int | None
@@ -72,7 +72,7 @@ class SlurmAdvice(Record):
 
 
 def slurm_request(asked: SlurmRequest) -> JobRequest:
-    """The request of the whole job; all memory of a node and no time limit are not requested amounts.
+    """Return the request of the whole job; "all memory of a node" and "no limit" count as no request.
 
     Raises:
         RequestError: a field cannot be read.
@@ -90,7 +90,7 @@ def slurm_request(asked: SlurmRequest) -> JobRequest:
 
 
 def slurm_advice(request: JobRequest, memory_bytes: float | None, runtime_s: float | None) -> SlurmAdvice:
-    """``memory_bytes`` and ``runtime_s``, of the whole job, as Slurm takes them."""
+    """Convert ``memory_bytes`` and ``runtime_s`` of the whole job to Slurm's options."""
     per = {name: None if memory_bytes is None else math.ceil(memory_bytes / count / MIB) for name, count in (
         ("node", request.nodes or 1), ("cpu", request.processors)
     )}  # fmt: skip
@@ -116,12 +116,12 @@ def _memory_bytes(value: float | str | None, place: str) -> float:
 
 
 def _as_sent(value: float | str) -> str:
-    """A number without the fraction that JSON did not have."""
+    """Write a whole number without a fraction, as in the JSON."""
     return repr(value[:60] if isinstance(value, str) else int(value) if value.is_integer() else value)
 
 
 def _limit_s(value: float | str | None) -> float | None:
-    """0 is none, as in Slurm."""
+    """Parse a time limit; 0 is none, as in Slurm."""
     if value is None or (isinstance(value, str) and value.lower() in _UNLIMITED):
         return None
     if isinstance(value, str):
@@ -147,7 +147,7 @@ _Word = Annotated[str, Meta(max_length=16_000)]
 
 
 class PbsRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Values of ``Resource_List`` as they are written: ``select`` of PBS, ``nodes`` of TORQUE, of the others either."""
+    """Values of ``Resource_List`` as text: ``select`` is PBS's, ``nodes`` is TORQUE's, both have the others."""
 
     select: _Word | None = None
     nodes: _Word | None = None
@@ -159,7 +159,7 @@ class PbsRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class PbsAdvice(Record):
-    """What to ask PBS for: ``mem`` of the whole job, ``pmem`` per processor, and ``select`` with memory in its chunks.
+    """Resources for PBS: ``mem`` of the whole job, ``pmem`` per processor, and ``select`` with memory in its chunks.
 
     ``select`` is null where the job has none, or where its chunks differ.
     """
@@ -171,7 +171,7 @@ class PbsAdvice(Record):
 
 
 def pbs_request(asked: PbsRequest) -> JobRequest:
-    """The request of the whole job.
+    """Return the request of the whole job.
 
     Raises:
         RequestError: a field cannot be read.
@@ -201,7 +201,7 @@ def pbs_request(asked: PbsRequest) -> JobRequest:
 def pbs_advice(
     asked: PbsRequest, request: JobRequest, memory_bytes: float | None, runtime_s: float | None
 ) -> PbsAdvice:
-    """``memory_bytes`` and ``runtime_s``, of the whole job, as PBS takes them, rounded up."""
+    """Convert ``memory_bytes`` and ``runtime_s`` of the whole job to PBS's resources, rounded up."""
     walltime = None
     if runtime_s is not None:
         minutes = math.ceil(runtime_s / 60)
@@ -213,7 +213,7 @@ def pbs_advice(
 
 
 def _select(text: str | None, bytes_per_processor: float) -> str | None:
-    """The ``select`` with the memory of each chunk replaced; None if its chunks are of several kinds."""
+    """Replace the memory of each chunk of a ``select``; None if its chunks differ."""
     chunks = [] if text is None else _chunks(text)
     if len(chunks) != 1:
         return None
@@ -223,7 +223,7 @@ def _select(text: str | None, bytes_per_processor: float) -> str | None:
 
 
 def _chunks(text: str) -> list[tuple[int, dict[str, str]]]:
-    """Of ``2:ncpus=8:mem=8gb+1:ncpus=4``: how many of each chunk, and its resources."""
+    """Parse ``2:ncpus=8:mem=8gb+1:ncpus=4``: the count of each chunk, and its resources."""
     parts = text.split("+")
     if len(parts) > _CHUNKS_AT_MOST:
         raise RequestError(f"pbs.select has {len(parts)} chunks; at most {_CHUNKS_AT_MOST} are read")
@@ -249,7 +249,7 @@ def _count(text: str, place: str) -> int:
 
 
 def _walltime_s(text: str | None) -> float:
-    """0 where none is requested. Unlike in accounting logs, ``MM:SS`` is one."""
+    """Parse a run time, which may be ``MM:SS``, unlike in accounting logs; 0 if none is requested."""
     if text is None or text.lower() in _UNLIMITED_IN_PBS:
         return 0.0
     try:
@@ -259,7 +259,7 @@ def _walltime_s(text: str | None) -> float:
 
 
 def _memory(text: str | None, place: str) -> float:
-    """0 where none is requested."""
+    """Parse an amount of memory; 0 if none is requested."""
     try:
         return 0.0 if text is None else float(requested_bytes(place, text) or 0)
     except AccountingError as error:
@@ -274,13 +274,15 @@ AMOUNT_AT_MOST = 1e18
 
 
 class RequestError(ValueError):
-    """A request that cannot be read; the message names the field, its value and valid forms."""
+    """A request that does not parse; the message names the field, its value and valid forms."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """Of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``, 1 for each processor at
-    most where their number is left to the scheduler."""
+    """The request of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``.
+
+    Where the scheduler chooses the number of nodes, it is at most that of processors.
+    """
 
     processors: int = 1
     nodes: int | None = None
@@ -289,7 +291,7 @@ class JobRequest:
 
 
 def whole(value: float | None, place: str) -> int | None:
-    """A count of 1 or more; None if it was not given.
+    """Check a count of 1 or more; None if it was not given.
 
     Raises:
         RequestError: it is no such number.
@@ -302,7 +304,7 @@ def whole(value: float | None, place: str) -> int | None:
 
 
 def checked(request: JobRequest) -> JobRequest:
-    """The request, if its amounts are of a size that a job can have.
+    """Return the request if its values are of a size that a job can have.
 
     Raises:
         RequestError: one is not.

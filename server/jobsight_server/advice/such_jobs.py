@@ -1,4 +1,4 @@
-"""What the user's last jobs of the same application used."""
+"""Use of the user's last jobs of the same application."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, AS
 from jobsight_server.storage.schema import jobs, profiles
 
 LOOKED_AT = 200
-"""The user's last finished runs among which such jobs are looked for."""
+"""Number of the user's last finished runs to search for similar jobs."""
 
 FAILURE_OF = {metric: failure for failure, metric in FAILED_METRIC.items()}
 
@@ -23,7 +23,7 @@ _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 
 
 class SuchJob(NamedTuple):
-    """A finished run: what the user asked for, and what it used; values of the whole job, None where not known."""
+    """A finished run: its request and its use, of the whole job; None where unknown."""
 
     run_id: int
     job_id: str
@@ -41,17 +41,17 @@ class SuchJob(NamedTuple):
     requested_nodes: str | None = None
 
     def requested(self, metric: str) -> float | None:
-        """What the user asked for of memory or run time."""
+        """Return the requested memory or run time."""
         return self.requested_memory_bytes if metric == "memory" else self.requested_walltime_s
 
 
 @dataclass(frozen=True, slots=True)
 class SuchJobs:
-    """The largest use among ``jobs`` runs; ``with_memory`` of them have a measured memory.
+    """The largest use among ``jobs`` runs; ``with_memory`` of them have measured memory.
 
-    ``on_processors``: those of the run that used most memory, where none had as many as the job that is asked about.
-    ``most_requested_bytes``, per processor, and ``most_requested_s`` are the most that one of them asked for.
-    ``out_of_memory`` and ``out_of_time`` of them ran out of it, so that they would have used more.
+    ``on_processors``: processors of the run with the most memory, if no run had as many as the job in question.
+    ``most_requested_bytes``, per processor, and ``most_requested_s`` are the largest requests among them.
+    ``out_of_memory`` and ``out_of_time`` count those that ran out of it and would have used more.
     """
 
     jobs: int = 0
@@ -65,18 +65,18 @@ class SuchJobs:
     out_of_time: int = 0
 
     def used(self, metric: str) -> float | None:
-        """The largest use of memory or run time."""
+        """Return the largest use of memory or run time."""
         return self.memory_bytes if metric == "memory" else self.runtime_s
 
 
 def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> SuchJobs:
-    """Of these runs of the user those of the same application, with as many processors where there are any.
+    """Select the user's runs of the same application, with as many processors if there are any.
 
-    For a job without a name, every run of the user is one.
+    For a job without a name, every run of the user counts.
     """
     runs = of_application(runs, question.application)
     alike = [run for run in runs if run.processors == processors]
-    # One that ran out counts even where nothing was measured of it: its user reads why more is recommended.
+    # One that ran out counts even without a measurement: its user reads why more is recommended.
     found = [run for run in alike or runs if run.failure or (run.memory_bytes, run.runtime_s) != (None, None)]
     largest = max(found, key=lambda run: run.memory_bytes or 0.0, default=None)
     return SuchJobs(
@@ -94,21 +94,21 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
 
 
 def of_application(runs: Sequence[SuchJob], name: str | None) -> list[SuchJob]:
-    """Those of this application; all of them if it is None."""
+    """Select the runs of this application; all of them if it is None."""
     return [run for run in runs if name is None or (run.name is not None and application(run.name) == name)]
 
 
 def _measured(metric: Any, name: str) -> Any:
-    """Values that are shown and not learned, because they are a share of a node's or of a part of the job, are not what
-    the job used.
+    """Return the condition for a run's profile in one metric to be the use of the whole job.
 
-    What a job had when it ran out is neither, but such jobs used at least so much.
+    Values with ``shown_only`` are shares of a node's use, or of a part of the job. Those of a run that ran out of the
+    resource count as well: similar jobs used at least that much.
     """
     ran_out = and_(metric.c.lower_bound, jobs.c.failure == FAILURE_OF[name])
     return and_(metric.c.run_id == jobs.c.id, metric.c.metric == name, or_(metric.c.shown_only == false(), ran_out))
 
 
-# Made once: it costs as much as its execution.
+# Built once: that costs as much as an execution.
 _LAST_RUNS = (
     select(
         jobs.c.id,
@@ -140,7 +140,7 @@ _LAST_RUNS = (
 
 
 def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:
-    """The user's last ``LOOKED_AT`` finished runs, latest first."""
+    """Read the user's last ``LOOKED_AT`` finished runs, latest first."""
     found = []
     for row in connection.execute(_LAST_RUNS, {"cluster": cluster, "user": user}):
         run = SuchJob._make(row)

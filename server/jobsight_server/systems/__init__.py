@@ -1,5 +1,5 @@
 """The placing systems, one package each; none imports another, and the core imports none.
 
-``listed`` has their table. Each has ``pages`` (routes and pages), ``tables``, ``periodic`` (background work),
+``listed`` has the table of them. Each has ``pages`` (routes and pages), ``tables``, ``periodic`` (background work),
 ``settings`` and its commands.
 """

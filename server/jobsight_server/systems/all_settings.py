@@ -9,5 +9,5 @@ from jobsight_server.systems.listed import SYSTEMS
 
 
 def all_sections() -> tuple[type[Section], ...]:
-    """Their tables of the settings file, as types."""
+    """Return their tables of the settings file, as types."""
     return tuple(import_module(f"{system.package}.settings").SETTINGS for system in SYSTEMS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class PlacingSystem:
-    """A package here, and its commands: their name, and the line that says what they do."""
+    """A package here, and its commands: name and line of help."""
 
     name: str
     commands: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Creates a database's tables, or upgrades those of the release before with Alembic."""
+"""Creates a database's tables, or upgrades those of the previous release with Alembic."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jobsight_server.systems.listed import SYSTEMS
 
 
 def whole_schema() -> MetaData:
-    """All tables: those of the core, and those of the placing systems."""
+    """Return all tables, of the core and of the placing systems."""
     for system in SYSTEMS:
         import_module(f"{system.package}.tables")
     return metadata
 
 
 def upgrade(engine: Engine) -> None:
-    """Creates or upgrades all tables in one transaction; does nothing if they are up to date.
+    """Create or upgrade all tables in one transaction, unless they are up to date.
 
     Raises:
         DatabaseError: the tables are neither of this release nor of 0.2.
@@ -35,7 +35,7 @@ def upgrade(engine: Engine) -> None:
     if present_version(engine) == NEWEST:
         return
     with engine.begin() as connection:
-        lock_until_commit(connection, "jobsight upgrade")  # of several servers that start together, one does it
+        lock_until_commit(connection, "jobsight upgrade")  # one of several servers that start together does it
         present = version_of(connection)
         if present == NEWEST:
             return
@@ -45,7 +45,7 @@ def upgrade(engine: Engine) -> None:
         known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
         if present is None:
             whole_schema().create_all(connection, checkfirst=False)
-            connection.execute(insert(learned_until).values(learn_seq=0, outcome_id=0))  # nothing is to be learned
+            connection.execute(insert(learned_until).values(learn_seq=0, outcome_id=0))  # nothing to learn
             command.stamp(config, "head")
         elif present in known:
             command.upgrade(config, "head")

@@ -1,4 +1,4 @@
-"""Background work, done at intervals. It survives an outage of the database."""
+"""Background work at intervals, which survives an outage of the database."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Periodic:
 
 
 class BackgroundWork:
-    """What is done again and again until ``stop`` is set, on one database.
+    """Periodic work on one database until ``stop`` is set.
 
-    What is short shares a thread, because two writers would only wait for each other; what takes long shares a second
-    one, or has a thread of its own.
+    Short work shares a thread, because two writers would only wait for each other; long work shares a second one, or
+    has a thread of its own.
     """
 
     def __init__(self, engine: Engine, settings: Settings, clock: Callable[[], float], stop: threading.Event) -> None:
@@ -77,7 +77,7 @@ class BackgroundWork:
         at_once: bool = False,
         recover: Callable[[], object] = lambda: None,
     ) -> None:
-        """Calls ``work(*args)`` every ``seconds``; ``at_once``: the first time immediately.
+        """Call ``work(*args)`` every ``seconds``; ``at_once``: the first time immediately.
 
         ``thread`` names a thread of its own, for work that may hang or must not wait; ``recover`` follows an outage.
         """
@@ -90,11 +90,11 @@ class BackgroundWork:
         )
 
     def beside(self, name: str, run: Callable[[], object]) -> None:
-        """Runs ``run``, which ends when ``stop`` is set, in a thread of its own."""
+        """Run ``run``, which ends when ``stop`` is set, in a thread of its own."""
         self._threads.append(threading.Thread(target=run, name=name))
 
     def run(self) -> None:
-        """Works until ``stop`` is set; what is under way is finished first."""
+        """Work until ``stop`` is set, and finish the work under way."""
         self._scheduler.start()
         for thread in self._threads:
             thread.start()

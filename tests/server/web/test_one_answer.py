@@ -237,7 +237,7 @@ def test_a_requirement_rests_on_what_the_log_knows(served: Any) -> None:
     (answer,) = client.post("/api/v1/predictions", json={"questions": [asked]}).json["predictions"]
     assert 308 * MIB <= answer["bound"] <= found["memory_bytes"] < answer["bound"] + MIB
     assert found["confidence"] == pytest.approx(1.0 - answer["exceed_probability"])
-    assert found["reason"].startswith("Of 12 jobs like it (user + application")
+    assert found["reason"].startswith("Of 12 similar jobs (user + application")
 
 
 def test_a_user_whose_jobs_are_killed_half_of_the_time_reads_what_would_have_held(served: Any) -> None:

@@ -49,7 +49,7 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
     second = post(ASK, **JOB).json
     assert 6 * GIB < second["memory_bytes"] < second["requested_bytes"] == 32 * GIB
     assert 0.5 < second["confidence"] < 1.0
-    assert second["reason"].startswith("Of 1 job like it (user + application + processors")
+    assert second["reason"].startswith("Of 1 similar job (user + application + processors")
     assert second["reason"].endswith("the last used 6,144 MiB to 6,144 MiB.")
     assert second["memory_bytes"] == pytest.approx(taken.json["prediction"]["bound"], abs=2**20)
 
@@ -65,9 +65,9 @@ def test_without_measured_use_a_group_tries_less_once_a_job_of_it_has_ended(post
         assert (report.status_code, answer["confidence"]) == (200, None)
         return answer["memory_bytes"] // GIB, answer["reason"]
 
-    first = "No job like it has been measured, so it gets its request."
+    first = "No similar job has been measured, so it gets its request."
     assert given() == (32, first)
-    assert given() == (16, "No job like it has been measured; by their outcomes, 50% may be enough.")
+    assert given() == (16, "No similar job has been measured; by their outcomes, 50% may be enough.")
     assert [given()[0] for _ in range(3)] == [16, 16, 16]
     assert [given(application="mesh")[0] for _ in range(4)] == [32, 16, 24, 24]
     assert given()[0] == 16
@@ -86,7 +86,7 @@ def test_what_was_learned_before_use_was_measured_no_longer_counts(post: Any) ->
     assert post(ASK, **job).json["memory_bytes"] == 16 * GIB
     post(REPORT, **of, requirement=post(ASK, **job).json["id"], value=6 * GIB)
     after = post(ASK, **job).json
-    assert (6 * GIB < after["memory_bytes"] < 32 * GIB, after["reason"][:16]) == (True, "Of 1 job like it")
+    assert (6 * GIB < after["memory_bytes"] < 32 * GIB, after["reason"][:16]) == (True, "Of 1 similar job")
 
 
 @pytest.mark.storage

@@ -1,1 +1,1 @@
-"""Resources and matches in the database: what there is, who holds what, which jobs wait."""
+"""Resources, matches and waiting jobs in the database."""

@@ -1,4 +1,4 @@
-"""A batch as it is sent, made into a problem over the resources of the catalogue."""
+"""Turns a batch as sent into a problem over the resources of the catalogue."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from jobsight_server.systems.matching.resource_types import ResourceError, Resou
 from jobsight_server.systems.matching.submissions import document_with
 
 DEPENDENCIES_AT_MOST, PAIRS_AT_MOST = 20_000, 10_000_000
-"""A batch is matched while others wait."""
+"""Limits of a batch: others wait while one is matched."""
 
 _TYPES_SHOWN = 20
 LONGEST_DOCUMENT = 256 * 1024
-"""Characters of a job as JSON; a queued one is kept."""
+"""Characters of a job as JSON, which a queued job keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
     """``documents`` are the jobs as JSON text, by name.
 
-    ``refused`` are the jobs with nothing to predict from, or of a type that is not there.
+    ``refused`` are the jobs without data for a prediction, or of an unknown type.
     """
 
     jobs: tuple[MatchJob, ...]
@@ -46,7 +46,7 @@ def read_batch(
     connection: Connection,
     key: str | None = None,
 ) -> CheckedBatch:
-    """``key`` is that of the submission.
+    """Check a batch; ``key`` is that of the submission.
 
     Raises:
         ResourceError: a job is invalid; the message has the place and the value.
@@ -57,7 +57,7 @@ def read_batch(
     refused = [Unmatched(_name_of(jobs[position], position), "predicted", why) for position, why in filled.refused]
     try:
         for position, document in filled.jobs:
-            job = decoded(document, MatchJob, f"jobs[{position}]")  # the position in the batch as it was sent
+            job = decoded(document, MatchJob, f"jobs[{position}]")  # position in the batch as sent
             if unknown := [of for of in job.dependencies if of.type not in types]:
                 known = ", ".join(sorted(types)[:_TYPES_SHOWN])
                 why = f"there is no resource of type {shown(unknown[0].type)}; known types: {known}"
@@ -74,8 +74,10 @@ def read_batch(
 
 
 def read_chosen_objectives(value: object) -> tuple[Objective, ...]:
-    """Raises:
-    ResourceError: there is none, or one is unknown.
+    """Check the objectives of a request.
+
+    Raises:
+        ResourceError: there is none, or one is unknown.
     """
     try:
         return read_objectives(value, "objectives")
@@ -86,15 +88,17 @@ def read_chosen_objectives(value: object) -> tuple[Objective, ...]:
 def problem_of(
     jobs: Sequence[MatchJob], resources: tuple[Resource, ...], objectives: tuple[Objective, ...], now: float
 ) -> Problem:
-    """Jobs, of any number, at the local hour of ``now``."""
+    """Return the problem of any number of jobs at the local hour of ``now``."""
     local = datetime.fromtimestamp(now).astimezone()
     hour = local.hour + local.minute / 60 + local.second / 3600
     return Problem(resources, tuple(jobs), objectives, hour, now)
 
 
 def require_size(jobs: Sequence[MatchJob], resources: Sequence[Resource]) -> None:
-    """Raises:
-    ResourceError: it is too large to be matched as a whole.
+    """Check the size of a batch.
+
+    Raises:
+        ResourceError: it is too large to match as a whole.
     """
     try:
         check_size(resources, jobs, DEPENDENCIES_AT_MOST, PAIRS_AT_MOST)
@@ -103,7 +107,7 @@ def require_size(jobs: Sequence[MatchJob], resources: Sequence[Resource]) -> Non
 
 
 def types_of(jobs: Sequence[MatchJob]) -> set[str]:
-    """The types of resources that these jobs depend on."""
+    """Return the types of resources that these jobs depend on."""
     return {dependency.type for job in jobs for dependency in job.dependencies}
 
 

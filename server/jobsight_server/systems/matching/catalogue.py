@@ -1,7 +1,7 @@
-"""All resources and who holds what, in the memory of one process, kept up to date by version.
+"""All resources and their holds, in the memory of one process, kept up to date by version.
 
 A process that knows one version reads only rows that changed since. Under READ COMMITTED its statements may see
-different commits; what is read too early is read again, and a match is checked again before it is stored.
+different commits; it reads a row again that it read too early, and checks a match again before storing it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoredResource:
     source: str
 
     def is_stale(self, now: float, expiry_s: float) -> bool:
-        """Whether its last report is so old that it takes no new match."""
+        """Whether its last report is too old for a new match."""
         return not self.is_static and now - self.state_at > expiry_s
 
 
@@ -53,8 +53,8 @@ class ResourcePolicy(PolicyRule, frozen=True):
 
     It applies to jobs of ``classes`` (all where empty), from the first to before the second of ``hours`` (local to the
     server, may pass midnight), and while ``when`` holds: ``matches_running <= N``, ``used_share <= X``, or both with
-    ``and``. The first rule that applies decides: ``preference`` is how much the resource is preferred. Where all rules
-    of a resource allow and none applies, the job is denied.
+    ``and``. The first rule that applies decides; ``preference`` ranks the resource. If all rules of a resource allow
+    and none applies, the job is denied.
     """
 
     resource: Name | None = None
@@ -68,7 +68,7 @@ class ResourcePolicy(PolicyRule, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class HeldPart:
-    """What a match holds of one resource, since ``since``."""
+    """Capacities of one resource that a match holds since ``since``."""
 
     match_id: int
     job: str
@@ -79,9 +79,9 @@ class HeldPart:
 
 
 def present(resource: StoredResource, parts: Iterable[HeldPart], policies: Sequence[ResourcePolicy]) -> Resource:
-    """The resource as the matcher sees it: used is what is held and the measured use that no held job explains.
+    """Return the resource as the matcher sees it, with those of ``policies`` that are for it.
 
-    Of ``policies``, it has those that are for it.
+    ``used`` is the sum of the holds and of the measured use that no held job explains.
 
     A measurement can only include jobs whose match is older, so a newer hold explains none of it.
     """
@@ -124,7 +124,7 @@ _decode_policy = msgspec.json.Decoder(ResourcePolicy).decode
 
 
 class Catalogue:
-    """What matches are made from. Not for several threads at once."""
+    """The state that matches are made from. Not thread-safe."""
 
     def __init__(self, expiry_s: float) -> None:
         self.version = 0
@@ -139,10 +139,10 @@ class Catalogue:
         self._held: dict[int, dict[int, list[HeldPart]]] = {}
         self._holders: dict[int, tuple[int, ...]] = {}
         self._present: dict[int, tuple[Resource, float]] = {}
-        """With the time at which the first of its holds ends."""
+        """With the end of the first of its holds."""
 
     def refresh(self, connection: Connection, version: int | None = None) -> None:
-        """Reads what changed; ``version``: the newest that is committed, where the caller holds a change open."""
+        """Read the changes; ``version``: the newest committed one, if the caller holds a change open."""
         rows = fetch(connection, _STATE, ())
         if not rows:
             return
@@ -159,16 +159,16 @@ class Catalogue:
         self.version = newest
 
     def resources_of(self, types: Collection[str], now: float) -> tuple[Resource, ...]:
-        """All resources of these types at ``now``, in the order of their numbers."""
+        """Return all resources of these types at ``now``, in the order of their numbers."""
         wanted = sorted(number for kind in types for number in self._by_type.get(kind, ()))
         return tuple(self._as_of(number, now) for number in wanted)
 
     def resource(self, number: int, now: float) -> Resource:
-        """One resource at ``now``."""
+        """Return one resource at ``now``."""
         return self._as_of(number, now)
 
     def parts_of(self, number: int, now: float) -> list[HeldPart]:
-        """Who holds the resource at ``now``, the first to end first."""
+        """Return the holds on the resource at ``now``, the first to end first."""
         parts = [part for held in self._held.get(number, {}).values() for part in held if part.until > now]
         return sorted(parts, key=lambda part: (part.until, part.match_id))
 
@@ -186,7 +186,7 @@ class Catalogue:
         )
 
     def _forget(self) -> None:
-        """Has everything read again: a row that was deleted, or a database that was restored, has no newer version."""
+        """Discard everything: a deleted row, or a restored database, has no newer version."""
         self.version = 0
         self.resources, self.id_of, self._by_type, self._present = {}, {}, {}, {}
         self._held, self._holders = {}, {}

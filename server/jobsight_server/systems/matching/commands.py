@@ -88,7 +88,7 @@ def _decoded(file: str) -> object:
 
 
 def show(answer: Answer, console: Console) -> None:
-    """Who gets what, who does not and why, and how good the answer is."""
+    """Print the matches, the unmatched jobs with reasons, and the quality of the answer."""
     if answer.matches:
         table = Table("job", "dependency", "resources", box=SIMPLE, title="Matches", title_justify="left")
         for match in answer.matches:

@@ -27,7 +27,7 @@ MOST_TYPES = 1000
 
 
 def types_in(connection: Connection) -> dict[str, ResourceType]:
-    """Every type, those that ship included."""
+    """Read every type, built-in ones included."""
     rows = connection.execute(select(resource_types.c.definition).order_by(resource_types.c.name)).scalars()
     return SHIPPED | {kind.name: kind for kind in (msgspec.json.decode(row, type=ResourceType) for row in rows)}
 
@@ -41,7 +41,7 @@ def _defining(engine: Engine) -> Iterator[Connection]:
 
 
 def put_type(engine: Engine, kind: ResourceType) -> None:
-    """Defines a type, or defines it differently.
+    """Define a type, or replace its definition.
 
     Raises:
         ResourceError: invalid, or there are too many.
@@ -57,10 +57,10 @@ def put_type(engine: Engine, kind: ResourceType) -> None:
 
 
 def delete_type(engine: Engine, name: str) -> None:
-    """Deletes a type; one that ships gets its own definition again.
+    """Delete a type; a built-in one returns to its original definition.
 
     Raises:
-        ResourceError: there is none, it ships, or there are resources of it.
+        ResourceError: there is none, it is built in and unchanged, or there are resources of it.
     """
     with _defining(engine) as connection:
         if name not in SHIPPED:
@@ -69,15 +69,15 @@ def delete_type(engine: Engine, name: str) -> None:
                 raise ResourceError(f"{count} resources are of type {name[:60]!r}; delete them first", 409)
         if connection.execute(delete(resource_types).where(resource_types.c.name == name)).rowcount == 0:
             if name in SHIPPED:
-                raise ResourceError(f"type {name!r} ships with Jobsight and is as it ships; it stays", 409)
+                raise ResourceError(f"type {name!r} is built in and unchanged; it stays", 409)
             raise ResourceError(f"no type {name[:60]!r}", 404)
 
 
 def put_resource(engine: Engine, name: str, body: ResourceBody, now: float) -> None:
-    """Defines a resource, or replaces its definition; its holds stay.
+    """Define a resource, or replace its definition; its holds stay.
 
     Raises:
-        ResourceError: invalid, of an unknown type, or of another type while something of it is held.
+        ResourceError: invalid, of an unknown type, or of another type while a match holds it.
     """
     check_name(name, "name")
     with engine.begin() as connection:
@@ -97,7 +97,7 @@ def put_resource(engine: Engine, name: str, body: ResourceBody, now: float) -> N
 
 
 def delete_resource(engine: Engine, name: str, now: float) -> int:
-    """Removes a resource; its matches are lost. Returns how many.
+    """Remove a resource, and lose its matches; return how many.
 
     Raises:
         ResourceError: there is none.
@@ -113,7 +113,7 @@ def delete_resource(engine: Engine, name: str, now: float) -> int:
 
 
 def put_policies(engine: Engine, policies: Sequence[ResourcePolicy]) -> None:
-    """Replaces all policies. What is matched stays matched.
+    """Replace all policies. Existing matches stay.
 
     Raises:
         ResourceError: one is invalid, or there are too many.
@@ -128,14 +128,16 @@ def put_policies(engine: Engine, policies: Sequence[ResourcePolicy]) -> None:
 
 
 def put_objectives(engine: Engine, objectives: Sequence[Any]) -> None:
-    """Chooses the objectives, in order of importance; the caller has checked them."""
+    """Choose the objectives, in order of importance; the caller has checked them."""
     with _defining(engine) as connection:
         connection.execute(update(matching_state).values(objectives=msgspec.json.encode(objectives).decode()))
 
 
 def known_type(types: dict[str, ResourceType], name: str) -> ResourceType:
-    """Raises:
-    ResourceError: no such type.
+    """Look a type up.
+
+    Raises:
+        ResourceError: there is no such type.
     """
     if name not in types:
         shown = ", ".join(sorted(types)[:20])
@@ -146,8 +148,10 @@ def known_type(types: dict[str, ResourceType], name: str) -> ResourceType:
 
 
 def require_room(connection: Connection, count: int) -> None:
-    """Raises:
-    ResourceError: ``count`` more resources would be too many.
+    """Check that ``count`` more resources are allowed.
+
+    Raises:
+        ResourceError: they would be too many.
     """
     there = connection.scalar(select(func.count()).select_from(resources)) or 0
     if there + count > MOST_RESOURCES:

@@ -45,16 +45,16 @@ log = logging.getLogger(__name__)
 
 _LOOK_S = 0.05
 _EXPLAINED_AGAIN = 10
-"""Rounds after which the reason of a job that still does not fit is looked for again."""
+"""Rounds after which the reason of a job that still does not fit is determined again."""
 
-_DOCUMENTS_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
+_DOCUMENTS_AT_ONCE = 300  # below every SQLite's limit of parameters
 
 _QUEUED = matches.c.state == "queued"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundDone:
-    """What a round did."""
+    """Counts of a round."""
 
     jobs: int
     matched: int
@@ -71,13 +71,13 @@ class MatchingRounds:
         self._last_seen = 0
 
     def run_until(self, stop: threading.Event) -> None:
-        """Rounds whenever one is due, until ``stop`` is set."""
+        """Run a round whenever one is due, until ``stop`` is set."""
         look = Periodic("matching", self.run_if_due)
         while not stop.wait(_LOOK_S):
             look()
 
     def run_if_due(self) -> RoundDone | None:
-        """A round, if enough jobs wait or one has waited long enough; one that fails is tried again."""
+        """Run a round if enough jobs wait, or one has waited long enough; try a failed one again."""
         now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
@@ -91,16 +91,16 @@ class MatchingRounds:
         try:
             return self.run()
         except (SQLAlchemyError, FencedError):
-            raise  # an outage of the database is Periodic's
+            raise  # Periodic handles an outage of the database
         except Exception:
-            log.exception("a round of matching failed; the jobs go on waiting")
+            log.exception("a round of matching failed; its jobs stay queued")
             self._last_round = self._clock()
             with self._engine.begin() as connection:
                 add_event_counts(connection, {(RUNGS_FAILED, "round"): 1})
             return None
 
     def run(self) -> RoundDone | None:
-        """A round of all queued jobs; None where none waits."""
+        """Run a round of all queued jobs; None if there are none."""
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(matches.c.id, matches.c.rounds).where(_QUEUED).order_by(matches.c.id)
             rows = connection.execute(query).all()
@@ -124,7 +124,7 @@ class MatchingRounds:
         return RoundDone(len(rows), matched)
 
     def _read_new(self, numbers: Sequence[int], connection: Connection) -> None:
-        """Reads the jobs that no round has seen, and forgets those that wait no more. Their names are their numbers."""
+        """Read jobs that no round has seen, and forget those that no longer wait. Their names are their numbers."""
         self._jobs = {number: self._jobs[number] for number in numbers if number in self._jobs}
         self._said = {number: self._said[number] for number in numbers if number in self._said}
         new = [number for number in numbers if number not in self._jobs]
@@ -138,7 +138,7 @@ class MatchingRounds:
             batch = self._matcher.read([document_of(row.job)])
         except ResourceError as error:
             return error
-        if batch.refused:  # its type was deleted meanwhile
+        if batch.refused:  # its type has been deleted
             return ResourceError(batch.refused[0].reason)
         job = batch.jobs[0]
         duration_s = self._matcher.settings.hold_s if job.duration_s is None else job.duration_s
@@ -152,7 +152,7 @@ class MatchingRounds:
         unmatched: Sequence[Unmatched],
         seen: Seen,
     ) -> int:
-        """Holds what still fits, for jobs that still wait; the others are passed over. Returns how many it held."""
+        """Store matches that still fit, of jobs that still wait; pass over the others. Return the number stored."""
         if not found:
             self._pass_over(unmatched)
             return 0
@@ -218,12 +218,12 @@ def schedule(work: BackgroundWork) -> None:
     work.every(work.settings.upkeep_interval_s, "ended matches", delete_ended, engine, settings.kept)
     answers = AnswerReader(engine.execution_options(reading=True), forecast_config(work.settings))
     matcher = Matcher(engine, engine, settings, answers, work.clock)
-    # Queued jobs wait for no other work.
+    # A thread of its own, so that no other work delays queued jobs.
     work.beside("matching", partial(MatchingRounds(matcher, engine, work.clock).run_until, work.stop))
 
 
 def schedule_node_reports(work: BackgroundWork, reliability: Reliability) -> None:
-    """Keeps a compute server for each node, if the settings want it, with the chance that it stays."""
+    """Keep a compute server for each node, if the settings say so, with the probability that it stays."""
     settings = work.settings.section(MatchingSettings)
     if settings.from_agents:
         report = partial(report_nodes, expiry_s=settings.expiry_s, reliability=reliability)
@@ -231,7 +231,7 @@ def schedule_node_reports(work: BackgroundWork, reliability: Reliability) -> Non
 
 
 def _end_holds(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:
-    """Their rows say what is so already: what a hold held is free from its end on."""
+    """Mark holds that are over; their resources are free already."""
     now = clock()
     with engine.connect().execution_options(reading=True) as connection:
         if stop.is_set() or not some_expired(connection, now):

@@ -1,4 +1,4 @@
-"""Amounts that a job leaves to Jobsight: ``predicted`` becomes the bound of that user's job."""
+"""Replaces ``predicted`` in a job by the bound of the forecast for its user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jobsight_server.systems.matching.resource_types import ResourceError, Resou
 
 PREDICTED = "predicted"
 PREDICTED_AT_MOST = 500
-"""Amounts of a batch; each is a forecast."""
+"""Predicted amounts of a batch; each is a forecast."""
 
 FactName = Annotated[str, Meta(pattern=f"^{FACT_NAME}$")]
 _Word = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
@@ -32,9 +32,9 @@ _Count = Annotated[int, Meta(ge=1, le=10**7)]
 
 
 class PredictedAmount(Record):
-    """An amount that was predicted: the metric's bound for the job's user, in the unit of the capacity.
+    """A predicted amount: the metric's bound for the job's user, in the unit of the capacity.
 
-    ``dependency`` and ``capacity`` are null where it is the job's duration. ``processors``: of each instance.
+    ``dependency`` and ``capacity`` are null for the job's duration. ``processors``: of each instance.
     """
 
     job: str
@@ -50,7 +50,7 @@ class PredictedAmount(Record):
 
 @dataclass(slots=True)
 class Filled:
-    """``jobs`` without ``predicted``, and ``refused``, those left out and why; each with its position."""
+    """``jobs`` without ``predicted``, and ``refused`` ones with the reason; each with its position."""
 
     jobs: list[tuple[int, Any]] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Filled:
 
 
 class _About(msgspec.Struct):
-    """What only forecasts read of a job, as in a question."""
+    """The fields of a job that only forecasts read, as in a question."""
 
     cluster: _Word | None = None
     processors: _Count | None = None
@@ -71,7 +71,7 @@ class _About(msgspec.Struct):
     facts: dict[FactName, float] = msgspec.field(default_factory=dict)
 
     def question(self, user: str, processors: int) -> Question:
-        """Of a job of ``user``, on so many processors unless it has a number of its own."""
+        """Return the question for a job of ``user``, on ``processors`` unless it has a number of its own."""
         return job_question(
             user,
             self.application,
@@ -88,10 +88,10 @@ class _About(msgspec.Struct):
 def fill_in(
     jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
 ) -> Filled:
-    """The jobs with numbers in place of ``predicted``. Whatever else is wrong with them stays as it is.
+    """Replace ``predicted`` by numbers, and leave all other errors in the jobs as they are.
 
     Raises:
-        ResourceError: there are too many of them.
+        ResourceError: there are too many of these amounts.
     """
     filled = Filled()
     for position, job in enumerate(jobs):
@@ -121,8 +121,10 @@ def _filled(
     types: Mapping[str, ResourceType],
     answers: Callable[[ForecastRequest], Sequence[Any]],
 ) -> tuple[dict[str, Any], list[PredictedAmount]]:
-    """Raises:
-    InvalidProblemError: there is no forecast for it; the message says why.
+    """Fill in one job.
+
+    Raises:
+        InvalidProblemError: there is no forecast for it; the message says why.
     """
     name, about = str(job.get("name"))[:255], decoded(job, _About)
     if job.get("user") is None:
@@ -137,9 +139,7 @@ def _filled(
         answer = predictions[0]
         if answer.bound is None:
             or_cluster = "" if about.cluster else "name the job's cluster, or "
-            raise InvalidProblemError(
-                f"nothing is known of the {metric} of user {user[:60]!r}; {or_cluster}give a number"
-            )
+            raise InvalidProblemError(f"no data on the {metric} of user {user[:60]!r}; {or_cluster}give a number")
         each = 1 if METRICS[metric].is_of_job else processors
         amount = answer.bound * scale * each
         made.append(
@@ -156,7 +156,7 @@ def _filled(
             if declared is None or declared.metric is None:
                 can = ", ".join(field.name for field in known.values() if field.metric) or "none"
                 raise InvalidProblemError(
-                    f"{capacity[:60]!r} of a {str(need.get('type'))[:60]!r} cannot be predicted; of it can: {can}"
+                    f"{capacity[:60]!r} of a {str(need.get('type'))[:60]!r} cannot be predicted; choose from: {can}"
                 )
             processors = _per_instance(amounts.get("slots"), about.processors, need.get("count", 1))
             of = str(need.get("name"))[:255]
@@ -167,14 +167,14 @@ def _filled(
 
 
 def _needs(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Dependencies with amounts, whatever else is wrong with them."""
+    """Return the dependencies with amounts, valid or not."""
     found = job.get("dependencies")
     entries = found if isinstance(found, list) else []
     return [one for one in entries if isinstance(one, dict) and isinstance(one.get("amounts"), dict)]
 
 
 def _per_instance(slots: Any, processors: int | None, count: Any) -> int:
-    """Processors of each instance: its slots, else the job's processors over the instances, else 1."""
+    """Return the processors of each instance: its slots, else the job's processors over the instances, else 1."""
     if isinstance(slots, int | float) and 0 < slots <= 10**7:
         return max(1, int(slots))
     return -(-processors // count) if processors and isinstance(count, int) and count > 0 else 1

@@ -1,4 +1,4 @@
-"""Matches and resources as the API and the pages show them: who holds what, what is free, and why a job waits."""
+"""Matches and resources for the API and the pages: holds, free capacity, and the reasons of jobs that wait."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ STATES: tuple[str, ...] = get_args(MatchState)
 class MatchEntry(Record):
     """A job that waits for a match, holds one, or held one.
 
-    ``until``: when the hold ends by itself. ``rounds``: in how many it was passed over; ``tier`` and ``reason`` say why
-    in the last one, or why its match was lost.
+    ``until``: end of the hold. ``rounds``: number of rounds that passed the job over; ``tier`` and ``reason`` say why
+    the last one did, or why its match was lost.
     """
 
     id: int
@@ -42,7 +42,7 @@ class MatchEntry(Record):
 
 
 class MatchList(Page):
-    """Newest first, with how many are queued and how many held."""
+    """Matches, newest first, with the numbers of queued and of held ones."""
 
     now: float
     matches: list[MatchEntry]
@@ -61,7 +61,7 @@ class MatchDetail(Record):
 def match_list(
     connection: Connection, now: float, state: str | None = None, user: str | None = None, page: int = 1
 ) -> MatchList:
-    """One page of all matches, or of those in ``state`` or of ``user``."""
+    """Read one page of all matches, or of those in ``state`` or of ``user``."""
     is_over = (matches.c.state == "held") & (matches.c.until <= now)
     where: list[Any] = [] if user is None else [matches.c.user == user]
     if state == "expired":
@@ -78,7 +78,7 @@ def match_list(
 
 
 def match_entry(connection: Connection, number: int, now: float) -> tuple[MatchEntry, dict[str, Any]] | None:
-    """One match and its job's document; None if there is none."""
+    """Read one match and its job's document; None if there is none."""
     row = connection.execute(select(matches).where(matches.c.id == number)).one_or_none()
     if row is None:
         return None
@@ -118,7 +118,7 @@ HOLDS_LISTED = 100
 
 
 class CapacityState(Record):
-    """``used`` is what is ``held`` and the measured use that no held job explains; ``free`` the rest of ``total``."""
+    """``used`` is ``held`` and the measured use that no held job explains; ``free`` is the rest of ``total``."""
 
     total: float
     used: float
@@ -128,7 +128,7 @@ class CapacityState(Record):
 
 
 class HeldShare(Record):
-    """What a match holds of a resource."""
+    """Capacities of a resource that a match holds."""
 
     match: int
     job: str
@@ -138,7 +138,7 @@ class HeldShare(Record):
 
 
 class ResourceDetail(Record):
-    """An instance. ``stale``: its state is so old that it takes no new match, unless it is ``static``.
+    """An instance. ``stale``: its state is too old for a new match, unless it is ``static``.
 
     ``holds`` has the first hundred to end; ``matches_running`` counts all.
     """
@@ -160,7 +160,7 @@ class ResourceDetail(Record):
 
 
 class ResourceList(Record):
-    """One page of resources in the order of their names, and the version of the state that they are from."""
+    """One page of resources in the order of their names, and the version of their state."""
 
     page: int
     pages: int
@@ -177,7 +177,7 @@ class ResourceTypes(Record):
 
 
 class Removed(Record):
-    """What was removed, and how many matches were lost with it."""
+    """A removed resource, and the number of its matches, which are lost."""
 
     name: str
     lost_matches: int
@@ -199,7 +199,7 @@ class ChosenObjectives(Record):
 def resource_list(
     catalogue: Catalogue, now: float, kind: str | None = None, page: int = 1, size: int = 50
 ) -> ResourceList:
-    """One page of the resources of one type, or of all."""
+    """Return one page of the resources of one type, or of all."""
     names = sorted(
         name for name, number in catalogue.id_of.items() if kind is None or catalogue.resources[number].type == kind
     )
@@ -212,7 +212,7 @@ def resource_list(
 
 
 def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDetail | None:
-    """One resource; None if there is none of this name."""
+    """Return one resource; None if there is none of this name."""
     number = catalogue.id_of.get(name)
     if number is None:
         return None

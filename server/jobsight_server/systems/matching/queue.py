@@ -1,4 +1,4 @@
-"""Jobs that wait for a round of matching, in rows: a server that is killed goes on with them."""
+"""Jobs that wait for a round of matching, in rows, which survive a kill of the server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from jobsight_server.systems.matching.tables import matches
 
 
 class QueuedJob(Record):
-    """A job that waits; ``GET /api/v1/matches/ID`` says what became of it."""
+    """A job that waits; ``GET /api/v1/matches/ID`` shows its outcome."""
 
     job: str
     id: int
 
 
 class SubmittedJobs(Record):
-    """Jobs that wait for a round of matching, and those with nothing to predict from or of an unknown type."""
+    """Jobs that wait for a round of matching, and those without data for a prediction or of an unknown type."""
 
     queued: list[QueuedJob]
     refused: list[Unmatched]
@@ -33,10 +33,10 @@ class SubmittedJobs(Record):
 
 
 def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float, key: str | None = None) -> SubmittedJobs:
-    """Queues a batch; jobs that were submitted with the same ``key`` before keep their numbers.
+    """Queue a batch; jobs that were submitted with the same ``key`` before keep their numbers.
 
     Raises:
-        ResourceError: it is invalid, or too many jobs wait already; nothing is queued then.
+        ResourceError: it is invalid, or too many jobs wait already; no job is queued.
     """
     batch = matcher.read(jobs, key)
     most = matcher.settings.queued_at_most

@@ -1,4 +1,4 @@
-"""Takes in reports of the state of resources: many at once, each for itself; nodes with an agent report themselves."""
+"""Stores reports of the state of resources, each by itself; reports nodes that have an agent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from jobsight_server.systems.matching.tables import resources
 REJECTED = "resource_reports_rejected"
 """Counted by reason."""
 
-_AT_ONCE = 300  # names in a statement, below the number of parameters that any SQLite accepts
+_AT_ONCE = 300  # names in a statement, below every SQLite's limit of parameters
 _decode_attributes = msgspec.json.Decoder(dict[str, Value]).decode
 _decode_capacities = msgspec.json.Decoder(dict[str, tuple[float, float]]).decode
 _KEPT = ("attributes", "capacities", "state_at", "owner_present", "source", "version")
@@ -46,7 +46,7 @@ class RejectedReport(Record):
 
 
 class ReportsTaken(Record):
-    """How many reports changed a resource, how many made a new one, and those that did neither."""
+    """Numbers of reports that changed a resource or created one, and the rejected reports."""
 
     stored: int
     created: int
@@ -61,10 +61,9 @@ def take_reports(
     future_s: float,
     refuse_late: bool = True,
 ) -> ReportsTaken:
-    """Stores all that can be, of each resource the last report; the others are counted by reason. A report older than
-    the stored state is late.
+    """Store the last valid report of each resource; count the rejected ones by reason.
 
-    Without ``refuse_late``, reports that are not newer than the stored state are left out and not counted.
+    A report that is not newer than the stored state is late; without ``refuse_late`` it is ignored and not counted.
 
     Raises:
         ResourceError: there would be too many resources.
@@ -137,7 +136,7 @@ def _row(
 
 
 def _report_owner(connection: Connection, report: ResourceReport, row: dict[str, Any]) -> None:
-    """Passes the presence of an owner on to the machine that the resource is: ``CLUSTER/NODE``, or its attributes."""
+    """Pass the presence of an owner on to the resource's machine: ``CLUSTER/NODE``, or by its attributes."""
     attributes = _decode_attributes(row["attributes"])
     cluster, node = attributes.get("cluster"), attributes.get("node")
     if not (isinstance(cluster, str) and isinstance(node, str) and cluster and node):
@@ -155,7 +154,7 @@ _LONGEST_STEP_S = 600.0
 _HOUR_S = 3600.0
 
 Reliability = Callable[[Connection, Sequence[tuple[str, str]], float, float], Mapping[tuple[str, str], float]]
-"""The score of machines, named by cluster and node, for a run time at a time."""
+"""Scores of machines, named by cluster and node, for a run time at a time."""
 
 
 class _Link(msgspec.Struct):
@@ -168,9 +167,9 @@ _decode_links = msgspec.json.Decoder(list[_Link]).decode
 def report_nodes(
     engine: Engine, clock: Callable[[], float], expiry_s: float, reliability: Reliability | None = None
 ) -> int:
-    """Reports every node whose agent sent something within ``expiry_s``; returns how many changed.
+    """Report every node with a batch within ``expiry_s``; return the number of changed ones.
 
-    With ``reliability``, the attribute of this name is the chance that the node stays for an hour.
+    With ``reliability``, the attribute of this name is the probability that the node stays for an hour.
     """
     now = clock()
     with engine.connect().execution_options(reading=True) as connection:
@@ -202,7 +201,7 @@ def _reports(
 
 
 def _capacities(node: Any, samples: list[Any]) -> Capacities:
-    """Use over the time between the last two samples; what is unknown counts as unused."""
+    """Return the use between the last two samples; unknown use counts as none."""
     last = samples[0]
     found: Capacities = {"slots": CapacityReport(float(node.cpus), _rate(samples, 3) or 0.0)}
     if node.memory_total_bytes:
@@ -215,7 +214,7 @@ def _capacities(node: Any, samples: list[Any]) -> Capacities:
 
 
 def _rate(samples: list[Any], column: int) -> float | None:
-    """How much a second a cumulative column grew; None where it is unknown."""
+    """Return the growth of a cumulative column per second; None if unknown."""
     if len(samples) < 2:
         return None
     (last, before) = samples

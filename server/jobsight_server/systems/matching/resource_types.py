@@ -1,4 +1,4 @@
-"""Types of resources: which attributes and capacities their instances have; reports of instances, checked."""
+"""Types of resources, with the attributes and capacities of their instances; checks of reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Kind = Literal["text", "number", "flag", "list"]
 
 
 class ResourceError(RefusedError):
-    """A resource, type, policy or match that cannot be stored or found like this."""
+    """A resource, type, policy or match that cannot be stored or found."""
 
 
 class AttributeType(Record):
@@ -34,9 +34,8 @@ class AttributeType(Record):
 
 
 class CapacityType(Record):
-    """A capacity of all instances. ``metric`` and ``scale``: how an amount that is ``predicted`` is asked for.
-
-    The bound of the metric for the whole job, times ``scale``, is an amount of this capacity.
+    """A capacity of all instances. An amount that is ``predicted`` is ``scale`` times the bound of
+    ``metric`` for the whole job.
     """
 
     name: Identifier
@@ -55,13 +54,15 @@ class ResourceType(Record):
 
 
 RESERVED = ("state", "rank")
-"""Addresses under ``/api/v1/resources`` that are no resource's."""
+"""Names under ``/api/v1/resources`` that no resource may have."""
 
 
 def check_type(kind: ResourceType) -> None:
-    """Raises:
-    ResourceError: two attributes or capacities have the same name, the name cannot be part of an address, or a metric
-        is not forecast.
+    """Check the definition of a type.
+
+    Raises:
+        ResourceError: two attributes or capacities have the same name, the name cannot be part of an address, or a
+            metric is not forecast.
     """
     check_name(kind.name, "name")
     names = [entry.name for entry in kind.attributes] + [entry.name for entry in kind.capacities]
@@ -77,8 +78,10 @@ def check_type(kind: ResourceType) -> None:
 
 
 def check_name(name: str, place: str) -> None:
-    """Raises:
-    ResourceError: not 1 to 200 printable characters, or a path cannot carry it.
+    """Check a name.
+
+    Raises:
+        ResourceError: not 1 to 200 printable characters, or a path cannot contain it.
     """
     if not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or "\\" in name:
         raise ResourceError(f"{place} = {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters, no backslash")
@@ -89,7 +92,7 @@ def check_name(name: str, place: str) -> None:
 
 
 def _shipped(name: str, description: str, attributes: str, *capacities: CapacityType) -> ResourceType:
-    """``attributes`` are words ``name`` or ``name:kind``."""
+    """Return a built-in type; ``attributes`` are words ``name`` or ``name:kind``."""
     words = (word.partition(":") for word in attributes.split())
     return ResourceType(
         name,
@@ -117,7 +120,7 @@ SHIPPED = {
         _shipped("application", "An application or its licences", "location version applications:list", _LICENCES),
     )
 }
-"""The types that are there before any is defined; a definition of the same name replaces one."""
+"""The built-in types; a definition of the same name replaces one."""
 
 
 LARGEST_AMOUNT = 1e15
@@ -136,7 +139,7 @@ Stored = tuple[dict[str, Value], dict[str, tuple[float, float]]]
 
 
 class CapacityReport(msgspec.Struct, forbid_unknown_fields=True):
-    """``used`` is measured, on the whole resource; ``available`` says the same, as the total less what is used."""
+    """``used`` is measured on the whole resource; ``available`` is the total less ``used``."""
 
     total: Amount | None = None
     used: Amount | None = None
@@ -148,13 +151,13 @@ class CapacityReport(msgspec.Struct, forbid_unknown_fields=True):
 
 
 Capacities = Annotated[dict[Identifier, CapacityReport | Amount], Meta(max_length=MOST_FIELDS)]
-"""A number alone is the total."""
+"""Take a number alone for the total."""
 
 
 class ResourceReport(msgspec.Struct, forbid_unknown_fields=True):
-    """The state of a resource; what is left out stays as it is.
+    """The state of a resource; omitted fields stay unchanged.
 
-    One that is not there yet is created if its ``type`` is given. ``time``: when it was measured; now, if left out.
+    With its ``type``, an unknown resource is created. ``time``: time of the measurement (default: now).
     """
 
     name: Name
@@ -166,7 +169,7 @@ class ResourceReport(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResourceBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A resource as an administrator defines it. ``static``: no state is reported for it, so it does not expire."""
+    """A resource as an administrator defines it. ``static``: without reports; its state does not expire."""
 
     type: Name
     attributes: Attributes = {}
@@ -176,7 +179,7 @@ class ResourceBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def sent(value: object, kind: type[T], place: str) -> T:
-    """``value``, at ``place``, as a record of this kind.
+    """Convert ``value``, at ``place``, to a record of this kind.
 
     Raises:
         ResourceError: it is none; the message has the place and the value.
@@ -188,7 +191,7 @@ def sent(value: object, kind: type[T], place: str) -> T:
 
 
 def state_row(report: ResourceBody | ResourceReport, kind: ResourceType, before: Stored) -> dict[str, str]:
-    """The columns of attributes and capacities after a report.
+    """Return the columns of attributes and capacities after a report.
 
     Raises:
         ResourceError: too many, an attribute of another kind than declared, or a capacity without a total.

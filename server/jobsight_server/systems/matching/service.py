@@ -1,4 +1,4 @@
-"""Matches a batch at once: reads the state, decides, and holds what was decided if it still fits by then."""
+"""Matches a batch at once: reads the state, decides, and stores the matches that still fit by then."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ RUNGS_FAILED = "match_rungs_failed"
 """Counted by rung."""
 
 _ATTEMPTS = 3
-FORESTALLED = "other requests took what it was matched to, three times in a row; send it again"
+FORESTALLED = "other requests took its resources three times in a row; send it again"
 
 StoreRound = Callable[[Catalogue, Problem, Sequence[Match], Sequence[Unmatched], Seen], int]
 
 
 class Matcher:
-    """One process's way to matches. Several processes, or servers on one PostgreSQL, may match at the same time."""
+    """The matcher of one process. Several processes, or servers on one PostgreSQL, may match at the same time."""
 
     def __init__(
         self,
@@ -78,18 +78,18 @@ class Matcher:
     def match(
         self, jobs: Sequence[Any], objectives: object | None = None, is_dry: bool = False, key: str | None = None
     ) -> BatchAnswer:
-        """A whole match or none for each job, held unless ``is_dry``; jobs that were matched with the same ``key``
+        """Match each job wholly or not at all, and hold the matches unless ``is_dry``.
 
-        before are answered with that match.
+        Jobs that were matched with the same ``key`` before keep their match.
 
         Raises:
-            ResourceError: the batch is invalid; nothing is held then.
+            ResourceError: the batch is invalid; no match is held.
         """
         with self._turn:
             return self._match(jobs, objectives, is_dry, None if is_dry else key)
 
     def match_round(self, waiting: Sequence[WaitingJob], store: StoreRound) -> int:
-        """Matches queued jobs and has ``store`` hold what is matched; returns what that returns."""
+        """Match queued jobs, and pass the matches to ``store``; return its result."""
         if not waiting:
             return 0
         with self._turn:
@@ -107,13 +107,13 @@ class Matcher:
             return store(self._catalogue, problem, answer.matches, answer.unmatched, seen)
 
     def look(self, read: Callable[[Catalogue, float], T]) -> T:
-        """``read`` of the present state; not held up by a batch that is being matched."""
+        """Return ``read`` of the present state, without waiting for a batch that is being matched."""
         with self._looking, self._read_engine.connect().execution_options(reading=True) as connection:
             self._shown.refresh(connection)
             return read(self._shown, self._clock())
 
     def read(self, jobs: Sequence[Any], key: str | None = None) -> CheckedBatch:
-        """A batch as it would be matched.
+        """Check a batch without matching it.
 
         Raises:
             ResourceError: it is invalid.
@@ -125,7 +125,7 @@ class Matcher:
         return batch
 
     def eligible(self, document: Any) -> list[EligibleResources] | None:
-        """E(j, d) of a stored job now; None where its types are not there any more."""
+        """Return E(j, d) of a stored job now; None if one of its types was deleted."""
         try:
             jobs = self.read([document]).jobs
         except ResourceError:
@@ -168,7 +168,7 @@ class Matcher:
         return BatchAnswer(**whole, conflicts=conflicts, time=spent, eligible=eligible)
 
     def _present(self, jobs: Sequence[MatchJob], objectives: object | None = None) -> tuple[Problem, Seen]:
-        """``jobs`` with the resources as they are now."""
+        """Return the problem of ``jobs`` with the present resources."""
         with self._read_engine.connect().execution_options(reading=True) as connection:
             self._catalogue.refresh(connection)
         chosen = read_chosen_objectives(self._catalogue.objectives if objectives is None else objectives)
@@ -198,7 +198,7 @@ class Matcher:
         key: str | None,
         spent: TimeSpent,
     ) -> tuple[list[MadeMatch], list[MatchJob]]:
-        """Holds the matches that still fit; the jobs of the others are returned."""
+        """Hold the matches that still fit; return the jobs of the others."""
         if not found:
             return [], []
         begin, now = time.perf_counter(), problem.now_s
@@ -206,7 +206,7 @@ class Matcher:
         with self._write_engine.begin() as connection:
             known = self._catalogue.version
             change, fitting = begin_storing(connection, self._catalogue, problem, found, seen)
-            # The same submission, by another process meanwhile.
+            # Another process matched the same submission meanwhile.
             before = Earlier() if change.version - 1 == known else earlier(connection, key)
             numbered = list(enumerate((one for one in fitting if one.job not in before.numbers), change.first_match))
             made = [one for one in before.made if one.job in jobs]

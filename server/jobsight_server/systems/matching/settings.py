@@ -16,14 +16,12 @@ class MatchingSettings(Section, frozen=True, kw_only=True):
         bool,
         setting("keep a compute server for each node, with the processors, memory and link use its agent reports"),
     ] = False
-    hold_s: Annotated[float, setting("how long the match of a job without a duration holds, unless renewed", ge=1)] = (
-        900.0
-    )
+    hold_s: Annotated[float, setting("duration of a match, unless renewed, of a job without a duration", ge=1)] = 900.0
 
-    expiry_s: float = 90.0  # a resource whose state is older takes no new match, unless it is static
+    expiry_s: float = 90.0  # age of the state from which on a resource takes no new match, unless it is static
     deadline_s: float = 1.0  # of a batch
-    round_jobs: int = 30  # queued jobs that start a round at once
-    round_s: float = 0.5  # how long a queued job waits for more before a round starts
+    round_jobs: int = 30  # number of queued jobs that starts a round at once
+    round_s: float = 0.5  # longest time that a queued job waits for a round
     queued_at_most: int = 10_000
     kept: int = 10_000  # ended matches; the oldest are deleted first
 

@@ -1,4 +1,4 @@
-"""Stores matches with what they hold, each only if it still fits what is committed by then, and ends them."""
+"""Stores matches with their holds, each only if it still fits the committed state, and ends them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HOLD = "INSERT INTO holds (match_id, dependency, resource_id, resource, amounts
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a batch was matched from: the definitions' state, and each resource as it was stored."""
+    """The state that a batch was matched from: version of the definitions, and each resource as stored."""
 
     definitions: int
     resources: Mapping[str, StoredResource]
@@ -42,9 +42,9 @@ class Seen:
 def begin_storing(
     connection: Connection, catalogue: Catalogue, problem: Problem, found: Sequence[Match], seen: Seen
 ) -> tuple[Change, list[Match]]:
-    """Starts a change, with a number for each match; those of ``found`` that fit what is committed by now.
+    """Start a change, with a number for each match; return those of ``found`` that fit the committed state.
 
-    One on a resource that was changed since it was seen, or under other definitions, has to be made again.
+    A match on a resource that changed since, or under other definitions, has to be made again.
     """
     change = begin_change(connection, len(found))
     if change.version - 1 == catalogue.version:
@@ -66,7 +66,7 @@ def begin_storing(
 def add_holds(
     connection: Connection, catalogue: Catalogue, problem: Problem, found: Sequence[tuple[int, Match]]
 ) -> None:
-    """Stores what these matches hold, within the caller's change."""
+    """Store the holds of these matches, within the caller's change."""
     jobs = {job.name: job for job in problem.jobs}
     rows: list[tuple[int, str, int, str, str]] = []
     for number, match in found:
@@ -79,12 +79,12 @@ def add_holds(
 
 
 def until_of(job: MatchJob, hold_s: float, now: float) -> float:
-    """When the hold ends by itself: after the job's duration, else after ``hold_s``."""
+    """Return the end of the hold: after the job's duration, else after ``hold_s``."""
     return now + min(hold_s if job.duration_s is None else job.duration_s, LONGEST_HOLD_S)
 
 
 def match_row(job: MatchJob, document: str) -> dict[str, Any]:
-    """The columns of a match that are the job's own."""
+    """Return the columns of a match that come from its job."""
     return {
         "name": job.name,
         "user": job.user,
@@ -94,7 +94,7 @@ def match_row(job: MatchJob, document: str) -> dict[str, Any]:
     }
 
 
-# The row is made by the first change. PostgreSQL keeps it locked until the commit; SQLite has one writer anyway.
+# The first change creates the row. PostgreSQL keeps it locked until the commit; SQLite has one writer anyway.
 _BEGIN = """
 INSERT INTO matching_state (id, version, removal_version, definition_version, next_match) VALUES (1, 1, 0, 0, 1 + ?)
 ON CONFLICT (id) DO UPDATE SET version = matching_state.version + 1, next_match = matching_state.next_match + ?
@@ -104,25 +104,25 @@ RETURNING version, next_match
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``version`` is what the rows that change are marked with; new matches are numbered from ``first_match``."""
+    """``version`` marks the rows that change; new matches are numbered from ``first_match``."""
 
     version: int
     first_match: int
 
 
 def begin_change(connection: Connection, matches: int = 0) -> Change:
-    """Starts a change within the caller's transaction, which all others wait for; ``matches`` numbers are reserved."""
+    """Start a change within the caller's transaction, for which all others wait; reserve ``matches`` numbers."""
     found = connection.exec_driver_sql(driver_sql(connection, _BEGIN), (matches, matches)).one()
     return Change(found[0], found[1] - matches)
 
 
 def mark_removal(connection: Connection) -> None:
-    """Has every process read all resources again: a deleted row has no version."""
+    """Make every process read all resources again: a deleted row has no version."""
     connection.exec_driver_sql("UPDATE matching_state SET removal_version = version")
 
 
 def mark_definitions(connection: Connection) -> None:
-    """Has every process read types, policies and objectives again."""
+    """Make every process read types, policies and objectives again."""
     connection.exec_driver_sql("UPDATE matching_state SET definition_version = version")
 
 
@@ -134,7 +134,7 @@ _AT_ONCE = 500
 
 
 def release(engine: Engine, numbers: Sequence[int], now: float) -> list[int]:
-    """Ends these matches, and cancels those that are queued; returns the numbers of those that were open."""
+    """End these matches, and cancel those that are queued; return the numbers of those that were open."""
     ended = []
     with engine.begin() as connection:
         change = begin_change(connection)
@@ -147,10 +147,10 @@ def release(engine: Engine, numbers: Sequence[int], now: float) -> list[int]:
 
 
 def renew(engine: Engine, number: int, until: float, now: float) -> None:
-    """Has a match hold until ``until``.
+    """Extend a match until ``until``.
 
     Raises:
-        ResourceError: there is no such match, or it holds nothing any more.
+        ResourceError: there is no such match, or it has ended.
     """
     with engine.begin() as connection:
         change = begin_change(connection)
@@ -164,7 +164,7 @@ def renew(engine: Engine, number: int, until: float, now: float) -> None:
 
 
 def lose_matches(connection: Connection, resource_id: int, name: str, now: float, version: int) -> int:
-    """Ends every match that holds something of a removed resource, within the caller's change."""
+    """End every match that holds part of a removed resource, within the caller's change."""
     on_it = matches.c.id.in_(select(holds.c.match_id).where(holds.c.resource_id == resource_id))
     _expire(connection, on_it, now, version)
     reason = f"resource {name} was removed"
@@ -172,18 +172,18 @@ def lose_matches(connection: Connection, resource_id: int, name: str, now: float
 
 
 def expire_matches(connection: Connection, now: float, version: int) -> int:
-    """Marks the holds that are over, within the caller's change."""
+    """Mark the holds that are over, within the caller's change."""
     return len(_expire(connection, true(), now, version))
 
 
 def some_expired(connection: Connection, now: float) -> bool:
-    """Whether a hold is over whose row does not say so."""
+    """Whether a hold is over and not marked yet."""
     query = select(matches.c.id).where(matches.c.state == "held", matches.c.until <= now).limit(1)
     return connection.execute(query).first() is not None
 
 
 def delete_ended(engine: Engine, kept: int) -> int:
-    """Deletes the oldest ended matches beyond ``kept``; counted."""
+    """Delete and count the oldest ended matches beyond ``kept``."""
     with engine.begin() as connection:
         begin_change(connection)
         ended = matches.c.state.not_in(OPEN)

@@ -1,6 +1,6 @@
-"""Submissions with a key: a job that was taken in under a key is not taken in again, so that a client may try again.
+"""Submissions with a key: a client may send a job again, and it counts once.
 
-The key stands before the job's own fields in the document that is kept with it; it is known as long as the document.
+The key stands before the job's own fields in the stored document, and is kept as long as that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MadeMatch(Match, frozen=True):
 
 
 class EligibleResources(Record):
-    """E(j, d): the resources that a dependency may use now; the first thousand are named."""
+    """E(j, d): the resources that a dependency may use now, the first thousand by name."""
 
     job: str
     dependency: str
@@ -40,7 +40,7 @@ class EligibleResources(Record):
 
 
 class TimeSpent(Record):
-    """Where the time of the answer went in the server: reading the state, solving, storing the matches."""
+    """The server's time for the answer: reading the state, solving, storing the matches."""
 
     query_s: float = 0.0
     solve_s: float = 0.0
@@ -48,11 +48,11 @@ class TimeSpent(Record):
 
 
 class BatchAnswer(Answer, frozen=True, kw_only=True):
-    """A whole match or none for each job, how good that is, and how it was found.
+    """A whole match or none for each job, with its quality and its solver.
 
     ``objective``, ``bound`` and ``gap`` are those of the first objective; ``rung`` is the solver that found it, on
-    ``rows`` and ``columns``; ``failed`` are those that failed; ``conflicts`` counts matches that another request
-    forestalled and that were made again.
+    ``rows`` and ``columns``; ``failed`` are those that failed; ``conflicts`` counts matches that were made again
+    because another request took a resource.
     """
 
     matches: tuple[MadeMatch, ...]
@@ -63,7 +63,7 @@ class BatchAnswer(Answer, frozen=True, kw_only=True):
 
 
 def eligible_resources(problem: Problem) -> list[EligibleResources]:
-    """E(j, d) of every dependency of the batch."""
+    """Return E(j, d) of every dependency of the batch."""
     eligibility = Eligibility(problem)
     found = []
     for at, chosen in zip(eligibility.dependencies, eligibility.eligible(), strict=True):
@@ -80,7 +80,7 @@ _FIELD = "submission"
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Jobs that a submission with the same key has brought: numbers by name, and what became of them."""
+    """Jobs of earlier submissions with the same key: numbers by name, and their outcomes."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     made: list[MadeMatch] = field(default_factory=list)
@@ -88,19 +88,19 @@ class Earlier:
 
 
 def document_with(key: str | None, job: Mapping[str, Any]) -> str:
-    """The document of a job as it is kept."""
+    """Return the document to store with a job."""
     return msgspec.json.encode(job if key is None else {_FIELD: key} | dict(job)).decode()
 
 
 def document_of(text: str) -> dict[str, Any]:
-    """The job of a kept document, without the key."""
+    """Return the job of a stored document, without the key."""
     job: dict[str, Any] = msgspec.json.decode(text)
     job.pop(_FIELD, None)
     return job
 
 
 def earlier(connection: Connection, key: str | None) -> Earlier:
-    """What the submission ``key`` has brought until now."""
+    """Read the jobs of earlier submissions with ``key``."""
     found = Earlier()
     if key is None:
         return found

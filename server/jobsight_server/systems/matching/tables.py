@@ -1,4 +1,4 @@
-"""Resources that jobs are matched to, the jobs, and what their matches hold."""
+"""Resources of matching, the jobs, and the holds of their matches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ resource_types = Table(
 )
 
 # ``attributes`` and ``capacities`` are JSON; a capacity has its total and the use measured at ``state_at``. A resource
-# that ``is_static`` is not reported by anyone, so its state does not expire. ``owner_present``: null if unknown.
+# that ``is_static`` has no reports, so its state does not expire. ``owner_present``: null if unknown.
 resources = Table(
     "resources",
     metadata,
@@ -58,9 +58,9 @@ resource_policies = Table(
     Column("rule", Text, nullable=False),
 )
 
-# A submitted job, as JSON, and what became of it. ``state``: queued, held, or ended: released, expired, lost (a
-# resource was removed), cancelled. ``until``: when the hold ends by itself. ``rounds``: in how many it was passed over;
-# ``tier`` and ``reason`` say why in the last one.
+# A submitted job, as JSON, and its outcome. ``state``: queued, held, or ended: released, expired, lost (a
+# resource was removed), cancelled. ``until``: end of the hold. ``rounds``: number of rounds that passed it over;
+# ``tier`` and ``reason`` say why the last one did.
 matches = Table(
     "matches",
     metadata,
@@ -83,7 +83,7 @@ matches = Table(
     Index(None, "version"),
 )
 
-# What a match holds of one resource for one of the job's dependencies; ``amounts`` is JSON.
+# The hold of a match on one resource for one of the job's dependencies; ``amounts`` is JSON.
 holds = Table(
     "holds",
     metadata,

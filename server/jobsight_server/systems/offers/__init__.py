@@ -1,1 +1,1 @@
-"""Places in a plan: offered, confirmed, watched; and how likely jobs succeed there."""
+"""Time slots in a plan: offered, confirmed and watched, with the probability that jobs succeed there."""

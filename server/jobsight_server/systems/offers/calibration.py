@@ -1,4 +1,4 @@
-"""How promises were kept: failures predicted against failures seen, and the correction learned from them."""
+"""Calibration of promises: predicted failures against observed ones, and the correction learned from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEW: list[float] = [0, 0.0, 0.0, 0]
 
 
 class PromiseClass(Record):
-    """Ended jobs promised a probability of failure up to ``up_to``, and above the class before.
+    """Ended jobs with a promised probability of failure up to ``up_to``, and above the class before.
 
     ``promised`` is its mean, ``observed`` the share that was killed or failed, ``predicted`` the mean probability of
     being killed before recalibration; null without jobs.
@@ -46,14 +46,14 @@ class Calibration:
         self._classes: list[list[float]] = [list(_NEW) for _ in range(len(EDGES) + 1)]
 
     def correction(self, now_h: float) -> Correct:
-        """From the predicted probability of failure to the one that it stands for."""
+        """Return the function from a predicted probability of failure to the corrected one."""
         return self.recalibration.as_of(now_h)
 
     def learn(self, predicted: float, promised: float, outcome: str, at_h: float) -> None:
-        """Take in how a job ended: finished, killed because its time was over, or failed for another reason.
+        """Learn from the end of a job: finished, killed because its time was over, or failed for another reason.
 
-        ``predicted`` was the probability that it is killed, before correction; ``promised`` that of any failure. Where
-        a node failed, it is unknown whether the job would have ended in time: the correction learns nothing from it.
+        ``predicted`` was the probability that it is killed, before correction; ``promised`` that of any failure. The
+        correction learns nothing from a job whose node failed: it might have ended in time.
         """
         if outcome != "failed" and predicted > 0.0:
             self.recalibration.learn(predicted, outcome == "killed", at_h)
@@ -62,20 +62,20 @@ class Calibration:
             of_class[place] += amount
 
     def classes(self) -> list[PromiseClass]:
-        """What was promised and what came of it, the class of the smallest probability first."""
+        """Return promised and observed failures, the class of the smallest probability first."""
         return [_class(up_to, counts) for up_to, counts in zip((*EDGES, 1.0), self._classes, strict=True)]
 
     def total(self) -> PromiseClass:
-        """The same over all classes."""
+        """Return the same over all classes."""
         return _class(1.0, [sum(column) for column in zip(*self._classes, strict=True)])
 
     def to_text(self) -> str:
-        """The whole state."""
+        """Return the whole state."""
         return msgspec.json.encode([self.recalibration.state(), self._classes]).decode()
 
     @classmethod
     def from_text(cls, stored: str) -> Self:
-        """The one whose ``to_text()`` this was; a new one for the empty text."""
+        """Restore the output of ``to_text()``; a new one from the empty text."""
         found = cls()
         if stored:
             state, classes, *refused = msgspec.json.decode(stored)
@@ -86,13 +86,13 @@ class Calibration:
 
 
 def read_calibration(connection: Connection, cluster: str) -> Calibration:
-    """The calibration of a cluster; a new one where no offer was made yet."""
+    """Read the calibration of a cluster; a new one before its first offer."""
     stored = connection.scalar(select(plans.c.calibration).where(plans.c.cluster == cluster))
     return Calibration.from_text(stored or "")
 
 
 def write_calibration(connection: Connection, cluster: str, calibration: Calibration) -> None:
-    """Stores it; the caller has locked the plan."""
+    """Store the calibration; the caller has locked the plan."""
     row = {"cluster": cluster, "calibration": calibration.to_text()}
     connection.execute(_WRITE, row)
 

@@ -1,4 +1,4 @@
-"""How a site sells places: on which nodes, by which rule, at which risk."""
+"""A site's configuration of offers: nodes, rule and risk."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings, 
 
 @dataclass(frozen=True, slots=True)
 class PlanConfig:
-    """``nodes`` are those of the clusters for which they are set.
+    """``nodes`` by cluster, where they are set.
 
-    A place is offered if the job is less likely than ``max_failure`` not to end in it; ``hold_s`` is how long an offer
-    waits to be confirmed. The penalty is ``penalty_ratio`` times the charge.
+    A time slot is offered if the probability that the job does not end in it is below ``max_failure``. An offer waits
+    ``hold_s`` for its confirmation. The penalty is ``penalty_ratio`` times the charge.
     """
 
     strategy: PlanStrategy = "jobsight"
@@ -33,17 +33,17 @@ class PlanConfig:
 
     @property
     def overbooks(self) -> bool:
-        """Whether places may be shorter than what jobs request."""
+        """Whether time slots may be shorter than the requested time."""
         return self.strategy != "conservative"
 
     @property
     def rule(self) -> AcceptanceRule:
-        """The rule of the strategy, as the experiments tested it."""
+        """Return the rule of the strategy, as the experiments tested it."""
         return replace(RULES[self.strategy], pmax=self.max_failure)
 
 
 def plan_config(settings: Settings) -> PlanConfig:
-    """The configuration from the settings."""
+    """Return the configuration from the settings."""
     offers = settings.section(OffersSettings)
     return PlanConfig(
         strategy=offers.strategy,
@@ -60,7 +60,7 @@ NodesFrom = Literal["setting", "agents"]
 
 
 def cluster_nodes(connection: Connection, config: PlanConfig, cluster: str) -> tuple[int, NodesFrom]:
-    """The number, by the settings or else that of nodes known from agents, and which of the two it is."""
+    """Return the number of nodes and its source: the settings, or else the nodes with agents."""
     if (known := config.nodes.get(cluster)) is not None:
         return known, "setting"
     found = connection.scalar(select(func.count()).select_from(nodes).where(nodes.c.cluster == cluster)) or 0

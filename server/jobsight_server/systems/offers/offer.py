@@ -1,4 +1,4 @@
-"""Answers a job that asks for a place: the acceptance test against the plan, and the offer that holds the place."""
+"""Answers a request for a time slot: the acceptance test against the plan, and the offer that holds the slot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jobsight_server.systems.offers.stored import (
 )
 
 CELLS = 4_000_000
-"""Nodes times planned jobs, up to which a plan is searched: some 150 MB."""
+"""Most nodes times planned jobs of a plan that is searched: some 150 MB."""
 
 FULL = "the plan is full"
 
@@ -50,7 +50,7 @@ class PlaceRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlaceAnswer:
-    """``number`` is that of the offer; None: rejected, for the ``reason``. ``candidates`` counts places looked at."""
+    """``number`` of the offer; None: rejected, for the ``reason``. ``candidates`` counts the slots considered."""
 
     number: int | None
     reason: str
@@ -65,10 +65,10 @@ def answer_request(
     accuracy: RuntimeAccuracy,
     now: float,
 ) -> PlaceAnswer:
-    """Tests the request against the plan within the caller's transaction, and stores the offer if it is accepted.
+    """Test the request against the plan within the caller's transaction, and store the offer if it is accepted.
 
-    Of the jobs that only the correction of their risk refuses, a small share is accepted, or it would never learn that
-    jobs have become more reliable again.
+    A small share of the jobs that only the correction refuses is accepted: otherwise it would never learn that jobs
+    have become more reliable again.
     """
     cluster = request.cluster
     lock_plan(connection, cluster)
@@ -82,7 +82,7 @@ def answer_request(
         requested_h=request.requested_s / HOUR_S,
         release_h=max(request.release, now) / HOUR_S,
         deadline_h=request.deadline / HOUR_S,
-        # As it will be read again, so that each decision rests on the same figures.
+        # Rounded as in the database, so that each decision rests on the same figures.
         accuracy=accuracy_of_text(stored, accuracy.jobs, accuracy.source),
         charge=charge_h,
         penalty=penalty_h,

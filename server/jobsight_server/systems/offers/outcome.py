@@ -1,4 +1,4 @@
-"""What becomes of an offer: confirmed or cancelled by the scheduler; its job starts and ends, as reported or logged."""
+"""Changes of an offer: the scheduler confirms or cancels it; its job starts and ends, as reported or logged."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class OfferError(RefusedError):
-    """What cannot be done with an offer."""
+    """A refused change of an offer."""
 
 
 def confirm(connection: Connection, number: int, job_id: str | None, now: float) -> None:
-    """The scheduler takes the place, for the job that its log calls ``job_id``; sent again, it changes nothing.
+    """Confirm the slot for the job that the accounting log calls ``job_id``; a repetition changes nothing.
 
     Raises:
-        OfferError: there is no such offer, it has expired or ended, or the job has another place.
+        OfferError: there is no such offer, it has expired or ended, or the job has another slot.
     """
     row = _locked(connection, number, now)
     if row.state in ("confirmed", "running") and job_id in (None, row.job_id):
@@ -56,7 +56,7 @@ def confirm(connection: Connection, number: int, job_id: str | None, now: float)
 
 
 def cancel(connection: Connection, number: int, now: float) -> None:
-    """Gives the place up; sent again, it changes nothing.
+    """Give the slot up; a repetition changes nothing.
 
     Raises:
         OfferError: there is no such offer, or its job has ended.
@@ -70,7 +70,7 @@ def cancel(connection: Connection, number: int, now: float) -> None:
 
 
 def report_start(connection: Connection, number: int, at: float | None, now: float) -> None:
-    """The job has started, now if ``at`` is None; sent again, it changes nothing.
+    """Record the start of the job, now if ``at`` is None; a repetition changes nothing.
 
     Raises:
         OfferError: there is no such offer, it was not confirmed, has ended, or started at another time.
@@ -84,9 +84,9 @@ def report_start(connection: Connection, number: int, at: float | None, now: flo
 
 
 def report_end(connection: Connection, number: int, outcome: Outcome, at: float | None, now: float) -> None:
-    """The job has ended, now if ``at`` is None: its time is free, and the promise is compared with the outcome.
+    """Record the end of the job, now if ``at`` is None: free its time, and compare the promise with the outcome.
 
-    Sent again, it changes nothing.
+    A repetition changes nothing.
 
     Raises:
         OfferError: there is no such offer, it was not confirmed, or ended otherwise.
@@ -106,7 +106,7 @@ def report_end(connection: Connection, number: int, outcome: Outcome, at: float 
 
 
 def _locked(connection: Connection, number: int, now: float) -> Row[Any]:
-    """The offer as it stands, with the plan of its cluster locked."""
+    """Read the offer, with the plan of its cluster locked."""
     row = read_offer(connection, number)
     if row is None:
         raise OfferError(f"id = {number}: unknown offer; give the id from the answer", 404)
@@ -153,9 +153,9 @@ _REPORTED = (
 
 
 def follow_jobs(engine: Engine, now: float, stop: threading.Event | None = None) -> int:
-    """Reports starts and ends that the accounting logs have; returns how many."""
+    """Record starts and ends from the accounting logs; return the number of them."""
     with engine.connect().execution_options(reading=True) as connection:
-        rows = {row.id: row for row in connection.execute(_REPORTED)}  # of several runs of a job, the last
+        rows = {row.id: row for row in connection.execute(_REPORTED)}  # the last of several runs of a job
     done = 0
     for row in rows.values():
         if stop is not None and stop.is_set():
@@ -165,7 +165,7 @@ def follow_jobs(engine: Engine, now: float, stop: threading.Event | None = None)
 
 
 def outcome_of(row: Row[*tuple[Any, ...]]) -> Outcome:
-    """What an ended run says: killed if the scheduler stopped it when its place was over, failed if for another reason.
+    """Classify an ended run: killed if the scheduler stopped it at the end of its slot, failed if for another reason.
 
     A job that exits by itself has finished, whatever its exit status; so has one that used all of its requested time.
     """

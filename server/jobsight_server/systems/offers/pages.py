@@ -1,4 +1,4 @@
-"""The plan of a cluster: its jobs in time and on nodes, and how promises were kept."""
+"""The plan of a cluster: its jobs over time and nodes, and the outcomes of promises."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAN = Route(
     "/api/v1/plan",
     plan,
     ("scheduler",),
-    "The plan of a cluster: jobs with a place, promises and how they were kept",
+    "The plan of a cluster: jobs with a time slot, promises and their outcomes",
     (Parameter("cluster", "default: the first with a plan, by name", NAME),),
     errors=(400, 404),
 )

@@ -1,4 +1,4 @@
-"""Background work of offers: jobs in the plan are watched."""
+"""Background work of offers: watches the jobs in the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a cluster: the jobs that have a place, and how promises were kept."""
+"""The plan of a cluster: the jobs with a time slot, and the outcomes of promises."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from jobsight_server.systems.offers.tables import offers
 from jobsight_server.systems.offers.tables import plans as plan_rows
 
 LISTED = 300
-"""Jobs of a plan that are listed and drawn, those that begin first."""
+"""Number of jobs of a plan to list and draw, by start."""
 
 
 class Offer(Record):
-    """A job's place in the plan. Charge and penalty are in hours of requested time.
+    """A job's time slot in the plan. Charge and penalty are in hours of requested time.
 
     ``places``: its nodes, numbered from 0, as ranges of first and last. It starts between ``earliest_start`` and
-    ``latest_start``, which is its planned start, and has to end by ``latest_end``, which its ``deadline`` or the next
-    job on its nodes sets. ``pos`` = ``p_available`` * ``p_executable`` * ``p_success`` was promised;
-    ``pos_now`` is the same as the plan stands; null for one that has ended. An offer holds its place until
-    ``expires_at``; of a confirmed one, that is how long a report of its end is awaited.
+    ``latest_start``, its planned start, and has to end by ``latest_end``: its ``deadline``, or the next job on its
+    nodes. ``pos`` = ``p_available`` * ``p_executable`` * ``p_success`` was promised; ``pos_now`` is the same by the
+    present plan, null after its end. An offer holds its slot until ``expires_at``; for a confirmed one, the report of
+    its end is due until then.
     """
 
     id: int
@@ -68,7 +68,7 @@ class Offer(Record):
 
 
 class Count(Record):
-    """How often something happened."""
+    """Number of occurrences of an event."""
 
     label: str
     value: int
@@ -77,8 +77,8 @@ class Count(Record):
 class StoredPlan(Record):
     """The plan of a cluster, as of ``now``.
 
-    ``jobs`` are the first of ``standing`` by their start. ``promises``: ended jobs by promised probability of failure;
-    ``promised`` is of all of them. ``outcomes`` and ``rejected`` count offers and rejections on all clusters since the
+    ``jobs`` are the first of ``standing`` by start. ``promises``: ended jobs by promised probability of failure;
+    ``promised``: all of them. ``outcomes`` and ``rejected`` count offers and rejections on all clusters since the
     database began.
     """
 
@@ -100,7 +100,7 @@ class StoredPlan(Record):
 
 
 def one_offer(connection: Connection, seller: PlaceSeller, number: int, now: float) -> Offer | None:
-    """One offer; None if there is none, or if it is no longer kept."""
+    """Read one offer; None if there is none, or if it was deleted."""
     row = connection.execute(select(offers).where(offers.c.id == number)).first()
     if row is None:
         return None
@@ -111,13 +111,13 @@ def one_offer(connection: Connection, seller: PlaceSeller, number: int, now: flo
 
 
 def planned_clusters(connection: Connection, config: PlanConfig) -> list[str]:
-    """The clusters with a plan, or with nodes to plan with, by name; those with a plan come first."""
+    """Return the clusters with a plan, then those with nodes to plan with, each by name."""
     stored = connection.scalars(select(plan_rows.c.cluster).order_by(plan_rows.c.cluster)).all()
     return list(dict.fromkeys([*stored, *sorted(config.nodes), *sorted(stored_clusters(connection))]))
 
 
 def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float) -> StoredPlan:
-    """The plan of a cluster; an empty one for None, where there is no cluster yet."""
+    """Return the plan of a cluster; an empty one if it is None, before there is any."""
     nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
     listed: list[Offer] = []
     standing_count, charge_h, penalty_h = 0, 0.0, 0.0
@@ -151,7 +151,7 @@ def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, no
 
 
 def _offers(standing: StandingPlan | None, rows: Sequence[Row[Any]], now: float) -> list[Offer]:
-    """The rows as answers, with their state in the plan."""
+    """Return the rows as answers, with their state in the plan."""
     as_of_now = InPlan(standing, now) if standing is not None else None
     return [_offer(row, as_of_now) for row in rows]
 
@@ -182,7 +182,7 @@ def _counts(counts: Mapping[tuple[str, str], int], name: str) -> list[Count]:
 
 
 class InPlan:
-    """The jobs of a plan at ``now``. Nothing else may change the plan while it is used."""
+    """The jobs of a plan at ``now``. The plan must not change meanwhile."""
 
     def __init__(self, standing: StandingPlan, now: float) -> None:
         self._plan = standing.plan
@@ -192,13 +192,13 @@ class InPlan:
         self._waiting = deque(sorted(self._plan.bookings, key=lambda job: self._plan.bookings[job].from_h))
 
     def earliest_start(self, number: int) -> float | None:
-        """From when the job may start; of one that runs, its start; None if it is not in the plan.
+        """Return the earliest start of the job, or its start if it runs; None if it is not in the plan.
 
-        It must be released, and the jobs before it on its nodes must have started. Each of these may end at once, so
-        nothing later is certain.
+        The job must be released, and the jobs before it on its nodes must have started. Each of these may end at once,
+        so a later time is not certain.
         """
         while number in self._plan.bookings and number not in self._earliest_h:
-            # In the order of their starts, so that those before it are known.
+            # In the order of starts: the jobs before it come first.
             job = self._waiting.popleft()
             booking = self._plan.bookings[job]
             before = self._plan.place_of(job).predecessors if booking.started_h is None else ()
@@ -209,7 +209,7 @@ class InPlan:
         return None if found is None else found * HOUR_S
 
     def executable(self, number: int) -> float | None:
-        """Probability that the job ends in its place; None if it is not in the plan."""
+        """Return the probability that the job ends in its slot; None if it is not in the plan."""
         booking = self._plan.bookings.get(number)
         if booking is None:
             return None

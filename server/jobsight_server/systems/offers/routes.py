@@ -1,4 +1,4 @@
-"""Offers and risks: a job asks for a place; the scheduler confirms or cancels it, and reports start and end."""
+"""Offers and risks: a job asks for a time slot; the scheduler confirms or cancels it, and reports start and end."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class PlacedJob(DescribedJob, kw_only=True):
 class RiskQuestion(PlacedJob, kw_only=True):
     """A job and a gap.
 
-    The gap is from ``start`` (default: now) to ``end``, or of that many ``hours``. ``elapsed_s``: how long the job has
-    run already at the start of the gap.
+    The gap is from ``start`` (default: now) to ``end``, or of that many ``hours``. ``elapsed_s``: run time of the job
+    before the gap.
     """
 
     start: Moment | None = None
@@ -73,10 +73,10 @@ def ask_risk() -> Response:
 
 
 def placed(asked: PlacedJob) -> tuple[int, float]:
-    """Number of nodes and requested seconds of a job in a body.
+    """Return the number of nodes and the requested seconds of a job in a body.
 
     Raises:
-        BadRequest: naming value, place and what to do.
+        BadRequest: with the value, its field and what to do.
     """
     if not (asked.nodes.is_integer() and 1 <= asked.nodes <= MOST_NODES):
         raise BadRequest(f"nodes = {asked.nodes!r} is not a whole number from 1 to {MOST_NODES}")
@@ -87,10 +87,10 @@ def placed(asked: PlacedJob) -> tuple[int, float]:
 
 
 def moment_of(value: float, place: str) -> float:
-    """A time in a body.
+    """Check a time in a body.
 
     Raises:
-        BadRequest: it is not one.
+        BadRequest: it is not a time.
     """
     if not 0 <= value <= LATEST_TIME_S:
         raise BadRequest(f"{place} = {value!r} is not a time; give UTC epoch seconds")
@@ -123,7 +123,7 @@ RISK_ROUTES = (
         "/api/v1/risk",
         ask_risk,
         ("scheduler",),
-        "Whether a job fits a gap: its probability of success with its three factors, and what that is worth",
+        "Whether a job fits a gap: its probability of success with its three factors, and their value",
         answer=Risk,
         body=RiskQuestion,
         errors=(400, 404, 413, 415),
@@ -133,13 +133,11 @@ RISK_ROUTES = (
 
 _LONGEST_NAME = 1000
 
-JobId = Annotated[
-    AskedName, Meta(description="the job's number in the accounting log, by which its start and end are found")
-]
+JobId = Annotated[AskedName, Meta(description="the job's number in the accounting log, to find its start and end")]
 
 
 class PlaceQuestion(PlacedJob, kw_only=True):
-    """A job that asks for a place: from ``release`` on (default: now), and ended by its ``deadline``."""
+    """A job that asks for a time slot between ``release`` (default: now) and ``deadline``."""
 
     deadline: Moment
     release: Moment | None = None
@@ -147,13 +145,13 @@ class PlaceQuestion(PlacedJob, kw_only=True):
 
 
 class Confirmation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Takes an offered place."""
+    """Takes an offered time slot."""
 
     job_id: JobId | None = None
 
 
 class Cancellation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Gives a place up; the body is ``{}``."""
+    """Gives a time slot up; the body is ``{}``."""
 
 
 class StartReport(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -165,7 +163,7 @@ class StartReport(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class EndReport(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The job has ended, at ``time`` (default: now).
 
-    ``killed``: it was stopped because its time in the plan was over; ``failed``: for another reason, as a node failure.
+    ``killed``: stopped because its time in the plan was over; ``failed``: for another reason, such as a node failure.
     """
 
     outcome: Annotated[str, Meta(extra_json_schema={"enum": [*OUTCOMES]})]
@@ -175,7 +173,7 @@ class EndReport(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class OfferAnswer(Record):
     """The offer, which has to be confirmed before it expires, or why the job was rejected.
 
-    ``candidates`` is the number of places that were considered.
+    ``candidates`` is the number of time slots considered.
     """
 
     accepted: bool
@@ -213,7 +211,7 @@ def show_offer() -> Offer:
     number = _number()
     found = _known(number)
     if found is None:
-        raise NotFound(f"id = {number}: unknown offer, or one that is no longer kept")
+        raise NotFound(f"id = {number}: unknown or deleted offer")
     return found
 
 
@@ -254,7 +252,7 @@ def _changed(change: Callable[[Connection, int, float], None]) -> Response:
 def _offer(number: int) -> Offer:
     found = _known(number)
     if found is None:  # the oldest are deleted
-        raise NotFound(f"id = {number}: this offer is no longer kept")
+        raise NotFound(f"id = {number}: this offer was deleted")
     return found
 
 
@@ -276,7 +274,7 @@ def _job_id(value: str) -> str:
 
 
 def _span(asked: PlaceQuestion, now: float) -> tuple[float, float]:
-    """Release and deadline."""
+    """Return release and deadline."""
     release = now if asked.release is None else moment_of(asked.release, "release")
     deadline = moment_of(asked.deadline, "deadline")
     if deadline <= max(release, now):
@@ -307,14 +305,14 @@ ROUTES = (
         "/api/v1/offers",
         ask_place,
         ("scheduler",),
-        "Asks for a place in the plan: an offer of nodes and time, or the reason why not",
+        "Asks for a time slot in the plan: an offer of nodes and time, or the reason why not",
         answer=OfferAnswer,
         body=PlaceQuestion,
         errors=(400, 404, 409, 413, 415),
     ),
-    Route("GET", "/api/v1/offers/{id}", show_offer, ("scheduler",), "One offer as it stands", errors=(404,)),
-    _change("confirm", confirm_offer, "Takes the place; sent twice, it counts once", Confirmation),
-    _change("cancel", cancel_offer, "Gives the place up; sent twice, it counts once", Cancellation),
+    Route("GET", "/api/v1/offers/{id}", show_offer, ("scheduler",), "One offer", errors=(404,)),
+    _change("confirm", confirm_offer, "Takes the time slot; sent twice, it counts once", Confirmation),
+    _change("cancel", cancel_offer, "Gives the time slot up; sent twice, it counts once", Cancellation),
     _change("started", report_started, "The job has started; sent twice, it counts once", StartReport),
     _change(
         "ended", report_ended, "The job has ended: the rest of its time is free; sent twice, it counts once", EndReport

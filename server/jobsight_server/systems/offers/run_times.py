@@ -1,4 +1,4 @@
-"""How much of its requested time a job will use, from the finished jobs of a database."""
+"""Distribution of run time over requested time of a job, from the finished jobs of a database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.engine import fetch
 
 OF_USER = 500
-"""Jobs of a user that are read, the last to end."""
+"""Number of a user's jobs to read, the last to end."""
 
 OF_CLUSTER = 2000
-"""Jobs of a cluster that are read, the last to end."""
+"""Number of a cluster's jobs to read, the last to end."""
 
-# Processors as asked for, as in questions; the time that was given: a run that is over is over, whatever shortened it.
+# Requested processors, as in questions; granted time, since an ended run is over whatever shortened it.
 _COLUMNS = '"user", name, queue, coalesce(nullif(asked_processors, 0), processors), requested_walltime_s, start, "end"'
 _KNOWN = "state = 'ended' AND requested_walltime_s > 0 AND \"end\" >= start"
 _BY_USER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND "user" = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
@@ -29,19 +29,19 @@ _BY_CLUSTER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND {_KNOWN} ORDER
 
 
 class FinishedRun(NamedTuple):
-    """What was known of a job at its submission, and ``ratio``, its run time / requested time."""
+    """A finished job as known at its submission, and ``ratio``, its run time / requested time."""
 
     question: Question
     ratio: float
 
 
 def runs_of_user(connection: Connection, cluster: str, user: str) -> list[FinishedRun]:
-    """The user's last jobs, in order of their end; those without a requested time are left out."""
+    """Read the user's last jobs with a requested time, in order of their end."""
     return _read(connection, _BY_USER, (cluster, user, OF_USER))
 
 
 def runs_of_cluster(connection: Connection, cluster: str) -> list[FinishedRun]:
-    """The cluster's last jobs, of all users, in order of their end."""
+    """Read the last jobs of all the cluster's users, in order of their end."""
     return _read(connection, _BY_CLUSTER, (cluster, OF_CLUSTER))
 
 
@@ -63,9 +63,9 @@ _MOST_KEPT = 256
 
 
 class RunTimes:
-    """The distribution for a job like this one: of its user's jobs alike, mixed with wider groups of the cluster's.
+    """Distributions for jobs: of the user's similar jobs, mixed with wider groups of the cluster's.
 
-    Nothing is stored for it: the last jobs of the user and of the cluster are read, and kept for half a minute.
+    It stores nothing: it reads the last jobs of the user and of the cluster, and keeps them for half a minute.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class RunTimes:
         self._of_users: _Kept[tuple[str, str], GroupAccuracy] = _Kept()
 
     def of(self, connection: Connection, cluster: str, job: Question) -> RuntimeAccuracy:
-        """The distribution; where nothing is known of the cluster, jobs count as using their whole requested time."""
+        """Return the distribution; in a cluster without data, jobs count as using their whole requested time."""
         wide = self._wide(connection, cluster)
         user = job.user
         if user is None:
@@ -86,7 +86,7 @@ class RunTimes:
 
 
 class _Kept(Generic[Key, Value]):
-    """Values that are made again after half a minute; bounded in number."""
+    """A bounded cache whose values expire after half a minute."""
 
     def __init__(self) -> None:
         self._values: dict[Key, tuple[float, Value]] = {}
@@ -107,7 +107,7 @@ class _Kept(Generic[Key, Value]):
 
 
 def _cautious(found: RuntimeAccuracy, wide: TimeSliceAccuracy) -> RuntimeAccuracy:
-    """``found``, as if ``PRIOR_JOBS`` jobs of the cluster had used their whole request: a few jobs prove little."""
+    """Return ``found`` with ``PRIOR_JOBS`` more jobs that used their whole request: a few jobs prove little."""
     n = wide.distribution(Question()).jobs
     if n == 0 and found.jobs == 0:
         return RuntimeAccuracy(_WHOLE, 0.0, NO_HISTORY)

@@ -11,7 +11,7 @@ PlanStrategy = Literal["jobsight", "conservative"]
 
 
 def cluster_and_nodes(value: str) -> tuple[str, int]:
-    """The cluster and its number of nodes in ``CLUSTER=NODES``.
+    """Parse ``CLUSTER=NODES``, a cluster and its number of nodes.
 
     Raises:
         ValueError: it has another form.
@@ -31,28 +31,28 @@ class OffersSettings(Section, frozen=True, kw_only=True):
     nodes: Annotated[
         tuple[str, ...],
         setting(
-            "nodes of each cluster's plan, as CLUSTER=NODES; without it, those known from agents",
+            "nodes of each cluster's plan, as CLUSTER=NODES (default: those with agents)",
             metavar="NODES",
             check=cluster_and_nodes,
         ),
     ] = ()
     strategy: Annotated[
-        PlanStrategy, setting(f"how places are offered: {', '.join(get_args(PlanStrategy))}", metavar="NAME")
+        PlanStrategy, setting(f"rule for offers: {', '.join(get_args(PlanStrategy))}", metavar="NAME")
     ] = "jobsight"
     max_failure: Annotated[
         float,
         setting(
-            "a place is offered if the job is less likely than this not to end in it",
+            "offer a time slot if the probability that the job does not end in it is below this",
             metavar="FRACTION",
             gt=0,
             le=1,
         ),
     ] = 0.1
 
-    penalty_ratio: float = 1.0  # for a job that fails, as a multiple of its charge
+    penalty_ratio: float = 1.0  # of a job that fails, as a multiple of its charge
     failures_per_hour: float = 6.8943e-5  # of one node: one in twenty within 31 days
     repairs_per_hour: float = 0.08333  # in 12 hours
-    hold_s: float = 600.0  # how long an offer holds its place without being confirmed
+    hold_s: float = 600.0  # time for which an offer waits for its confirmation
     kept: int = 100_000  # ended offers; the oldest are deleted first
 
 

@@ -1,4 +1,4 @@
-"""The plan of a cluster as its offers in the database make it, kept in each process, and the risk of a place in it."""
+"""The plan of a cluster from its offers in the database, kept in each process, and the risk of a slot in it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ _DECIMALS = 5
 
 
 class StandingPlan:
-    """Bookings by the number of their offer, in hours since 1970; ``nodes`` are those that places are sold on.
+    """Bookings by the number of their offer, in hours since 1970; ``nodes`` are those of the plan.
 
-    Bookings that have ended are taken out: their time is free again. ``risk`` is that of the plan at the last
-    ``catch_up``.
+    Ended bookings leave it, so that their time is free again. ``risk`` is that of the plan at the last ``catch_up``.
     """
 
     def __init__(self, nodes: int) -> None:
@@ -45,7 +44,7 @@ class StandingPlan:
         self._changed_h = inf
 
     def catch_up(self, connection: Connection, cluster: str, now: float) -> None:
-        """Reads what has changed since, and takes out what is over at ``now``."""
+        """Read the changes since the last call, and remove bookings that are over at ``now``."""
         version = connection.scalar(select(plans.c.version).where(plans.c.cluster == cluster)) or 0
         if version != self._version:
             changed = select(offers).where(offers.c.cluster == cluster)
@@ -84,7 +83,7 @@ class StandingPlan:
         self.plan.start(number, at_h)
 
     def _pass(self, number: int, now: float) -> None:
-        """A moment has come at which something may become of the offer."""
+        """Handle an offer whose slot or wait may be over at ``now``."""
         row = self.rows.get(number)
         if row is None:
             return
@@ -93,11 +92,11 @@ class StandingPlan:
             return
         booking = self.plan.bookings.get(number)
         if booking is not None and booking.started_h is None and row.planned_start <= now:
-            # Its place is free for it from then on, and nothing was reported yet.
+            # Its slot is free from then on, and no start was reported yet.
             self._start(number, row.planned_start / HOUR_S)
 
     def _booking(self, row: Row[Any]) -> Booking | None:
-        """The booking of an offer; None if the cluster has lost the nodes."""
+        """Return the booking of an offer; None if the cluster has lost the nodes."""
         processors = np.array([node for node in nodes_of(row.places) if node < self.nodes], dtype=np.int64)
         if not len(processors):
             return None
@@ -111,7 +110,7 @@ class StandingPlan:
 
 
 class StandingPlans:
-    """The plans of a process, one for each cluster; bounded in number."""
+    """The plans of a process, one per cluster; bounded in number."""
 
     MOST = 16
 
@@ -120,7 +119,7 @@ class StandingPlans:
         self.lock = threading.Lock()
 
     def of(self, connection: Connection, cluster: str, nodes: int, now: float) -> StandingPlan:
-        """The plan as of the connection's transaction; the caller holds ``lock`` while using it."""
+        """Return the plan as of the connection's transaction; the caller holds ``lock`` while using it."""
         known = self._plans.get(cluster)
         if known is None or known.nodes != nodes:
             if len(self._plans) >= self.MOST:
@@ -131,7 +130,7 @@ class StandingPlans:
 
 
 def job_offer(row: Row[Any]) -> JobOffer:
-    """What was asked for in the row of an offer."""
+    """Return the job of an offer's row."""
     return JobOffer(
         job=row.id,
         nodes=row.nodes,
@@ -145,18 +144,18 @@ def job_offer(row: Row[Any]) -> JobOffer:
 
 
 def accuracy_text(accuracy: RuntimeAccuracy) -> str:
-    """A distribution as JSON, with five decimals."""
+    """Write a distribution as JSON, with five decimals."""
     return msgspec.json.encode(np.round(accuracy.cdf, _DECIMALS).tolist()).decode()
 
 
 def accuracy_of_text(text: str, jobs: float, source: str) -> RuntimeAccuracy:
-    """Parses the output of ``accuracy_text``."""
+    """Parse the output of ``accuracy_text``."""
     return RuntimeAccuracy(np.array(msgspec.json.decode(text), dtype=np.float64), jobs, source)
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceSeller:
-    """The site's configuration, the plans as they stand, and how long jobs run."""
+    """The site's configuration, its present plans, and the run times of its jobs."""
 
     config: PlanConfig
     plans: StandingPlans = field(default_factory=StandingPlans)
@@ -167,7 +166,7 @@ class PlaceSeller:
 class Gap:
     """A job of ``requested_s`` on ``nodes`` nodes that would start at ``start`` and be stopped at ``end``.
 
-    ``elapsed_s``: how long it has run already.
+    ``elapsed_s``: its run time so far.
     """
 
     cluster: str
@@ -180,11 +179,11 @@ class Gap:
 
 
 class RunTimeSource(Record):
-    """The finished jobs that a run time is judged by.
+    """The finished jobs behind the distribution of a run time.
 
-    ``group`` names the most specific group with any of them, ``jobs`` is their number, recent ones counting more.
+    ``group`` is the most specific group with any of them, ``jobs`` their number, recent ones counting more.
     ``known_user``: whether the user's own jobs are among them. ``median`` and ``p90``: shares of the requested time
-    within which half and nine tenths of such jobs end.
+    within which half and nine tenths of similar jobs end.
     """
 
     group: str
@@ -195,12 +194,12 @@ class RunTimeSource(Record):
 
 
 class Risk(Record):
-    """What is at stake with a job in a gap. Charge and penalty are in hours, those of the requested time.
+    """The risk of a job in a gap. Charge and penalty are in hours of the requested time.
 
     ``pos`` = ``p_available`` (its nodes are up at the start) * ``p_executable`` (it ends within the gap) *
-    ``p_success`` (no node fails meanwhile), ``pof`` = 1 - ``pos``. Nodes fail in any plan; ``accept`` where 1 -
-    ``p_executable`` is below ``max_failure``. ``p_executable`` is corrected by how earlier jobs of this cluster's plan
-    kept to theirs; ``p_executable_predicted`` is the same before.
+    ``p_success`` (no node fails meanwhile), ``pof`` = 1 - ``pos``. Nodes fail in any plan, so ``accept`` is
+    whether 1 - ``p_executable`` is below ``max_failure``. ``p_executable`` is corrected by the outcomes of earlier jobs
+    of this cluster's plan; ``p_executable_predicted`` is the same before correction.
     """
 
     cluster: str
@@ -228,12 +227,12 @@ class Risk(Record):
 
 
 def risk_of(config: PlanConfig, gap: Gap, accuracy: RuntimeAccuracy, correct: Correct) -> Risk:
-    """The risk of the job in the gap, with no job before it that could delay its start."""
+    """Return the risk of the job in the gap, without a job before it that could delay its start."""
     requested_h, elapsed = gap.requested_s / HOUR_S, gap.elapsed_s / gap.requested_s
-    left = accuracy if elapsed == 0.0 else None  # how much of a running job's time is left is not known by such jobs
+    left = accuracy if elapsed == 0.0 else None  # similar jobs do not show the time left of a running job
     available, survives = machine_factors(config.machine, gap.nodes, requested_h * max(1.0 - elapsed, 0.0), left)
     if elapsed > 0.0:
-        available = 1.0  # its nodes are up
+        available = 1.0  # its nodes are up already
     predicted = float(accuracy.after(elapsed).within(elapsed + (gap.end - gap.start) / gap.requested_s))
     success = SuccessProbability(available, 1.0 - correct(1.0 - predicted), survives)
     charge_h, penalty_h = stakes(config, gap.requested_s)
@@ -264,19 +263,19 @@ def risk_of(config: PlanConfig, gap: Gap, accuracy: RuntimeAccuracy, correct: Co
 
 
 def stakes(config: PlanConfig, requested_s: float) -> tuple[float, float]:
-    """Charge and penalty in hours: those of the requested time, and ``penalty_ratio`` times as many."""
+    """Return charge and penalty in hours: the requested time, and ``penalty_ratio`` times as many."""
     return requested_s / HOUR_S, config.penalty_ratio * requested_s / HOUR_S
 
 
 def source_of(accuracy: RuntimeAccuracy) -> RunTimeSource:
-    """What an answer says of the distribution that it rests on."""
+    """Return the description of a distribution for an answer."""
     median, p90 = accuracy.quantiles(np.array([0.5, 0.9])).tolist()
     known_user = "user" in accuracy.source.split(" + ")
     return RunTimeSource(accuracy.source, accuracy.jobs, known_user, median, p90)
 
 
 def risk_reason(executable: float, max_failure: float) -> str:
-    """Why such a risk is taken or not, in a sentence."""
+    """Return a sentence on why this risk is acceptable or not."""
     fits = 1.0 - executable < max_failure
     return (
         f"{'It fits' if fits else 'Too risky'}: the estimated probability that it does not end in time is "

@@ -1,4 +1,4 @@
-"""Offers as rows, the lock under which a plan changes, and its version; offers that expire."""
+"""Offers as rows, the lock and the version of a plan, and the expiry of offers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OfferState = Literal[
 ]
 STATES: tuple[OfferState, ...] = get_args(OfferState)
 STANDING = ("offered", "confirmed", "running")
-"""The states in which an offer holds its place."""
+"""States in which an offer holds its time slot."""
 
 OUTCOMES = "offer_outcomes"
 """Counted by outcome: offered, confirmed, finished, killed, failed, cancelled, expired, unknown."""
@@ -32,25 +32,25 @@ _NEXT_VERSION = text(
 
 
 def lock_plan(connection: Connection, cluster: str) -> None:
-    """Keeps others from changing the cluster's plan until the transaction ends."""
+    """Lock the cluster's plan against other changes until the transaction ends."""
     lock_until_commit(connection, f"jobsight plan {cluster}")
 
 
 def next_version(connection: Connection, cluster: str) -> int:
-    """The version of the plan after the change that the caller's transaction makes."""
+    """Return the version of the plan after the change of the caller's transaction."""
     version: int = connection.execute(_NEXT_VERSION, {"cluster": cluster}).scalar_one()
     return version
 
 
 def read_offer(connection: Connection, number: int) -> Row[Any] | None:
-    """The row of one offer; None if there is none, or no longer."""
+    """Read the row of one offer; None if there is none, or if it was deleted."""
     if not 0 < number <= LARGEST_ID:
         return None
     return connection.execute(select(offers).where(offers.c.id == number)).first()
 
 
 def add_offer(connection: Connection, cluster: str, values: Mapping[str, Any]) -> int:
-    """Stores a new offer of the cluster, whose plan the caller has locked; returns its number."""
+    """Store a new offer of the cluster, whose plan the caller has locked; return its number."""
     row = {**values, "cluster": cluster, "state": "offered", "version": next_version(connection, cluster)}
     number: int = connection.execute(insert(offers).values(row).returning(offers.c.id)).scalar_one()
     add_event_counts(connection, {(OUTCOMES, "offered"): 1})
@@ -58,20 +58,20 @@ def add_offer(connection: Connection, cluster: str, values: Mapping[str, Any]) -
 
 
 def note_touched(connection: Connection, predicted: Mapping[int, float]) -> None:
-    """Jobs planned behind a new one may be likelier not to end in their places: what is learned rests on that."""
+    """Store the raised risks of the jobs behind a new one; the correction learns from them."""
     change = "UPDATE offers SET predicted = ? WHERE id = ?"
     write_many(connection, change, [(share, number) for number, share in sorted(predicted.items())])
 
 
 def change_offer(connection: Connection, cluster: str, number: int, state: OfferState, **values: Any) -> None:
-    """Gives an offer a new state; the caller has locked the plan of its cluster."""
+    """Set the state of an offer; the caller has locked the plan of its cluster."""
     change_offers(connection, cluster, [number], state, **values)
 
 
 def change_offers(
     connection: Connection, cluster: str, numbers: Sequence[int], state: OfferState, **values: Any
 ) -> int:
-    """The same for several; returns how many."""
+    """Do the same for several offers; return the number changed."""
     if numbers:
         row = {"state": state, "version": next_version(connection, cluster), **values}
         for begin in range(0, len(numbers), _AT_ONCE):
@@ -83,7 +83,8 @@ def change_offers(
 
 
 def places_text(nodes: Iterable[int]) -> str:
-    """
+    """Write node numbers as ranges.
+
     >>> places_text([12, 0, 1, 2, 3])
     '0-3,12'
     """
@@ -97,7 +98,7 @@ def places_text(nodes: Iterable[int]) -> str:
 
 
 def places_of(text: str) -> list[tuple[int, int]]:
-    """The ranges in the output of ``places_text``: first and last node of each.
+    """Parse the output of ``places_text``: first and last node of each range.
 
     >>> places_of("0-3,12")
     [(0, 3), (12, 12)]
@@ -110,7 +111,8 @@ def places_of(text: str) -> list[tuple[int, int]]:
 
 
 def nodes_of(text: str) -> list[int]:
-    """
+    """Parse the output of ``places_text``: all nodes.
+
     >>> nodes_of("0-3,12")
     [0, 1, 2, 3, 12]
     """
@@ -118,13 +120,13 @@ def nodes_of(text: str) -> list[int]:
 
 
 REPORT_GRACE_S = 86400.0
-"""How long after its time is over the end of a job is awaited; accounting may lag behind."""
+"""Time to wait for the end of a job after its slot is over; accounting may lag behind."""
 
 _DELETED_AT_ONCE = 1000
 
 
 def expire_offers(connection: Connection, cluster: str, now: float) -> int:
-    """Ends the wait for a cluster's offers whose time is over; the caller has locked its plan. Returns their number."""
+    """Expire a cluster's offers whose time is over, and return their number; the caller has locked its plan."""
     return sum(
         change_offers(connection, cluster, _overdue(connection, cluster, before, now), after)
         for before, after in _AFTER_ITS_TIME.items()
@@ -132,7 +134,7 @@ def expire_offers(connection: Connection, cluster: str, now: float) -> int:
 
 
 def expire_all(engine: Engine, now: float, kept: int) -> int:
-    """The same on every cluster; deletes ended offers beyond ``kept``."""
+    """Do the same on every cluster, and delete ended offers beyond ``kept``."""
     overdue = select(offers.c.cluster).where(offers.c.state.in_(STANDING), offers.c.expires_at <= now).distinct()
     with engine.connect().execution_options(reading=True) as connection:
         clusters = connection.scalars(overdue).all()
@@ -154,7 +156,7 @@ def _overdue(connection: Connection, cluster: str, state: OfferState, now: float
 
 
 def _delete_beyond(engine: Engine, kept: int) -> None:
-    """Deletes the oldest ended offers, a thousand at a time."""
+    """Delete the oldest ended offers, a thousand at a time."""
     ended = offers.c.state.not_in(STANDING)
     with engine.connect().execution_options(reading=True) as connection:
         last = connection.scalar(select(offers.c.id).where(ended).order_by(offers.c.id.desc()).offset(kept).limit(1))

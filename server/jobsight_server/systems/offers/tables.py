@@ -1,4 +1,4 @@
-"""The plan: places on nodes and in time that jobs were offered, and how the promises were kept."""
+"""The plan: time slots on nodes that jobs were offered, and the outcomes of the promises."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table, Text
 from jobsight_server.storage.schema.metadata import metadata
 
 # One row per cluster with a plan. ``version`` rises with every change of one of its offers, which carry the version of
-# their last change: a process that knows the plan as of one version reads what has changed since. ``calibration`` is
-# what was learned from promises that were kept or broken, as JSON.
+# their last change: a process that knows the plan as of one version reads only later changes. ``calibration`` is the
+# correction learned from kept and broken promises, as JSON.
 plans = Table(
     "plans",
     metadata,
@@ -18,12 +18,12 @@ plans = Table(
     sqlite_with_rowid=False,
 )
 
-# One place offered to a job. state: offered (held until ``expires_at``), confirmed or running (its end is awaited until
-# then), and at last finished, killed (its time there was over), failed (for another reason), cancelled, expired, or
-# unknown (nothing was reported of it). ``question`` is the job as JSON, ``places`` its nodes as ranges of numbers from
+# A time slot offered to a job. state: offered (held until ``expires_at``), confirmed or running (its end is due until
+# then), and at last finished, killed (its slot was over), failed (for another reason), cancelled, expired, or unknown
+# (without a report). ``question`` is the job as JSON, ``places`` its nodes as ranges of numbers from
 # 0 ("0-7,12"). It has to end by ``planned_end``. ``run_times``: the distribution of run over requested time that the
 # promise rests on, as JSON, of ``source_jobs`` jobs of the group ``source``. ``predicted`` is the probability that it
-# does not end in its place, ``p_executable`` one minus that after recalibration. ``charge`` and ``penalty`` are in
+# does not end in its slot, ``p_executable`` one minus that after recalibration. ``charge`` and ``penalty`` are in
 # hours.
 offers = Table(
     "offers",

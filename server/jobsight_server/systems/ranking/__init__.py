@@ -1,1 +1,1 @@
-"""Reliability of machines: when each is there, how jobs end on it, and its rank."""
+"""Reliability of machines: presence, outcomes of jobs, and rank."""

@@ -1,4 +1,4 @@
-"""How a site ranks its machines: by which method, with which terms."""
+"""Ranks of a site's machines, by its method and terms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jobsight_server.systems.ranking.settings import RankingSettings, RankMethod
 
 @dataclass(frozen=True, slots=True)
 class RankConfig:
-    """``method`` is what a question without one is answered by."""
+    """``method`` is the default for questions."""
 
     method: RankMethod = "survival"
     vector: VectorSettings = field(default_factory=VectorSettings)
@@ -34,7 +34,7 @@ class RankConfig:
 
 
 def rank_config(settings: Settings) -> RankConfig:
-    """The configuration from the settings."""
+    """Return the configuration from the settings."""
     ranking = settings.section(RankingSettings)
     return RankConfig(ranking.method, sessions=SessionSettings(silence_s=ranking.silence_s))
 
@@ -50,10 +50,10 @@ _ROWS = (
 
 @dataclass(slots=True)
 class MachineColumns:
-    """The machines, numbered in the order in which they became known; what is unknown is NaN.
+    """The machines, in the order of their first appearance; NaN is unknown.
 
-    ``since``: begin of the present session, NaN while there is none. ``watched``: 1 where an agent, or a report of its
-    owner, ever reported its presence. ``survival`` covers no other machines.
+    ``since``: begin of the present session, NaN without one. ``watched``: 1 where an agent or an owner ever reported
+    the machine's presence. ``survival`` covers no other machines.
     """
 
     ids: NDArray[np.int64]
@@ -70,7 +70,7 @@ class MachineColumns:
 
 
 class MachineBoard:
-    """The columns at the newest version; threads may share it."""
+    """The columns at the newest version; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,11 +78,11 @@ class MachineBoard:
         self._columns = _none()
 
     def columns(self, connection: Connection) -> MachineColumns:
-        """The columns as of now, which no one changes any more."""
+        """Return the present columns, which never change afterwards."""
         with self._lock:
             found = fetch(connection, _VERSION, ())
             version = found[0][0] if found else 0
-            if version < self._version:  # another database took this one's place
+            if version < self._version:  # the database was replaced
                 self._version = 0
                 self._columns = _none()
             if version > self._version:
@@ -94,7 +94,7 @@ class MachineBoard:
 
 
 def _merged(before: MachineColumns, rows: list[Any], hazard: str) -> MachineColumns:
-    """The columns with these rows in place of older ones, or behind them."""
+    """Return the columns with these rows in place of older ones, or behind them."""
     names, facts = list(before.names), list(before.facts)
     place, by_name = dict(before.place), dict(before.by_name)
     new = sum(row[0] not in place for row in rows)
@@ -137,7 +137,7 @@ def _numbers(row: Any, facts: StoredFacts) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class RankQuestion:
-    """A job that runs for ``run_time_s`` on ``processors`` of one machine. ``everywhere``: busy, absent ones too."""
+    """A job of ``run_time_s`` on ``processors`` of one machine. ``everywhere``: include busy and absent machines."""
 
     run_time_s: float
     method: RankMethod
@@ -151,8 +151,8 @@ class RankQuestion:
 class MachineRanks:
     """Machines in order of their rank, with all terms by the machine's number in ``columns``.
 
-    ``stays`` and ``sound`` are the chances that the machine stays for the run, and that it does not fail the job.
-    ``present``: available to jobs, or not watched by any agent; ``free``: has the processors asked for.
+    ``stays`` and ``sound``: probabilities that the machine stays for the run, and that it does not fail the job.
+    ``present``: available to jobs, or without an agent; ``free``: has the requested processors.
     """
 
     columns: MachineColumns
@@ -170,11 +170,11 @@ class MachineRanks:
 
 
 def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQuestion, now: float) -> MachineRanks:
-    """The ranks of all machines that the question allows, best first."""
+    """Rank all machines that the question allows, best first."""
     numbers = columns.numbers
     age_s = np.maximum(now - numbers["since"], 0.0)
     present = np.isfinite(age_s) | (numbers["watched"] == 0.0)
-    # Of a machine that no agent describes, the processors are not known: it takes one job.
+    # A machine without an agent has an unknown number of processors: it takes one job.
     free = numbers["busy_processors"] + question.processors <= np.nan_to_num(numbers["processors"], nan=1.0)
     meets = columns.offers.meeting(question.needs)
     if question.cluster is not None:
@@ -195,7 +195,7 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
         ranking = ranked(vector.score, vector.low, vector.high, known, eligible)
     else:
         ranking = ranked(chances.mean, chances.low, chances.high, chances.known, eligible)
-    if question.everywhere:  # those that could take the job come first
+    if question.everywhere:  # machines that could take the job first
         usable = (present & free)[ranking.order]
         order = np.concatenate([ranking.order[usable], ranking.order[~usable]])
         ranking = Ranking(order, ranking.score, ranking.low, ranking.high, ranking.known)
@@ -210,9 +210,9 @@ def ranks_of(
     run_time_s: float,
     now: float,
 ) -> dict[Name, float]:
-    """The score in [0, 1] of each of these machines for a job of this run time; unknown machines are left out.
+    """Return the score in [0, 1] of each of these machines for a job of this run time, without unknown machines.
 
-    For what chooses among machines by other rules, and takes the rank as a preference.
+    For callers that choose by other rules, with the rank as a preference.
     """
     columns = board.columns(connection)
     found = rank_machines(columns, config, RankQuestion(run_time_s, config.method, everywhere=True), now).ranking

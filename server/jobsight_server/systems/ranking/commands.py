@@ -43,12 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database", sections=(RankingSettings,))
     job = parser.add_mutually_exclusive_group()
     job.add_argument("--for", dest="run_time", type=_run_time, metavar="TIME", help="run time of the job (default: 1h)")
-    job.add_argument("--user", metavar="NAME", help="take the run time that is predicted for this user's next job")
+    job.add_argument("--user", metavar="NAME", help="use the predicted run time of this user's next job")
     job.add_argument(
         "--read-condor", type=Path, metavar="FILE", help="count evictions and ends of jobs from HTCondor's event log"
     )
     parser.add_argument("--application", metavar="NAME", help="application of the user's job")
-    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's machines; with a log, its machines'")
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="only this cluster's machines; with --read-condor, the cluster of its machines",
+    )
     parser.add_argument("--name", metavar="NAME", help="only the machine of this name")
     parser.add_argument("--free", action="store_true", help="leave out machines that are busy or absent")
     parser.add_argument(
@@ -100,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_cluster(connection: Connection, columns: MachineColumns, cluster: str | None) -> None:
-    """Clusters known only from HTCondor's event log may have neither jobs nor nodes."""
+    """Require a known cluster; one of HTCondor's event log alone has neither jobs nor nodes."""
     known = {of for of, _ in columns.names} | stored_clusters(connection)
     if cluster is not None and cluster not in known:
         raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
@@ -158,7 +162,7 @@ def _predicted(connection: Connection, reader: AnswerReader, args: argparse.Name
     question = ForecastRequest(clusters[0], job_question(args.user, args.application), "runtime")
     (answer,) = reader.answers(connection, [question])
     if answer.value is None:
-        raise UserError(f"no run time of user {args.user!r} can be predicted: {answer.reason}; give --for TIME")
+        raise UserError(f"no forecast of the run time of user {args.user!r}: {answer.reason}; give --for TIME")
     return answer.value
 
 
@@ -173,14 +177,14 @@ def _run_time(text: str) -> float:
 
 
 _HEADS = ("state", "score", "stays", "range", "up h", "failed", "evicted", "done", "boots", "RA", "JS", "CA")
-"""Columns beside the machine's name, in the order in which they are shown as far as there is room."""
+"""Columns beside the machine's name; the first ones are shown if not all fit."""
 _LEAST, _BLANKS = 3, 2
 
 
 def _show(found: MachineRanking, console: Console) -> None:
-    """A row for each machine, best first, with as many of the columns as fit beside the whole name."""
+    """Print a row for each machine, best first, with as many columns as fit beside the whole name."""
     if not found.machines:
-        console.print("No machine has a rank: agents, accounting logs and HTCondor's event log make machines known.")
+        console.print("No machine has a rank. Run agents, follow an accounting log, or read HTCondor's event log.")
         return
     console.print(f"For a job of {found.run_time_s / 3600.0:,.2f} h, by {found.method}", highlight=False)
     rows = [(f"{row.cluster}/{row.name}", *_cells(row)) for row in found.machines]
@@ -199,13 +203,13 @@ def _show(found: MachineRanking, console: Console) -> None:
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> int:
-    """How many of the first columns fit into ``width``, with two blanks after each; at least the name and its score."""
+    """Return how many of the first columns fit into ``width``, two blanks apart; at least the name and its score."""
     ends = accumulate(max(map(cell_len, column)) + _BLANKS for column in zip(*rows, strict=True))
     return max(sum(end - _BLANKS < width for end in ends), _LEAST)
 
 
 def _cells(row: RankedMachine) -> list[str]:
-    """What stands under ``_HEADS``."""
+    """Return the cells under ``_HEADS``."""
     known = f"{row.low:.2f}-{row.high:.2f}" if row.known else "no history"
     up = "-" if row.age_s is None else f"{row.age_s / 3600.0:,.1f}"
     score = "-" if row.score is None else f"{row.score:.3f}"

@@ -1,8 +1,8 @@
-"""HTCondor's job event log: on which machine each attempt of a job ran, and how it left that machine.
+"""HTCondor's job event log: the machine of each attempt of a job, and how the attempt ended.
 
 An event is a head line ``004 (023.000.000) 2026-11-22 14:05:12 Job was evicted.``, lines that describe it, and a line
-``...``. Logs are cut off, written by several processes and edited by hand, so every line that is no part of an event is
-counted and skipped; an event without its last line may be still being written.
+``...``. Logs are cut off, written by several processes and edited by hand, so the reader counts and skips every line
+outside an event; an event without its last line may still be incomplete.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LoggedEvent:
 
 @dataclass(frozen=True, slots=True)
 class LoggedAttempt:
-    """An attempt of a job on one machine, and how it left it."""
+    """An attempt of a job on one machine, and how it ended."""
 
     job_id: str
     host: str
@@ -65,7 +65,7 @@ class LoggedAttempt:
 
 @dataclass(slots=True)
 class CondorLog:
-    """What was read: ``skipped`` counts lines and events that cannot be used, by reason."""
+    """The contents of a log; ``skipped`` counts unusable lines and events by reason."""
 
     attempts: list[LoggedAttempt] = field(default_factory=list)
     events: int = 0
@@ -74,7 +74,7 @@ class CondorLog:
 
 
 def read_condor_log(lines: Iterable[bytes], newest: float) -> CondorLog:
-    """The attempts in a log; ``newest`` is when the file was last written, for logs whose stamps have no year.
+    """Read the attempts in a log; ``newest``: time of the file's last change, for stamps without a year.
 
     Stamps without a zone are in the local time of this process.
     """
@@ -96,13 +96,13 @@ def read_condor_log(lines: Iterable[bytes], newest: float) -> CondorLog:
             continue
         outcome = _outcome(event)
         if outcome is None:
-            if event.kind == HELD:  # it leaves its machine, but holds are policies of jobs
+            if event.kind == HELD:  # it leaves its machine, but by a policy of the job
                 running.pop(event.job_id, None)
             continue
         place = running.pop(event.job_id, None)
         if place is None:
             if event.kind != ABORTED:  # an idle job may be removed
-                found.skipped["the end of an attempt whose begin is not in the log"] += 1
+                found.skipped["the end of an attempt without its begin"] += 1
             continue
         host, start = place
         if event.time < start:
@@ -147,7 +147,7 @@ def _stamped(match: re.Match[str], newest: float) -> tuple[int, str, float] | No
     try:
         moment = datetime.fromisoformat(text + (zone or ""))
         time = moment.timestamp()
-        if year is None and time > newest + 86_400.0:  # December, in a log that was last written in January
+        if year is None and time > newest + 86_400.0:  # December, in a log last written in January
             time = moment.replace(year=wanted - 1).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
@@ -155,7 +155,7 @@ def _stamped(match: re.Match[str], newest: float) -> tuple[int, str, float] | No
 
 
 def _host(lines: tuple[str, ...]) -> str | None:
-    """The short host name of the slot, or of the machine's alias; else its address."""
+    """Return the short host name of the slot, or of the machine's alias; else its address."""
     text = "\n".join(lines)
     named = _SLOT.search(text) or _ALIAS.search(lines[0])
     if named is not None:
@@ -166,7 +166,7 @@ def _host(lines: tuple[str, ...]) -> str | None:
 
 
 def _outcome(event: LoggedEvent) -> AttemptEnd | None:
-    """How the job left its machine; None of an event that does not end an attempt."""
+    """Return how the attempt ended; None for an event that does not end one."""
     text = "\n".join(event.lines)
     if event.kind == EVICTED:
         return "checkpointed" if "(1) Job was checkpointed" in text else "evicted"
@@ -183,7 +183,7 @@ _AT_ONCE = 5000
 
 @dataclass(slots=True)
 class AttemptsCounted:
-    """Attempts that count from now on, those that did before, and how many machines they concern."""
+    """Numbers of newly counted attempts, of those counted before, and of their machines."""
 
     counted: int = 0
     known: int = 0
@@ -193,9 +193,9 @@ class AttemptsCounted:
 def count_attempts(
     engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[LoggedAttempt]
 ) -> AttemptsCounted:
-    """Counts the attempts of ``user``'s jobs, some thousand in a transaction.
+    """Count the attempts of ``user``'s jobs, some thousand in a transaction.
 
-    As of the newest of them, so that an old log counts: events long before it count little.
+    Events fade by their age relative to the newest, so that an old log counts.
     """
     newest = max((attempt.end for attempt in attempts), default=0.0)
     done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))

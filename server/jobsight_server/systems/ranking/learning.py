@@ -1,4 +1,4 @@
-"""How far the machines are up to date, and the survival model: of each machine in its row, the rest in one text."""
+"""Progress of the rounds, and the survival model: each machine's part in its row, the shared part in one text."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ReliabilityState:
 
 
 def lock_reliability(connection: Connection) -> ReliabilityState:
-    """The state, which no one else changes until the transaction ends."""
+    """Read the state, locked until the transaction ends."""
     lock_until_commit(connection, "reliability")
     return read_reliability(connection)
 
 
 def read_reliability(connection: Connection) -> ReliabilityState:
-    """The state; that of an empty site if there is none yet."""
+    """Read the state; that of an empty site if there is none yet."""
     row = connection.execute(select(reliability_state)).one_or_none()
     if row is None:
         return ReliabilityState()
@@ -46,7 +46,7 @@ def read_reliability(connection: Connection) -> ReliabilityState:
 
 
 def write_reliability(connection: Connection, state: ReliabilityState) -> None:
-    """Writes the row; the lock must be held."""
+    """Write the row; the caller holds the lock."""
     values = asdict(state)
     if not connection.execute(update(reliability_state).values(values)).rowcount:
         connection.execute(insert(reliability_state).values(id=_ROW, **values))
@@ -66,16 +66,16 @@ _KEEP = text(
 
 
 class StoredAges(msgspec.Struct):
-    """What all machines share."""
+    """The part of the survival model that all machines share."""
 
     age_events: list[float]
     age_weighted: list[float]
 
 
 def learn(connection: Connection, state: ReliabilityState, learners: Iterable[MachineRow], version: int) -> bool:
-    """Has the survival model learn the stretches of these machines, whose rows must be written; changes ``state``.
+    """Teach the survival model the stretches of these machines, whose rows must be written; change ``state``.
 
-    Returns whether there were any.
+    Return whether there were any.
     """
     some = [machine for machine in learners if machine.stretches]
     if not some:
@@ -101,7 +101,7 @@ def learn(connection: Connection, state: ReliabilityState, learners: Iterable[Ma
 
 
 def fade(connection: Connection, state: ReliabilityState, now: float, version: int) -> bool:
-    """Once a day, what is known of machines counts less; returns whether it now does. Changes ``state``."""
+    """Reduce the weight of past observations once a day; return whether it did. Changes ``state``."""
     passed, state.faded_at = now - state.faded_at, state.faded_at or now
     if state.faded_at == now or passed < DAY_S:
         return False
@@ -115,7 +115,7 @@ def fade(connection: Connection, state: ReliabilityState, now: float, version: i
 
 
 def survival_of(hazard: str, machines: int) -> Survival:
-    """The model of so many machines with what all share; of the machines it knows nothing."""
+    """Return the model of ``machines`` machines with the shared part, without data on single machines."""
     survival = Survival(machines)
     if hazard:
         stored = msgspec.json.decode(hazard, type=StoredAges)

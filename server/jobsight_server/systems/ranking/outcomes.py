@@ -1,4 +1,4 @@
-"""How jobs left their machines, from the accounting log: each run counts once on each of its machines."""
+"""Outcomes of jobs on machines, from the accounting log: each run counts once on each of its machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobsight_server.systems.ranking.tables import outcomes_pending
 # As TORQUE writes them: deleted by qdel (256 + SIGTERM), and over the requested time.
 USERS_DOING = frozenset({271, -11})
 
-# How long before and after the end of a run a session may end to be the reason for it.
+# Time before and after the end of a run in which the end of a session may be its cause.
 _BEFORE_S, _AFTER_S = 900.0, 300.0
 _COMPARED = 100
 
@@ -43,9 +43,9 @@ _OF_GROUP = (
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """A run that ended on ``nodes``, each with its processors there; ``recorded_at``: when the log was read.
+    """A run that ended on ``nodes``, each with its processors there; ``recorded_at``: time of reading the log.
 
-    ``failure``: what it ran out of, if the log says so.
+    ``failure``: the resource that it ran out of, if the log has it.
     """
 
     cluster: str
@@ -62,14 +62,14 @@ class JudgedRun:
 
     @property
     def is_bad(self) -> bool:
-        """Whether someone is to be blamed for its end; the end of a run without an exit status says nothing."""
+        """Whether machine or user is at fault: not if cancelled, out of a resource, or without exit status."""
         return self.requeued or (self.failure is None and self.exit_status not in (0, None, *USERS_DOING))
 
 
 def went_away(
     connection: Connection, runs: list[JudgedRun], found: Mapping[Name, MachineRow]
 ) -> set[tuple[int, float]]:
-    """(machine, end of a run) where the machine's session ended at about that time."""
+    """Return (machine, end of a run) where the machine's session ended at about that time."""
     keys = {
         (machine.id, run.end - _BEFORE_S, run.end + _AFTER_S)
         for run in runs
@@ -87,7 +87,7 @@ def ends_of(
     away: set[tuple[int, float]],
     may_wait: bool,
 ) -> dict[str, JobEnd] | None:
-    """How the run left each of its machines that it counts for; None if it is too early to say."""
+    """Return the outcome on each machine that the run counts for; None if it is too early to decide."""
     if not run.is_bad:
         if run.exit_status is None:
             return {}
@@ -106,12 +106,12 @@ def ends_of(
 
 
 def _same(end: float) -> tuple[float, ...]:
-    """The end of a run as it returns from the sum in ``went_away``."""
+    """Return the end of a run with the rounding of the sum in ``went_away``."""
     return (end, end - _BEFORE_S + _BEFORE_S)
 
 
 def _unseen_since(machine: MachineRow, time: float) -> bool:
-    """Whether its agent is expected to send readings from after ``time``."""
+    """Whether the machine's agent may still send readings after ``time``."""
     presence = machine.presence
     return machine.boot_id is not None and presence.since_s is not None and (presence.seen_s or 0.0) <= time
 
@@ -124,11 +124,11 @@ def _follows(connection: Connection, run: JudgedRun, machine: MachineRow) -> Job
     return blamed(on_machine[0] or 0, on_machine[1], of_group[0] or 0, of_group[1])
 
 
-# Runs that were being written when others, recorded later, had been: they are looked for this long.
+# A run may be committed after one recorded later: rounds look back this long for it.
 _OVERLAP_S = 120.0
 _AT_ONCE = 2000
 _KEYS_AT_ONCE = 500
-# How long a bad end waits for all of its machines to be seen again.
+# Time that a bad end waits for a sign of all of its machines.
 _UNDECIDED_S = 3600.0
 
 _TOP = "SELECT recorded_at FROM jobs WHERE recorded_at > ? AND recorded_at <= ? ORDER BY recorded_at LIMIT 1 OFFSET ?"
@@ -150,7 +150,7 @@ _COUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class TakenRuns:
-    """The machines of new job ends, up to those recorded at ``until``; ``more`` are left."""
+    """The machines of new job ends recorded up to ``until``; ``more``: others are left."""
 
     machines: list[MachineRow]
     until: float
@@ -158,9 +158,9 @@ class TakenRuns:
 
 
 def take_runs(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> TakenRuns:
-    """Takes in the runs whose ends were recorded since ``state.jobs_until``, and those that had to wait.
+    """Take in the runs whose ends were recorded since ``state.jobs_until``, and those that had to wait.
 
-    Changes no machine's row; machines on which no agent runs become known by this.
+    It changes no row, and adds machines without an agent.
     """
     since = min(state.jobs_until, now)  # the server's clock may have been set back
     top = fetch(connection, _TOP, (since, now, _AT_ONCE - 1))
@@ -191,7 +191,7 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
 
 
 def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConfig, now: float) -> None:
-    """Counts the end of a run on one of its machines."""
+    """Count the end of a run on one of its machines."""
     work_h = run.nodes[machine.name] * max(run.end - run.start, 0.0) / 3600.0
     machine.record = after_job(machine.record, end, config.vector, work_h)
     machine.sound, machine.failed = with_end(machine.sound, machine.failed, end, max(now - run.end, 0.0))
@@ -203,7 +203,7 @@ def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConf
 def counted_before(
     connection: Connection, runs: Iterable[JudgedRun], found: dict[Name, MachineRow]
 ) -> set[tuple[str, str, str, float]]:
-    """Cluster, node, job and start of what was counted before."""
+    """Return cluster, node, job and start of runs counted before."""
     names = {machine.id: name for name, machine in found.items() if machine.id is not None}
     keys = {
         (number, run.job_id)

@@ -72,7 +72,7 @@ def _method() -> RankMethod:
 
 
 def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]:
-    """The run time, and whether it was predicted for the user's job."""
+    """Return the run time, and whether it is a forecast for the user's job."""
     user, application = name_argument("user"), name_argument("application")
     if user is None:
         if application is not None:
@@ -91,7 +91,7 @@ def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]
     question = ForecastRequest(of_user, job_question(user, application), "runtime")
     (answer,) = context().answers.answers(connection, [question])
     if answer.value is None:
-        raise NotFound(f"no run time of user {user[:60]!r} can be predicted: {answer.reason}; give for=RUN_TIME")
+        raise NotFound(f"no forecast of the run time of user {user[:60]!r}: {answer.reason}; give for=RUN_TIME")
     return max(answer.value, 0.0), True
 
 
@@ -101,7 +101,7 @@ RANK = Route(
     "/api/v1/resources/rank",
     rank,
     ("scheduler",),
-    "Machines in order of their rank for a job: the chance that it succeeds there, or the grid resource vector",
+    "Machines by rank for a job: the probability that it succeeds there, or the grid resource vector",
     (
         Parameter(
             "for", "run time of the job: 6h, 10min, seconds or 01:00:00", {"type": "string", "pattern": SPAN_PATTERN}
@@ -110,7 +110,7 @@ RANK = Route(
         Parameter("application", "application of the user's job", NAME),
         Parameter("cluster", "only this cluster's machines", NAME),
         Parameter("name", "only the machine of this name, with its rank among all", NAME),
-        Parameter("method", "default: that of the settings", choice_of(RANK_METHODS)),
+        Parameter("method", "default: the method of the settings", choice_of(RANK_METHODS)),
         Parameter(
             "processors",
             "processors that must be free (default 1)",
@@ -120,7 +120,7 @@ RANK = Route(
         Parameter("memory", "minimum memory of the machine, such as 64G", _AMOUNT),
         Parameter("storage", "minimum size of its scratch file system", _AMOUNT),
         Parameter("interconnect", "its fastest network: infiniband, opa, ethernet", NAME),
-        Parameter("include", "all: busy and absent machines too, after the free ones", choice_of((_FREE, _ALL))),
+        Parameter("include", "all: also busy and absent machines, after the free ones", choice_of((_FREE, _ALL))),
         Parameter(
             "limit",
             f"machines in the answer (default {_LISTED})",
@@ -138,7 +138,7 @@ ROUTES = (RANK,)
 
 
 def add_pages(pages: Blueprint) -> None:
-    """None of its own: machines are on the pages of nodes."""
+    """Add no page: machines are on the pages of nodes."""
 
 
 def make_part(here: AppContext) -> MachineRanker:

@@ -1,6 +1,6 @@
 """Background work of ranking: brings the machines up to date with batches, owners, silence, job ends and running jobs.
 
-Each step is one transaction that can be repeated: what was taken in is written together with how far that was.
+Each step is one transaction that can be repeated: it writes its results together with its progress.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UPDATE = text("UPDATE machines SET busy_processors = :busy, version = :version 
 
 
 def count_busy(connection: Connection, version: int) -> bool:
-    """Writes the processors held on each machine; returns whether any number changed.
+    """Write the processors in use on each machine; return whether any number changed.
 
     A run that started before the machine's present boot has ended, even if its end was never logged.
     """
@@ -50,17 +50,17 @@ def count_busy(connection: Connection, version: int) -> bool:
 
 log = logging.getLogger(__name__)
 
-# The least that is learned of a session that lasts, so that a machine that stays is known to stay.
+# Learn from an open session in steps of at least this, so that a machine that stays counts as such.
 _LEARN_S = 3600.0
 
 Step = Callable[[Connection, ReliabilityState, int], tuple[bool, bool]]
-"""A step changes the state and returns whether answers change by it, and whether it is to be repeated."""
+"""A step changes the state; it returns whether answers change, and whether to repeat it."""
 
 
 def update_machines(
     engine: Engine, config: RankConfig, clock: Callable[[], float], stop: threading.Event | None = None
 ) -> None:
-    """Runs one round. Interrupted, or run twice, it counts nothing twice."""
+    """Run one round. Interrupted, or run twice, it counts nothing twice."""
 
     def batches(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
         taken = take_batches(connection, config, state, clock())

@@ -1,4 +1,4 @@
-"""Machines in order of their rank for a job, and why: their sessions, boots and how jobs ended on them."""
+"""Machines by rank for a job, with the reasons: sessions, boots and outcomes of jobs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _read_presence = msgspec.json.Decoder(Presence).decode
 
 
 class RankedMachine(Record):
-    """A machine, and why it has its rank.
+    """A machine, and the reasons for its rank.
 
-    ``score`` is what it is ranked by, ``low`` and ``high`` its range. ``survival`` is the chance that it stays for the
-    run time, ``sound`` that it does not fail the job; ``availability``, ``success`` and ``capacity`` are the terms RA,
-    JS and CA of its resource vector. If it is not ``known``, it has no history: its score is at most the mean of the
-    others.
+    ``score`` decides the rank, ``low`` and ``high`` are its range. ``survival`` is the probability that the machine
+    stays for the run time, ``sound`` that it does not fail the job; ``availability``, ``success`` and ``capacity`` are
+    the terms RA, JS and CA of its resource vector. A machine that is not ``known`` has no history: its score is at most
+    the mean of the others.
     """
 
     rank: int
@@ -73,7 +73,7 @@ class RankedMachine(Record):
 
 
 class NotRanked(Record):
-    """Machines that have no rank: those that do not meet the requirements, and of the others those busy or absent."""
+    """Machines without a rank: those that do not meet the requirements, and busy or absent ones of the others."""
 
     unfit: int
     absent: int
@@ -81,7 +81,7 @@ class NotRanked(Record):
 
 
 class MachineRanking(Record):
-    """Machines for a job of this run time, best first; ``ranked`` counts those beyond the limit, too."""
+    """Machines for a job of this run time, best first; ``ranked`` also counts those beyond the limit."""
 
     now: float
     method: RankMethod
@@ -107,7 +107,7 @@ def machine_ranking(
     limit: int = 100,
     history_s: float | None = None,
 ) -> MachineRanking:
-    """The first ``limit`` machines, or those of ``name`` with their ranks; ``history_s``: with sessions so far back."""
+    """Return the first ``limit`` machines, or those of ``name``; with the sessions of the last ``history_s``."""
     ranks = rank_machines(columns, config, question, now)
     places = [
         (rank, int(number))
@@ -205,7 +205,7 @@ _LOST = ("evicted", "requeued", "failed")
 
 
 def worst_machine(connection: Connection, cluster: str | None, since: float) -> MachineLoss | None:
-    """What was lost on the machine that lost most jobs since it is known; None if none lost any since ``since``."""
+    """Return the losses of the machine that has lost most jobs; None if none lost any since ``since``."""
     counted = machines.c.evictions + machines.c.failures
     query = select(machines.c.id, machines.c.cluster, machines.c.name).where(counted > 0)
     if cluster is not None:
@@ -218,7 +218,7 @@ def worst_machine(connection: Connection, cluster: str | None, since: float) -> 
 
 
 def lost(connection: Connection, machine_id: int, since: float) -> tuple[int, float]:
-    """How many jobs were lost on the machine since ``since``, and their processor-hours, of all their nodes."""
+    """Return the number of jobs lost on the machine since ``since``, and their processor-hours on all their nodes."""
     of = machine_outcomes.c
     same = and_(jobs.c.cluster == of.cluster, jobs.c.job_id == of.job_id, jobs.c.start == of.start)
     hours = func.coalesce(func.sum((of.end - of.start) * func.coalesce(jobs.c.processors, 1)), 0.0) / 3600.0
@@ -234,7 +234,7 @@ _HISTORY_S = 28 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class MachineRanker(Machines):
-    """The site's configuration, and what is known of its machines."""
+    """The site's configuration and the state of its machines."""
 
     config: RankConfig
     board: MachineBoard = field(default_factory=MachineBoard)

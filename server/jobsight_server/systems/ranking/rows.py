@@ -1,4 +1,4 @@
-"""Machines as rows, with their facts: read by name, changed in memory, written within the caller's transaction."""
+"""Rows of machines, with their facts: read by name, changed in memory, written within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from jobsight_predictor.reliability.sessions import Presence, Session, Step
 from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
 
-# The fastest that a node has is its interconnect.
+# A node's interconnect is the first of these that it has.
 _INTERCONNECTS = ("infiniband", "opa", "ethernet", "other")
 
 
 class StoredFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """None is unknown. ``flops`` are of one processor, as the agent's short benchmark measures."""
+    """Facts of a machine; None is unknown. ``flops``: of one processor, by the agent's short benchmark."""
 
     system: str | None = None
     cores: int | None = None
@@ -32,7 +32,7 @@ class StoredFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     interconnect: str | None = None
 
     def for_requirements(self) -> MachineFacts:
-        """The part that hard requirements ask for."""
+        """Return the facts that hard requirements test."""
         return MachineFacts(self.system, self.memory_bytes, self.storage_bytes, self.interconnect)
 
 
@@ -42,7 +42,7 @@ _encode_facts = msgspec.json.Encoder().encode
 
 
 def facts_of_node(cpus: int, memory_total_bytes: int | None, interfaces: str, machine: str | None) -> StoredFacts:
-    """The facts from the columns of ``nodes``; ``machine`` is None of an agent that does not describe its machine."""
+    """Return the facts from the columns of ``nodes``; ``machine`` is None if the agent does not describe it."""
     own: dict[str, Any] = {} if machine is None else json.loads(machine)
     kinds = {interface["kind"] for interface in json.loads(interfaces)}
     return StoredFacts(
@@ -57,7 +57,7 @@ def facts_of_node(cpus: int, memory_total_bytes: int | None, interfaces: str, ma
 
 
 def installation_of(machine: str | None) -> str | None:
-    """The digest that a reinstallation changes."""
+    """Return the digest that a reinstallation changes."""
     found = None if machine is None else json.loads(machine).get("id")
     return found if isinstance(found, str) else None
 
@@ -75,14 +75,14 @@ Name = tuple[str, str]
 
 SESSIONS_KEPT = 500
 _EARLIER_BOOTS = 20
-_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
+_AT_ONCE = 300  # below every SQLite's limit of parameters
 
 _COLUMNS = tuple(column.name for column in machines.c if column.name != "id")
 _MADE = {"presence", "facts", "earlier_boots", "since", *(field.name for field in fields(SuccessRecord))}
 _PLAIN = tuple(name for name in _COLUMNS if name not in _MADE)  # stored as they are
 _UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
 _NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
-# Nearly all of a round: machines that are still there.
+# Nearly all rows of a round: machines that are still there.
 _SEEN = "UPDATE machines SET presence = ?, sequence = ?, received_at = ?, learned_until = ? WHERE id = ?"
 _FORGET = text(
     "DELETE FROM machine_sessions WHERE machine_id = :machine_id AND id <= ("
@@ -101,7 +101,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stretch(NamedTuple):
-    """A part of a session for the survival model to learn; ``now``: as of when it is as old as it is."""
+    """A part of a session for the survival model to learn; ``now``: the time at which its age counts."""
 
     began: float
     since: float
@@ -112,7 +112,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewOutcome:
-    """How a run left a machine, to be written with it."""
+    """The outcome of a run on a machine, to be written with its row."""
 
     job_id: str
     start: float
@@ -124,7 +124,7 @@ class NewOutcome:
 
 @dataclass(slots=True)
 class MachineRow:
-    """A row of ``machines``. ``shown``: what questions read has changed, not only when it was last seen."""
+    """A row of ``machines``. ``shown``: a field that questions read has changed, not only the time of the last sign."""
 
     id: int | None
     cluster: str
@@ -153,7 +153,7 @@ class MachineRow:
     outcomes: list[NewOutcome] = field(default_factory=list)
 
     def take(self, step: Step, fresh: SuccessRecord) -> None:
-        """Takes in a step of the machine's presence; ``fresh`` is the record of a machine that had no job."""
+        """Take in a step of the machine's presence; ``fresh`` is the record of a machine without jobs."""
         before = self.presence
         self.presence, self.touched = step.presence, True
         if step.ended is not None:
@@ -167,32 +167,34 @@ class MachineRow:
         self.shown |= step.ended is not None or _shown(before) != _shown(step.presence)
 
     def learn_open(self, at_least_s: float) -> None:
-        """Has the open session learned as far as it was seen, if that is ``at_least_s`` more than before."""
+        """Learn the open session as far as it was seen, if that is ``at_least_s`` more than before."""
         since, seen = self.presence.since_s, self.presence.seen_s
         if since is not None and seen is not None and seen - max(since, self.learned_until or since) >= at_least_s:
             self._learn(since, seen, ended=False)
 
     def learn_attempt(self, start: float, end: float, now: float, *, is_event: bool) -> None:
-        """Has a job's life on a machine that no agent watches learned as a session: ended by the machine, or cut short
-        by the job's own end. Attempts side by side are sessions side by side."""
+        """Learn an attempt on a machine without an agent as a session, which the machine or the job's own end ended.
+
+        Simultaneous attempts are simultaneous sessions.
+        """
         if self.boot_id is None:
             self.stretches.append(Stretch(start, start, max(start, end), is_event, max(end, now)))
 
     def begin_boot(self, boot_id: str, time: float) -> None:
-        """A boot whose batches have not been seen before."""
+        """Begin a boot that had no batch before."""
         if self.boot_id is not None:
             self.earlier_boots = [*self.earlier_boots, self.boot_id][-_EARLIER_BOOTS:]
         self.boot_id, self.booted, self.sequence = boot_id, time, None
 
     def _learn(self, began: float, until: float, ended: bool) -> None:
-        # A clock that was set back may have moved the session before what was learned of it.
+        # A clock that was set back may have moved the session before the learned part.
         since = began if self.learned_until is None else min(max(began, self.learned_until), until)
         self.stretches.append(Stretch(began, since, until, ended, until))
         self.learned_until = until
 
 
 def read_machines(connection: Connection, names: Collection[Name], fresh: SuccessRecord) -> dict[Name, MachineRow]:
-    """The rows of these machines; new ones, not stored yet, where there are none."""
+    """Read the rows of these machines; create missing ones in memory."""
     found = {name: MachineRow(None, *name, record=fresh) for name in names}
     by_cluster: dict[str, list[str]] = {}
     for cluster, name in found:
@@ -208,7 +210,7 @@ def read_machines(connection: Connection, names: Collection[Name], fresh: Succes
 
 
 def machine_of_row(row: Mapping[str, Any]) -> MachineRow:
-    """The record of a row of ``machines``."""
+    """Convert a row of ``machines``."""
     record = SuccessRecord(**{field.name: row[field.name] for field in fields(SuccessRecord)})
     return MachineRow(
         row["id"],
@@ -221,12 +223,12 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineRow:
 
 
 def write_machines(connection: Connection, changed: Iterable[MachineRow], version: int) -> bool:
-    """Writes rows that were touched, and the sessions that ended; returns whether any answer changes by it."""
+    """Write changed rows, and the sessions that ended; return whether any answer changes."""
     rows = [machine for machine in changed if machine.touched or machine.id is None]
     shown = [machine for machine in rows if machine.shown or machine.id is None]
     for machine in shown:
         machine.version = version
-    # In the order of their names, so that those seen at once are numbered alike on every database: numbers break ties.
+    # In the order of names: new machines get the same numbers on every database, and numbers break ties.
     new = sorted(
         (machine for machine in rows if machine.id is None), key=lambda machine: (machine.cluster, machine.name)
     )
@@ -261,7 +263,7 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow], versio
 
 
 def _shown(presence: Presence) -> tuple[object, ...]:
-    """What answers show of it."""
+    """Return the fields that answers show."""
     return presence.since_s, presence.owner, presence.boots, presence.clock_jumps
 
 

@@ -18,11 +18,11 @@ class RankingSettings(Section, frozen=True, kw_only=True):
     method: Annotated[
         RankMethod,
         setting(
-            "how machines are ranked: survival, the chance that a job succeeds there; grv, the grid resource vector"
+            "ranking of machines: survival, the probability that a job succeeds there; grv, the grid resource vector"
         ),
     ] = "survival"
 
-    interval_s: float = 15.0  # how often to update the machines' sessions and scores
+    interval_s: float = 15.0  # interval of updates of the machines' sessions and scores
     silence_s: float = 600.0  # silence of an agent that ends its machine's session; no eviction by itself
 
 

@@ -24,11 +24,11 @@ from jobsight_server.systems.ranking.rows import (
 )
 from jobsight_server.systems.ranking.tables import machines
 
-# Batches that were being committed when others, received later, had been: they are looked for this long.
+# A batch may be committed after one received later: rounds look back this long for it.
 _OVERLAP_S = 120.0
-# How long a gap in the sequence is waited for, before it counts as silence.
+# Time to wait for a gap in the sequence, before it counts as silence.
 _MISSING_S = 90.0
-# Batches that crossed on the way are both there by then.
+# Batches that crossed on the way have both arrived by then.
 _SETTLE_S = 2.0
 _AT_ONCE = 20_000
 _KEYS_AT_ONCE = 500
@@ -44,7 +44,7 @@ _BATCHES = (
 
 
 class SeenBatch(NamedTuple):
-    """What a batch says of its machine's presence."""
+    """The presence of a machine, from a batch."""
 
     node_id: int
     boot_id: str
@@ -59,7 +59,7 @@ class SeenBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TakenBatches:
-    """The machines of new batches; ``until``: up to when received batches are taken in; ``more`` are left."""
+    """The machines of new batches received up to ``until``; ``more``: others are left."""
 
     machines: list[MachineRow]
     until: float
@@ -67,7 +67,7 @@ class TakenBatches:
 
 
 def take_batches(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> TakenBatches:
-    """Takes in what arrived since ``state.batches_until``, at most some 20,000 batches at once. Changes no row."""
+    """Take in batches received since ``state.batches_until``, at most some 20,000 at once. Changes no row."""
     since = min(state.batches_until, now)  # the server's clock may have been set back
     settled = now - _SETTLE_S
     top = fetch(connection, _TOP, (since, settled, _AT_ONCE - 1))
@@ -98,7 +98,7 @@ def take_batches(connection: Connection, config: RankConfig, state: ReliabilityS
 
 
 def in_order(batches: Iterable[SeenBatch]) -> list[SeenBatch]:
-    """By boot, in the order in which the boots appeared, then as the agent numbered them."""
+    """Sort batches by the appearance of their boots, then by the agent's numbers."""
     boots: dict[str, int] = {}
     ordered = sorted(batches, key=lambda batch: (batch.received_at, batch.first_time))
     for batch in ordered:
@@ -109,7 +109,7 @@ def in_order(batches: Iterable[SeenBatch]) -> list[SeenBatch]:
 def take_batch(
     machine: MachineRow, batch: SeenBatch, installation: str | None, config: RankConfig, now: float, since: float
 ) -> bool | None:
-    """Takes one batch in; False if it was before, or came too late to count; None if one before it is waited for."""
+    """Take one batch in; False for a known one, or one too late to count; None to wait for an earlier one."""
     if batch.boot_id == machine.boot_id:
         known = machine.sequence
         if known is not None and batch.last_sequence <= known:
@@ -136,7 +136,7 @@ def _see(machine: MachineRow, batch: SeenBatch, installation: str | None, config
     uptime_s = None if batch.uptime_s is None or batch.uptime_s < span else batch.uptime_s - span
     first = Sighting(at_first, batch.boot_id, uptime_s, installation=installation)
     machine.take(seen(machine.presence, first, config.sessions), fresh)
-    # The agent was reading all the time, however seldom; a long batch is no silence.
+    # The agent was reading all the time, if seldom; a long batch is no silence.
     machine.presence = replace(machine.presence, seen_s=max(at_first, at_last), uptime_s=batch.uptime_s)
     owner = None if batch.owner_present is None else bool(batch.owner_present)
     last = Sighting(max(at_first, at_last), batch.boot_id, batch.uptime_s, owner, installation)
@@ -144,7 +144,7 @@ def _see(machine: MachineRow, batch: SeenBatch, installation: str | None, config
 
 
 def _from(machine: MachineRow, batch: SeenBatch, settings: SessionSettings) -> float:
-    """When the batch begins; readings of job hooks may be a little older than the last regular one."""
+    """Return the begin of the batch; readings of job hooks may be a little older than the last regular one."""
     last = machine.presence.seen_s
     if last is not None and 0.0 < last - batch.first_time <= settings.clock_slack_s and batch.last_time >= last:
         return last
@@ -179,7 +179,7 @@ _DEFAULT_CLUSTER = "default"
 
 
 def end_silent(connection: Connection, config: RankConfig, now: float) -> list[MachineRow]:
-    """Ends the sessions of machines of which nothing was received for the time of silence. Changes no row.
+    """End the sessions of machines that sent nothing for the time of silence. Changes no row.
 
     By the server's clock: readings may be old because they waited in a spool.
     """
@@ -194,7 +194,7 @@ def end_silent(connection: Connection, config: RankConfig, now: float) -> list[M
 
 
 def take_owner_reports(connection: Connection, config: RankConfig, now: float) -> list[MachineRow]:
-    """Takes reports in, in the order in which they were made, and deletes them. Changes no machine's row."""
+    """Take in reports in the order of their time, and delete them. Changes no machine's row."""
     rows = connection.execute(select(owner_reports).order_by(owner_reports.c.id).limit(_REPORTS_AT_ONCE)).all()
     if not rows:
         return []
@@ -204,7 +204,7 @@ def take_owner_reports(connection: Connection, config: RankConfig, now: float) -
     for row, name in zip(rows, names, strict=True):
         machine = found[name]
         last = machine.presence.seen_s
-        if machine.boot_id is None:  # without an agent, the report itself is what shows the machine
+        if machine.boot_id is None:  # without an agent, the report itself is the sign of the machine
             sighting = Sighting(row.time if last is None else max(row.time, last), owner=row.present)
             machine.take(seen(machine.presence, sighting, config.sessions), fresh)
             machine.received_at = now
@@ -215,7 +215,7 @@ def take_owner_reports(connection: Connection, config: RankConfig, now: float) -
 
 
 def _names(connection: Connection, rows: Sequence[Any]) -> list[Name]:
-    """The machines that the reports are about; one that is not known yet is of the agents' default cluster."""
+    """Return the machines of the reports; an unknown one is of the agents' default cluster."""
     bare = sorted({row.name for row in rows if not row.cluster})
     clusters: dict[str, list[str]] = {}
     for begin in range(0, len(bare), _KEYS_AT_ONCE):

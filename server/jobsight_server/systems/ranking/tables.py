@@ -1,4 +1,4 @@
-"""Machines as places for jobs: their presence, their sessions, and how jobs ended on them."""
+"""Machines for jobs: their presence, their sessions, and the outcomes of jobs on them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jobsight_server.storage.schema.metadata import metadata
 # One row per machine, whether an agent runs on it or only an accounting log names it. ``presence`` and ``facts`` are
 # JSON (predictor's Presence, reliability.facts); ``boot_id`` and ``sequence`` are those of the newest batch taken in,
 # ``booted`` is when that boot was first seen, ``since`` when the present session began. ``score`` is JS before it is
-# mapped to [0, 1]; ``events``, ``seconds`` and ``weighted`` are what the survival model knows of the machine, up to
+# mapped to [0, 1]; ``events``, ``seconds`` and ``weighted`` are the machine's part of the survival model, up to
 # ``learned_until``; ``sound`` and ``failed`` the jobs that ended well and those that it failed. These five fade.
-# ``version`` is that of the round that last changed what answers show.
+# ``version`` is that of the last round that changed a shown field.
 machines = Table(
     "machines",
     metadata,
@@ -56,8 +56,8 @@ machine_sessions = Table(
     Index(None, "machine_id", "end"),
 )
 
-# How runs of jobs left a machine; outcome: success, evicted, requeued, checkpointed, failed, user-failed. A run is
-# counted once on each of its machines, however often it is read.
+# Outcomes of runs on machines: success, evicted, requeued, checkpointed, failed, user-failed. A run counts once on
+# each of its machines, however often it is read.
 machine_outcomes = Table(
     "machine_outcomes",
     metadata,
@@ -74,15 +74,15 @@ machine_outcomes = Table(
     sqlite_with_rowid=False,
 )
 
-# Runs that ended badly and whose machines have not all been seen since.
+# Runs that ended badly, while some of their machines have not been seen since.
 outcomes_pending = Table(
     "outcomes_pending",
     metadata,
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
 )
 
-# One row: the newest version, how far batches and jobs are taken in (when they were received and recorded), and the
-# part of the survival model that all machines share, as JSON, with the version of its last change.
+# One row: the newest version, the progress in batches (by time of receipt) and jobs (by time of record), and the part
+# of the survival model that all machines share, as JSON, with the version of its last change.
 reliability_state = Table(
     "reliability_state",
     metadata,

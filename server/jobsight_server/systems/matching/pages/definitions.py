@@ -1,4 +1,4 @@
-"""What matching goes by: types of resources, who may use them when, and objectives."""
+"""The definitions of matching: types of resources, policies and objectives."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def define_policies() -> Response:
     return record_reply(ResourcePolicies(body.policies))
 
 
-POLICIES = Route("GET", "/api/v1/policies", policies, ("scheduler",), "Who may use which resource, and when")
+POLICIES = Route(
+    "GET", "/api/v1/policies", policies, ("scheduler",), "Policies: which jobs may use which resource, and when"
+)
 POLICY_ROUTES = (
     POLICIES,
     Route(
@@ -99,7 +101,7 @@ POLICY_ROUTES = (
         "/api/v1/policies",
         define_policies,
         (),
-        "Replaces all policies; what is matched stays matched",
+        "Replaces all policies; existing matches stay",
         answer=ResourcePolicies,
         body=PoliciesBody,
         errors=BODY_ERRORS,
@@ -111,7 +113,7 @@ _OBJECTIVES_AT_MOST = 10
 
 
 class ObjectivesBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Objectives in order of importance: names of those that ship, or objects (docs/use/matching.md)."""
+    """Objectives in order of importance: names of built-in ones, or objects (docs/use/matching.md)."""
 
     objectives: Annotated[list[str | dict[str, Any]], Meta(min_length=1, max_length=_OBJECTIVES_AT_MOST)]
 
@@ -127,7 +129,7 @@ def choose_objectives() -> Response:
     return record_reply(ChosenObjectives(list(body.objectives), list(OBJECTIVES)))
 
 
-OBJECTIVES_CHOSEN = Route("GET", "/api/v1/objectives", objectives, ("scheduler",), "What matching optimises")
+OBJECTIVES_CHOSEN = Route("GET", "/api/v1/objectives", objectives, ("scheduler",), "Objectives of matching")
 OBJECTIVE_ROUTES = (
     OBJECTIVES_CHOSEN,
     Route(
@@ -135,7 +137,7 @@ OBJECTIVE_ROUTES = (
         "/api/v1/objectives",
         choose_objectives,
         (),
-        "Chooses what matching optimises, in order of importance, from the next batch on",
+        "Chooses the objectives, in order of importance, from the next batch on",
         answer=ChosenObjectives,
         body=ObjectivesBody,
         errors=BODY_ERRORS,

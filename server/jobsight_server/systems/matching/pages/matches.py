@@ -1,4 +1,4 @@
-"""Matches: jobs to resources, at once or in the queue; what they hold, until when, and why some wait."""
+"""Matches of jobs to resources, at once or through the queue: their holds, and the reasons of jobs that wait."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ Jobs = Annotated[list[Any], Meta(max_length=10_000)]
 
 
 class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to match (docs/use/matching.md); ``objectives`` instead of those that the administrator chose.
+    """Jobs to match (docs/use/matching.md); ``objectives`` override the administrator's.
 
-    With a ``key``, the batch can be sent again: jobs that it had matched keep their match.
+    With a ``key``, the batch can be sent again: its matched jobs keep their match.
     """
 
     jobs: Jobs
@@ -68,7 +68,7 @@ class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Renewal(msgspec.Struct, forbid_unknown_fields=True):
-    """How long the match should hold from now on."""
+    """Time for which the match should hold from now on."""
 
     duration_s: Annotated[float, Meta(gt=0, le=LONGEST_HOLD_S)]
 
@@ -80,7 +80,7 @@ class MatchNumbers(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReleasedMatches(Record):
-    """Those that were still open."""
+    """The matches that were still open."""
 
     released: list[int]
 
@@ -94,7 +94,7 @@ def match_batch() -> Response:
 
 
 def queue_batch() -> Response:
-    """Queued jobs are matched by the administrator's objectives."""
+    """Queue jobs, to be matched by the administrator's objectives."""
     here = context()
     batch = parsed_body(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
     return record_reply(submit(part(Matcher), here.write_engine, batch.jobs, here.clock(), batch.key))
@@ -126,7 +126,7 @@ def renew_match() -> Response:
 
 
 def release_match() -> Response:
-    """A match that has ended already stays as it is."""
+    """Release a match; one that has ended stays unchanged."""
     number, here = _number(), context()
     release(here.write_engine, [number], here.clock())
     return record_reply(_entry(number))
@@ -158,7 +158,7 @@ MATCHES = Route(
     ("scheduler",),
     "Queued jobs and matches, newest first; 50 a page",
     (
-        Parameter("state", "only those in this state", choice_of(STATES)),
+        Parameter("state", "only matches in this state", choice_of(STATES)),
         Parameter("user", "only this user's jobs", NAME),
         Parameter("page", "from 1", PAGE),
     ),
@@ -168,7 +168,7 @@ MATCH = Route(
     "/api/v1/matches/{id}",
     match_of_path,
     ("scheduler",),
-    "One job: its match or why it waits, and which resources each dependency may use now",
+    "One job: its match or the reason why it waits, and the resources that each dependency may use now",
     errors=(404,),
 )
 ROUTES = (

@@ -1,4 +1,4 @@
-"""Resources that jobs are matched to, reports of their state, and the page with their types and policies."""
+"""Resources of matching, reports of their state, and the page with their types and policies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PAGE_SIZE = 50
 
 
 class StateReports(msgspec.Struct, forbid_unknown_fields=True):
-    """Reports of many resources, each judged by itself; ``source`` says who sent them."""
+    """Reports of many resources, each judged by itself; ``source`` is the sender."""
 
     resources: Annotated[list[ResourceReport], Meta(max_length=REPORTS_AT_MOST)]
     source: Annotated[str, Meta(min_length=1, max_length=60)] = "reported"
@@ -97,7 +97,7 @@ RESOURCES = Route(
     "/api/v1/resources",
     resources,
     ("scheduler",),
-    "Resources: attributes, capacities, what is free, who holds what; 50 a page",
+    "Resources: attributes, capacities, free capacity and holds; 50 a page",
     (
         Parameter("type", "only resources of this type", NAME),
         Parameter("page", "from 1", PAGE),
@@ -120,9 +120,7 @@ ROUTES = (
         body=StateReports,
         errors=BODY_ERRORS,
     ),
-    Route(
-        "GET", "/api/v1/resources/{name}", resource, ("scheduler",), "One resource and who holds it", errors=(400, 404)
-    ),
+    Route("GET", "/api/v1/resources/{name}", resource, ("scheduler",), "One resource and its holds", errors=(400, 404)),
     Route(
         "PUT",
         "/api/v1/resources/{name}",
@@ -174,7 +172,7 @@ class BarSegment(NamedTuple):
 
 
 def holding_bar(resource: ResourceDetail, capacity: str) -> list[BarSegment]:
-    """What each match holds, then the measured use that no match explains; the rest of the bar is free."""
+    """Return a segment for each match, then the measured use that no match explains; the rest of the bar is free."""
     state = resource.capacities[capacity]
     if state.total <= 0:
         return []
