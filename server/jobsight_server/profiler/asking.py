@@ -19,7 +19,7 @@ from jobsight_server.settings.measurements import MeasurementSource
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 86400.0
-"""Time from its end that a run waits for monitoring that does not answer."""
+"""Longest wait, from a run's end, for monitoring that does not answer."""
 
 _AGAIN_S = 60.0  # pause after a server did not answer
 _AT_ONCE = 8

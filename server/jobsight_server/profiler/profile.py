@@ -53,7 +53,7 @@ CPU_FLAGGED_ABOVE = 1.05
 ABOVE = f"above {CPU_FLAGGED_ABOVE}"
 
 CGROUP = "cgroup"
-PRECISE = 0.01  # share of a life after a cgroup's last reading, if the log has the CPU time too
+PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the log has the CPU time too
 
 RAN_OUT = "a lower bound: the job ran out of it"
 CUT_SHORT = "a lower bound: the job was killed, cancelled or failed"

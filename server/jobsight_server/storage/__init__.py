@@ -1,1 +1,1 @@
-"""The database: its tables, and how it is opened, upgraded and read."""
+"""The database: its tables, and opening, upgrading and reading it."""

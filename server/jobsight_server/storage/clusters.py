@@ -1,6 +1,6 @@
 """The known clusters: those declared in the settings, and those in the database.
 
-Clusters in a database of an earlier release were accepted by its administrator, so they count as declared.
+An administrator accepted the clusters in a database of an earlier release, so they count as declared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def stored_clusters(connection: Connection) -> set[str]:
 
 
 def listed(clusters: Iterable[str]) -> str:
-    """Names of clusters for messages."""
+    """Return names of clusters for messages."""
     names = sorted(clusters)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more or "none yet"
@@ -43,11 +43,11 @@ class KnownClusters:
         return cluster in self._known or cluster in self.all()
 
     def recalls(self, cluster: str) -> bool:
-        """Return whether it is known without asking the database."""
+        """Return whether the cluster is known without a query."""
         return cluster in self._known
 
     def all(self) -> frozenset[str]:
-        """Return every known cluster; asks the database again after a second."""
+        """Return every known cluster; query the database again after a second."""
         with self._lock:
             if self._read_at is None or time.monotonic() - self._read_at >= _KEEP_S:
                 with self._engine.connect().execution_options(reading=True) as connection:
@@ -57,7 +57,7 @@ class KnownClusters:
 
 
 def _distinct(connection: Connection, column: Column[str]) -> Iterator[str]:
-    """Each value of an indexed column by one look-up: DISTINCT would read an index of millions of jobs."""
+    """Yield each value of an indexed column by one look-up: DISTINCT would read an index of millions of jobs."""
     found = connection.scalar(select(func.min(column)))
     while found is not None:
         yield found

@@ -1,4 +1,4 @@
-"""SQLite and PostgreSQL: the only place that knows how they are opened and where they differ, and the fast queries."""
+"""SQLite and PostgreSQL: opening them, all their differences, and fast queries."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ Access = Literal["write", "read"]
 
 
 class DatabaseError(UserError):
-    """A database URL that cannot be used."""
+    """An unusable database URL."""
 
 
-# Per connection, in its process's memory. The kernel caches the file as well; rejected bodies pass through here.
+# Per connection, in its process's memory. The kernel caches the file too; rejected bodies pass through here.
 _CACHE_KIB = 8192
 
 
 def open_engine(url: str, access: Access = "write") -> Engine:
-    """Return an engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the path of an SQLite file as it
-    is.
+    """Return an engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the plain path of an SQLite file.
 
     With SQLite every connection is WAL with ``synchronous=FULL``: a commit has reached the disk when it returns.
-    Writing transactions begin IMMEDIATE, so that two writing processes wait for each other instead of failing; a
+    Writing transactions begin IMMEDIATE: two writing processes wait for each other instead of failing; a
     connection with the execution option ``reading=True`` only reads and blocks no one.
     ``access="read"`` forbids every write. PostgreSQL keeps its own durability (``synchronous_commit``).
 
@@ -104,7 +103,7 @@ def _cannot_write(file: Path) -> bool:
 def _open_read_only(file: Path) -> sqlite3.Connection:
     place = file.resolve()
     log = Path(f"{place}-wal")
-    # Without a log, no process has it open for writing, and SQLite need not look for one; it could not create its own.
+    # Without a log, no process has it open for writing; SQLite need not look for one, and could not create its own.
     immutable = "" if log.exists() and log.stat().st_size else "&immutable=1"
     name = f"file:{quote(str(place))}?mode=ro{immutable}"
     return sqlite3.connect(name, uri=True, timeout=30.0, check_same_thread=False)
@@ -114,7 +113,7 @@ _KEYS_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
 
 
 def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    """Return all rows, bypassing SQLAlchemy's, which cost as much again as reading; ``?`` stands for a parameter."""
+    """Return all rows as tuples: SQLAlchemy's own cost as much as reading; ``?`` stands for a parameter."""
     cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
     assert cursor is not None
     rows: list[Any] = list(cursor.fetchall())
@@ -122,7 +121,7 @@ def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> li
 
 
 def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """The rows of ``query`` for all ``keys``, in few statements.
+    """Return the rows of ``query`` for all ``keys``, in few statements.
 
     ``{asked}`` in it stands for the keys, as in ``WITH asked(a, b) AS (VALUES {asked}) SELECT ... FROM asked CROSS JOIN
     t WHERE t.a = asked.a AND ...``: the keys come first and are joined in this order, because SQLite would scan the
@@ -144,7 +143,7 @@ def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any,
 class LookUps:
     """Reads on a driver connection that each thread of each process keeps open, outside of transactions.
 
-    Each look-up sees what is committed, and none holds on to an old snapshot.
+    Each look-up sees all commits; none keeps an old snapshot.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -152,7 +151,7 @@ class LookUps:
         self._kept = threading.local()
 
     def statement(self, text: str) -> str:
-        """``text``, where ``?`` stands for a parameter, as ``rows`` takes it."""
+        """Return ``text``, where ``?`` stands for a parameter, in the form for ``rows``."""
         return driver_sql(self._engine, text)
 
     def rows(self, statement: str, values: tuple[str, ...]) -> list[Any]:
@@ -190,24 +189,24 @@ def begins(connection: Connection, column: ColumnElement[Any], prefix: str) -> C
 
 
 def look_ups_wait(engine: Engine) -> bool:
-    """Return whether a look-up may have to wait: in a file it does not, in a database server it may."""
+    """Return whether a look-up may have to wait: on a database server, not in a file."""
     return not is_sqlite(engine)
 
 
 def driver_sql(database: Engine | Connection, statement: str) -> str:
-    """``statement``, in which ``?`` stands for a parameter, in the driver's style."""
+    """Return ``statement``, where ``?`` stands for a parameter, in the driver's style."""
     return statement if is_sqlite(database) else statement.replace("?", "%s")
 
 
 def _parameter(database: Engine | Connection, value: object) -> str:
-    """``?`` for a value in a VALUES list; PostgreSQL takes a bare one for text."""
+    """Return ``?`` for a value in a VALUES list; PostgreSQL takes a bare one for text."""
     return "?::integer" if isinstance(value, int) and not is_sqlite(database) else "?"
 
 
 def own_connection(engine: Engine) -> Any:
     """Return a driver connection, owned by the caller until closed, outside of transactions.
 
-    Each statement sees what is committed, and none holds on to an old snapshot.
+    Each statement sees all commits; none keeps an old snapshot.
     """
     checked_out = engine.raw_connection()
     connection: Any = checked_out.driver_connection
@@ -222,7 +221,7 @@ def is_sqlite(database: Engine | Connection) -> bool:
 
 
 LARGEST_ID = 2**31 - 1
-"""Of an INTEGER column in PostgreSQL, which cannot compare with more."""
+"""Largest INTEGER in PostgreSQL, which cannot compare with more."""
 
 
 def database_file(engine: Engine) -> Path | None:
@@ -245,7 +244,7 @@ def lock_until_commit(connection: Connection, name: str) -> None:
 def try_session_lock(connection: Connection, name: str, *, shared: bool = False) -> bool:
     """Take the PostgreSQL lock ``name`` for as long as this session lasts; False if another session has it.
 
-    ``shared``: beside others that share it.
+    ``shared``: together with others that share it.
     """
     function = "pg_try_advisory_lock_shared" if shared else "pg_try_advisory_lock"
     return bool(connection.execute(text(f"SELECT {function}(:key)"), {"key": _key(name)}).scalar())
@@ -262,7 +261,7 @@ def for_share(connection: Connection) -> str:
 
 
 def total_bytes(connection: Connection) -> int:
-    """What the database takes on disk, without SQLite's write-ahead log."""
+    """Return the bytes of the database on disk, without SQLite's write-ahead log."""
     query = (
         _SQLITE_PAGES.format("page_count") if is_sqlite(connection) else "SELECT pg_database_size(current_database())"
     )
@@ -270,10 +269,10 @@ def total_bytes(connection: Connection) -> int:
 
 
 def used_bytes(engine: Engine, shrinking: Sequence[str]) -> int:
-    """What the database would take without the room that deleted rows have left and new ones will take.
+    """Return the bytes of the database without the free room that deleted rows have left.
 
-    SQLite knows this room. PostgreSQL does not say: it is estimated, within some percent, for the tables ``shrinking``,
-    from which rows are deleted.
+    SQLite knows this room. For PostgreSQL it is estimated, within some percent, for the tables ``shrinking``, from
+    which rows are deleted.
     """
     if is_sqlite(engine):
         with engine.connect() as connection:
@@ -284,7 +283,7 @@ def used_bytes(engine: Engine, shrinking: Sequence[str]) -> int:
 
 
 _SQLITE_PAGES = "SELECT ({}) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
-# A row takes its columns, a header of 24 bytes and a pointer of 4; the indexes are taken to be as full as the table.
+# A row takes its columns, a header of 24 bytes and a pointer of 4; assume indexes as full as the table.
 _POSTGRESQL_USED = text("""
 SELECT pg_database_size(current_database()) - coalesce(sum(pg_total_relation_size(class.oid) * (1 - least(
   1, greatest(class.reltuples, 0) * (28 + width.bytes) / greatest(pg_relation_size(class.oid), 1)))), 0)::bigint

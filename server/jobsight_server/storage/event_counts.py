@@ -1,6 +1,6 @@
-"""Counters: name, label (a reason, or ''), value; days whose savings are to be counted.
+"""Counters: name, label (a reason, or ''), value; days whose savings must be counted.
 
-Both are committed with what they count.
+Both are committed with the data that they count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ADD = text(
 
 def add_event_counts(connection: Connection, counts: Mapping[tuple[str, str], int]) -> None:
     """Add ``counts[(name, label)]`` to the stored counts; zeros add nothing."""
-    # In the same order everywhere, so that two PostgreSQL writers cannot deadlock on each other's rows.
+    # In one order everywhere: two PostgreSQL writers must not deadlock on each other's rows.
     rows = [{"name": n, "label": label[:200], "value": v} for (n, label), v in sorted(counts.items()) if v]
     if rows:
         connection.execute(_ADD, rows)

@@ -1,10 +1,9 @@
-"""A fencing number: stops a process that has lost its role without knowing it from storing anything.
+"""A fencing number: keeps a process that has lost its role unnoticed from storing anything.
 
 A lock decides who may start. It cannot stop a process whose lock ended with a lost session, or whose lock file was
-deleted, while a second one took over. So each holder of a role takes the next *epoch* when it starts, and each of
-its transactions first checks that the epoch is still its own. PostgreSQL keeps the row locked until the
-transaction ends (``FOR SHARE``), so that a successor waits for what is under way; SQLite has one writing
-transaction at a time anyway.
+deleted, while a second one took over. So each holder of a role takes the next *epoch* at its start, and each of its
+transactions first checks that the epoch is still its own. PostgreSQL keeps the row locked until the transaction ends
+(``FOR SHARE``): a successor waits for running ones; SQLite has one writing transaction at a time anyway.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Fence:
         """Check that this holder has the role, and keep it until the transaction ends.
 
         Raises:
-            FencedError: it was taken over. ``end`` was called.
+            FencedError: another process has taken over; ``end`` was called.
         """
         # On the driver directly: this runs in every transaction.
         look = driver_sql(connection, _LOOK + for_share(connection))
@@ -50,7 +49,7 @@ class Fence:
             raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")
 
     def guard(self, engine: Engine) -> Engine:
-        """``engine``, with the check at the start of each transaction that may write."""
+        """Return ``engine``, with the check at the start of each transaction that may write."""
         guarded = engine.execution_options()
 
         @event.listens_for(guarded, "begin")
@@ -62,7 +61,7 @@ class Fence:
 
 
 def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
-    """Return the next epoch of ``role``; the previous holder is fenced off, and so are writers of the same clusters."""
+    """Return the next epoch of ``role``; fence off the previous holder, and writers of the same clusters."""
     with engine.begin() as connection:
         if role == "writer":
             connection.execute(_NEXT, {"role": "writer of %"})

@@ -1,4 +1,4 @@
-"""What the cgroup of a job on a node showed, as columns: text in the table ``job_samples``."""
+"""Readings of the cgroup of a job on a node, as columns: text in the table ``job_samples``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LEVEL = 6  # of zlib
 
 
 def dump_columns(columns: JobColumns) -> str:
-    """``columns`` as JSON text."""
+    """Return ``columns`` as JSON text."""
     return msgspec.json.encode(columns).decode()
 
 
 def pack_columns(columns: JobColumns) -> str:
-    """``columns`` as text of a third of the length: JSON, compressed, in base64."""
+    """Return ``columns`` as text of a third of the length: JSON, compressed, in base64."""
     return b64encode(zlib.compress(msgspec.json.encode(columns), _LEVEL)).decode()
 
 

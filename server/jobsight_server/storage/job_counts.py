@@ -1,4 +1,4 @@
-"""How many runs there are of whom and in which state, kept by whatever changes them, so that no page counts them."""
+"""Numbers of runs by user, application and state, updated with every change of runs: no page counts them."""
 
 from __future__ import annotations
 
@@ -48,14 +48,15 @@ _Counts = dict[_Key, _Figures]
 
 @contextmanager
 def recounted(connection: Connection, runs: Sequence[int]) -> Iterator[list[int]]:
-    """Counts these runs as they are after the block, which changes or deletes some of them.
+    """Count these runs again after the block, which changes or deletes some of them.
 
-    Yields a list of runs to count besides, for new ones. Once in a transaction, around all that changes rows of jobs:
-    two PostgreSQL writers lock jobs first and counts last, each in the same order, or they could wait for each other.
+    Yields a list of further runs to count, for new ones. Use it once in a transaction, around all changes of rows of
+    jobs: two PostgreSQL writers must lock jobs first and counts last, each in the same order, or they could wait for
+    each other.
     """
     new: list[int] = []
     ordered = sorted(runs)
-    for begin in range(0, len(ordered), _AT_ONCE):  # what they are now, they are until the block changes it
+    for begin in range(0, len(ordered), _AT_ONCE):  # their state until the block changes it
         connection.execute(_LOCK, {"runs": ordered[begin : begin + _AT_ONCE]})
     before = _counts_of(connection, runs)
     yield new
@@ -65,14 +66,14 @@ def recounted(connection: Connection, runs: Sequence[int]) -> Iterator[list[int]
     _add(connection, [*gone, *((key, figures) for key, figures in after.items() if key in changed)])
     deleted = sum(figures.n for figures in after.values()) < sum(figures.n for figures in before.values()) + len(new)
     for key in changed & before.keys():
-        # A run that only changed its state is still counted, with its times, under another key.
+        # A run that only changed its state still counts, with its times, under another key.
         if deleted or (key in after and _together(before[key], after[key])[1:] != after[key][1:]):
             _look_up_times(connection, key)
     write_many(connection, _FORGET_EMPTY, [(_digest(key),) for key, _ in gone])
 
 
 def count_all(connection: Connection) -> None:
-    """Counts everything from scratch."""
+    """Count everything from scratch."""
     connection.execute(delete(job_counts))
     found = connection.execute(_OF_ALL)
     _add(connection, [(tuple(row[: len(_BY)]), _Figures(*row[len(_BY) :])) for row in found])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 
 def job_key(job_id: str) -> str:
-    """Return the id under which a job's marks and readings are kept: without the domain of its server, which some
-    write.
+    """Return the key of a job's marks and readings: its id without its server's domain, which some sources write.
 
     Slurm's raw id and Grid Engine's, with the task after a dot, are the same everywhere.
 
@@ -17,7 +16,7 @@ def job_key(job_id: str) -> str:
 
 
 def short_ids(job_id: str) -> tuple[str, ...]:
-    """What the job of this id in the log may be asked by instead: ``job_key``, and its number without the server.
+    """Return the other ids of a job for queries: ``job_key``, and its number without the server.
 
     >>> short_ids("4711.head.example.org"), short_ids("4711[3].head"), short_ids("4711.3"), short_ids("4711")
     (('4711.head', '4711'), ('4711[3].head', '4711[3]'), ('4711.3',), ('4711',))

@@ -1,9 +1,8 @@
 """Batches whose readings were old when stored.
 
-A late batch has a row until the profiler has examined the runs it concerns. The row is written in the transaction that
-stores its batch, by the one writer, so it appears exactly when the readings do, however long the batch waited or was
-retried. The profiler takes what it finds: nothing depends on any clock, except how long nodes are given to send the
-rest.
+A late batch has a row until the profiler has examined the runs it concerns. The one writer writes the row in the
+transaction of its batch: it appears exactly with the readings, however long the batch waited or was retried. Nothing
+depends on any clock, except the time for nodes to send the rest.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Spans = Mapping[int, tuple[float, float]]
 def late_after(grace_s: float) -> float:
     """Return the age from which readings count as late, if runs wait ``grace_s`` for theirs.
 
-    Half the grace at most, so that no batch for which a run did not wait counts as in time.
+    Half the grace at most: a batch for which a run did not wait must not count as in time.
     """
     return min(_LATE_S, grace_s / 2)
 
@@ -49,22 +48,22 @@ class LateBatches:
 
 
 def new_late(connection: Connection) -> LateBatches:
-    """Return the ones not examined yet."""
+    """Return the batches not examined yet."""
     return _found(connection.execute(_NEW, {"no": False}))
 
 
 def settled_late(connection: Connection, now: float, grace_s: float) -> LateBatches:
-    """Return the ones whose nodes have had ``grace_s`` to send the rest."""
+    """Return the batches whose nodes have had ``grace_s`` to send the rest."""
     return _found(connection.execute(_WAITED_FOR, _due(now, grace_s)))
 
 
 def see(connection: Connection, found: LateBatches) -> None:
-    """Mark them as no longer new."""
+    """Mark the batches as no longer new."""
     connection.execute(_SEE, {"yes": True, "no": False, "top": found.top})
 
 
 def forget(connection: Connection, found: LateBatches, now: float, grace_s: float) -> None:
-    """Delete them after examination; ``now`` and ``grace_s`` as when they were found."""
+    """Delete the batches after examination; ``now`` and ``grace_s`` as when they were found."""
     connection.execute(_DELETE, {**_due(now, grace_s), "top": found.top})
 
 

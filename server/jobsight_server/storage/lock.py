@@ -22,8 +22,8 @@ from jobsight_server.storage.fence import Fence, FencedError, take_over
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 1.0  # how often the session that holds the lock in PostgreSQL is checked
-_LOOK_AGAIN_S = 0.2  # how often to try a lock that another process holds
+_LOOK_S = 1.0  # time between checks of the session that holds the lock in PostgreSQL
+_LOOK_AGAIN_S = 0.2  # time between attempts at a lock that another process holds
 
 
 class LockedError(UserError):
@@ -34,10 +34,10 @@ class LockedError(UserError):
 def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fence]:
     """Hold the lock of ``role`` ("writer", "writer of alpha", "background") while the block runs.
 
-    It is on the engine's database: a lock on a file beside SQLite, an advisory lock in PostgreSQL; both end with the
-    process, however it ends. Waits for a lock held elsewhere for up to ``patience_s``. The lock in PostgreSQL is taken
-    again if its session is lost. Yields the fence that applies if the lock is lost to another process; this process
-    then gets SIGTERM.
+    It belongs to the engine's database: a lock on a file beside SQLite, an advisory lock in PostgreSQL; both end with
+    the process, however it ends. Wait up to ``patience_s`` for a lock held elsewhere. Take the lock in PostgreSQL again
+    if its session is lost. Yield the fence that applies if the lock is lost to another process; this process then gets
+    SIGTERM.
 
     Raises:
         LockedError: another process holds it.
@@ -63,7 +63,7 @@ def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fe
 
 
 def is_held(engine: Engine, role: str) -> bool:
-    """Return whether a process holds the PostgreSQL lock of ``role``; it is taken for a moment if none does."""
+    """Return whether a process holds the PostgreSQL lock of ``role``; take it for a moment if none does."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT", reading=True) as connection:
         free = try_session_lock(connection, f"jobsight {role}")
         if free:
@@ -81,7 +81,7 @@ def _wait_for(lock: Callable[[], bool], patience_s: float, message: str) -> None
 
 def open_lock_file(database: Path, role: str) -> int:
     """Return a descriptor of the lock file of ``role``, beside the database."""
-    # Resolved: through whichever link the database is reached, the file is the same.
+    # Resolved: the file is the same through every link to the database.
     return os.open(f"{database.resolve()}.{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
@@ -163,16 +163,15 @@ _ROLE = "server"
 class ServerLock:
     """Acquired on construction, released by ``close`` or with the process.
 
-    ``shared``: beside other servers that have some roles only; the locks of the roles keep these apart.
-    A lock on a file beside an SQLite database; in PostgreSQL an advisory lock, which ends with its session, so that
-    ``renew`` must be called regularly.
+    ``shared``: with other servers that have some roles only; the locks of the roles keep these apart. A lock on a file
+    beside an SQLite database; in PostgreSQL an advisory lock, which ends with its session: call ``renew`` regularly.
     """
 
     def __init__(self, engine: Engine, shown: str, *, shared: bool = False) -> None:
         """
         Raises:
-            LockedError: another server has it; ``shown`` is how the message names the database. Or an SQLite file is
-                to be shared.
+            LockedError: another server has it (the message names the database as ``shown``), or servers would share an
+            SQLite file.
             OSError: the file cannot be created.
             DBAPIError: PostgreSQL does not answer.
         """

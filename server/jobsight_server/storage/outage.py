@@ -1,4 +1,4 @@
-"""Whether an error is the database's (try again later) or the content's (it can never be stored).
+"""Errors of the database (try again later) and of the content (it can never be stored).
 
 The messages from this module are our own: a driver's may contain SQL, values or the name of a host.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-# What an unforeseen value can cause; anything else that Python raises is a fault of this program.
+# Errors that an unforeseen value can cause; anything else that Python raises is a fault of this program.
 CONTENT_ERRORS = (
     DataError,
     IntegrityError,
@@ -38,7 +38,7 @@ AWAY = "the database does not answer"
 
 
 def outage(error: SQLAlchemyError | Exception) -> str | None:
-    """What is wrong with the database, in our own words; None if the content is at fault."""
+    """Return the database's fault in our own words; None if the content is at fault."""
     if isinstance(error, DBAPIError):
         state = getattr(error.orig, "sqlstate", None) or ""
         if error.connection_invalidated:
@@ -50,7 +50,7 @@ def outage(error: SQLAlchemyError | Exception) -> str | None:
 
 
 def driver_outage(error: BaseException) -> str:
-    """Return the same for an error of the driver itself, from a look-up that bypasses SQLAlchemy."""
+    """Return the database's fault for an error of the driver itself, from a look-up that bypasses SQLAlchemy."""
     return _kind(error, getattr(error, "sqlstate", None) or "")
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from jobsight_server.storage.schema import quarantine
 
-# Without examples of batches that agents keep: these have a sender and no body. An empty body has no sender.
+# Excludes examples of batches that agents keep: these have a sender and no body. An empty body has no sender.
 IS_KEPT = or_(quarantine.c.bytes > 0, quarantine.c.cluster.is_(None))
 
 _IN_ONE_QUERY = 500  # below the number of parameters that any SQLite accepts
@@ -53,7 +53,7 @@ def mark_for_retry(connection: Connection, ids: Sequence[int]) -> list[int]:
 
 
 def outcomes_of(connection: Connection, ids: Sequence[int]) -> tuple[int, list[tuple[int, str]]]:
-    """Of the marked batches: how many are still waiting, and which were rejected again, with the reason."""
+    """Return how many of the marked batches still wait, and those rejected again, with the reason."""
     q = quarantine.c
     rows = [
         row

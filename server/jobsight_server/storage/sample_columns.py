@@ -1,8 +1,8 @@
 """Readings of one node as columns, and packed into bytes.
 
 Packed, each column is the differences of its whole numbers, divided by their greatest common divisor: the first bytes
-of all, then the second bytes and so on, deflated. Seconds count as microseconds. ``time`` and ``gap_s`` come back
-exactly: where microseconds do not give them, the bits of the doubles are the whole numbers.
+of all, then the second bytes and so on, deflated. Seconds count as microseconds. ``time`` and ``gap_s`` are restored
+exactly: if microseconds are too coarse, the bits of the doubles are the whole numbers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _EXACT = ("time", "gap_s")
 
 
 class Totals(msgspec.Struct, omit_defaults=True):
-    """What a node's counters add up to, in the order of ``TOTALS``: bytes modulo ``MODULUS``, seconds.
+    """Totals of a node's counters, in the order of ``TOTALS``: bytes modulo ``MODULUS``, seconds.
 
-    ``ib_in`` and ``ib_out`` are the part of ``net_in`` and ``net_out`` that InfiniBand and Omni-Path moved.
+    ``ib_in`` and ``ib_out`` are the part of ``net_in`` and ``net_out`` on InfiniBand and Omni-Path.
     """
 
     net_in: int = 0
@@ -82,7 +82,7 @@ class SampleColumns:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> SampleColumns:
-        """Rows that begin with the fields in this order; those of InfiniBand may be left out."""
+        """Return columns of rows that begin with the fields in this order; those of InfiniBand may be missing."""
         columns = list(zip(*rows, strict=True))[: len(NAMES)] if rows else [()] * len(NAMES)
         columns += [(None,) * len(rows)] * (len(NAMES) - len(columns))
         return cls(*(_of_values(name, column) for name, column in zip(NAMES, columns, strict=True)))
@@ -94,12 +94,12 @@ class SampleColumns:
         return SampleColumns(*(getattr(self, name)[which] for name in NAMES))
 
     def between(self, since: float, until: float) -> slice:
-        """Where the readings from ``since`` to before ``until`` are."""
+        """Return the slice of the readings from ``since`` to before ``until``."""
         first, last = np.searchsorted(self.time, (since, until), "left")
         return slice(int(first), int(last))
 
     def plus(self, where: slice, amounts: Totals) -> SampleColumns:
-        """With ``amounts`` added to the totals at ``where``."""
+        """Return the columns with ``amounts`` added to the totals at ``where``."""
         changed: dict[str, Any] = {}
         for name, amount in zip(TOTALS, msgspec.structs.astuple(amounts), strict=True):
             if amount:
@@ -117,7 +117,7 @@ class SampleColumns:
 
     @classmethod
     def unpack(cls, packed: bytes) -> SampleColumns:
-        """Return the columns that ``pack`` was given; ``cpu_busy_s`` to the microsecond."""
+        """Restore the argument of ``pack``; ``cpu_busy_s`` to the microsecond."""
         return cls(*(_unpacked(name, column) for name, column in zip(NAMES, _decode(packed), strict=True)))
 
 
@@ -128,13 +128,13 @@ WHOLE = tuple(name for name in TOTALS if name.endswith("_bytes"))
 
 
 def difference(totals: NDArray[Any], before: Any) -> NDArray[Any]:
-    """What totals rose by since ``before``; negative where they fell."""
+    """Return the rise of totals since ``before``; negative where they fell."""
     risen: NDArray[Any] = totals - before
     return risen if risen.dtype == np.float64 else (risen + MODULUS // 2) % MODULUS - MODULUS // 2
 
 
 def joined(parts: Iterable[SampleColumns]) -> SampleColumns:
-    """Return the readings of all ``parts``, in order of time; of two at the same time, the one of the earlier part."""
+    """Return the readings of all ``parts``, in order of time; at equal times that of the earlier part."""
     parts = list(parts) or [NOTHING]
     together = parts[0]
     if len(parts) > 1:
@@ -156,7 +156,9 @@ NOTHING = SampleColumns.of_rows([])
 
 
 class _Column(msgspec.Struct, array_like=True):
-    """``first`` and ``step`` times the sums of the differences are the values of which ``unknown`` has no bit."""
+    """A packed column: ``first`` plus ``step`` times the sums of the differences gives the values without a bit in
+    ``unknown``.
+    """
 
     is_bits: bool
     length: int

@@ -1,7 +1,7 @@
 """Readings of nodes as they are stored: new ones are rows of ``samples``, older ones packed rows of ``sample_chunks``.
 
-Both are to be read including what ``shifts`` still has to add, and in one statement, so that no reader sees a shift
-half done or misses readings that are being packed.
+Read both with the amounts of ``shifts``, and in one statement: no reader must see a shift half done or miss readings
+during packing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jobsight_server.storage.sample_columns import MASK, NAMES, TOTALS, WHOLE, S
 from jobsight_server.storage.schema import nodes
 
 CHUNK_S = 6 * 3600.0
-"""What one chunk covers at most; it begins and ends within one such part of the time."""
+"""Longest time of one chunk, which stays within one multiple of it."""
 
 _EVER = 1e18
 _ROW = "(SELECT n.time FROM samples n WHERE n.node_id = asked.node_id AND n.time {} LIMIT 1 OFFSET {})"
@@ -34,7 +34,7 @@ def _with_shift(name: str) -> str:
     return f"s.{name} + coalesce(h.{name}, 0)" if name in TOTALS else f"s.{name}"
 
 
-# Rows first; then the chunks, with the amounts of a shift of some of their readings, and between when these are.
+# Rows first; then the chunks, with the amounts and times of a shift of some of their readings.
 _READ = f"""
     WITH asked(node_id, since, until) AS (
         SELECT CAST(? AS INTEGER), CAST(? AS DOUBLE PRECISION), CAST(? AS DOUBLE PRECISION)),
@@ -76,7 +76,7 @@ def read_samples(connection: Connection, node_id: int, since: float, until: floa
 
 
 def last_memory(connection: Connection, node_id: int, since: float, until: float) -> tuple[float, float] | None:
-    """Time and bytes of the last reading between the two times that has the memory in use."""
+    """Return time and bytes of the last reading between the two times with the memory in use."""
     found: tuple[float, float] | None = None
     for time, used in fetch(connection, _LAST_MEMORY, (node_id, since, until)):
         found, since = (time, float(used)), time
@@ -97,7 +97,7 @@ def _statement(around: int) -> str:
     return _READ.format(
         low=f"coalesce({_ROW.format('< since ORDER BY n.time DESC', around - 1)}, {-_EVER})",
         high=f"coalesce({_ROW.format('> until ORDER BY n.time', around - 1)}, {_EVER})",
-        # Of the nearest chunk before, some readings may lie after ``since``; of the one before that, none.
+        # The nearest chunk before may have readings after ``since``; the one before that has none.
         first=f"coalesce({_CHUNK.format(f'< since {enough} DESC', 1)}, {-_EVER})",
         last=f"coalesce({_CHUNK.format(f'> until {enough}', 0)}, {_EVER})",
     )
@@ -113,11 +113,11 @@ def _shifted(packed: bytes, shifts: Sequence[Any]) -> SampleColumns:
 
 
 def lock_name(node_id: int) -> str:
-    """Of the lock that is held while readings of the node are packed, or summarised and deleted."""
+    """Return the name of the lock for packing readings of the node, or summarising and deleting them."""
     return f"jobsight samples {node_id}"
 
 
 def memory_of_largest_nodes(connection: Connection) -> dict[str, int]:
-    """Bytes by cluster; clusters whose agents report none are left out."""
+    """Return bytes by cluster, without clusters whose agents report none."""
     query = select(nodes.c.cluster, func.max(nodes.c.memory_total_bytes)).group_by(nodes.c.cluster)
     return {cluster: most for cluster, most in connection.execute(query) if most}

@@ -1,4 +1,4 @@
-"""The server's size and backlog every few minutes, from which growth and the time to empty are known."""
+"""The server's size and backlog every few minutes, the source of growth and the time to empty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT_S = 30 * 86400.0
 BACKLOG_OVER_S = 3600.0
 GROWTH_OVER_S = 7 * 86400.0
 SHORTEST_S = 600.0
-"""Rates over less than this are not given."""
+"""Shortest time for a rate."""
 
 
 class State(NamedTuple):
@@ -31,7 +31,7 @@ class State(NamedTuple):
 
 
 class Trend(NamedTuple):
-    """The state now, and per second what the database grew by and the backlog shrank by; None where not known yet."""
+    """The state now, and the database's growth and the backlog's decrease per second; None while unknown."""
 
     now: State
     growth_bytes_s: float | None
@@ -49,7 +49,7 @@ def record_state(engine: Engine, now: float) -> None:
 
 
 def current_state(connection: Connection, now: float) -> State:
-    """Return the state as it is."""
+    """Return the current state."""
     ended = select(job_counts.c.profiled, NUMBER).where(job_counts.c.state == "ended").group_by(job_counts.c.profiled)
     numbers = {bool(profiled): int(number) for profiled, number in connection.execute(ended)}
     return State(now, total_bytes(connection), disk_free_bytes(connection), numbers.get(False, 0), numbers.get(True, 0))
@@ -74,7 +74,7 @@ def _oldest(connection: Connection, since: float) -> State | None:
 
 
 def disk_free_bytes(connection: Connection) -> int | None:
-    """Free bytes on the disk of an SQLite database; None for another server's."""
+    """Return free bytes on the disk of an SQLite database; None for another server's."""
     if connection.dialect.name != "sqlite" or not connection.engine.url.database:
         return None
     try:

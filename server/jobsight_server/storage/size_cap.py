@@ -1,4 +1,4 @@
-"""A limit of the database's size, for which retention ends early: the oldest readings go first."""
+"""A limit of the database's size that ends retention early: the oldest readings go first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORTENED = "jobs_shortened_for_space"
 """Counted: samples, and jobs without a profile that lost readings with them."""
 
 READINGS = ("samples", "sample_chunks", "batches", "job_samples", "marks")
-_KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this time, and a batch is sent a second time
+_KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this time, and batches are resent
 _SMALLEST_STEP = 0.01  # of the time that readings cover
 _FREED = 0.02  # of the limit, once it is exceeded: PostgreSQL's size is an estimate that varies by a percent
 
@@ -35,9 +35,9 @@ _LOSING = text(
 
 
 def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Event | None = None) -> int:
-    """Delete the oldest readings of a database of more than ``at_most_bytes`` until it takes 2 % less; 0 is no limit.
+    """Delete the oldest readings of a database of more than ``at_most_bytes`` until it is 2 % smaller; 0 is no limit.
 
-    Those of the last day stay. Profiles and jobs stay; jobs that are to be profiled yet and lose readings are counted.
+    Readings of the last day, profiles and jobs stay; jobs without a profile that lose readings are counted.
     Interrupted by ``stop`` between transactions.
 
     Returns the number of samples deleted, which is also counted and logged.
@@ -59,7 +59,7 @@ def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Ev
                 used / 1e9, at_most_bytes / 1e9,
             )  # fmt: skip
             break
-        # What is to go is a larger share of the readings than of the whole: from below, and never far beyond.
+        # The share of readings to delete exceeds that of the whole: approach it from below, and never go far beyond.
         share = max(_SMALLEST_STEP, 1 - aim / used)
         before = min(oldest + share * (now - oldest), now - _KEPT_S)
         with engine.begin() as connection:

@@ -7,7 +7,9 @@ from sqlalchemy import Engine, inspect, select, text
 from jobsight_server.storage.engine import is_sqlite, own_connection
 from jobsight_server.storage.job_counts import NUMBER
 
-_ROWS_ANALYZED = 1000  # of each index: all rows of a large table take many seconds, in which nothing can be stored
+_ROWS_ANALYZED = (
+    1000  # rows of each index: all rows of a large table take many seconds, during which nothing can be stored
+)
 _FEWEST_JOBS = 1000
 # Of each index an estimate.
 _JOBS_AT_LAST = text("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = 'jobs'")
@@ -24,8 +26,8 @@ def refresh_statistics(engine: Engine) -> None:
     try:
         cursor = driver.cursor()
         cursor.execute(f"PRAGMA analysis_limit={_ROWS_ANALYZED}")
-        # PRAGMA optimize does nothing on a connection that has asked nothing. Connections that are open read the
-        # statistics again when the tables change: where their table is there already, ANALYZE alone would not do.
+        # PRAGMA optimize does nothing on a connection without queries. Open connections read the statistics again only
+        # when the schema changes: if the table of statistics exists already, ANALYZE alone would not do.
         for statement in ("BEGIN IMMEDIATE", "DROP TABLE IF EXISTS sqlite_stat1", "ANALYZE", "COMMIT"):
             cursor.execute(statement)
         # While TRUNCATE copies or waits for a reader, such as a backup, no one can write: PASSIVE copies before, and a
@@ -39,9 +41,9 @@ def refresh_statistics(engine: Engine) -> None:
 
 
 def refresh_if_grown(engine: Engine) -> None:
-    """Refresh the statistics where jobs have doubled since: a new database would wait an hour for its first ones.
+    """Refresh the statistics if jobs have doubled since: a new database would wait an hour for its first ones.
 
-    PostgreSQL sees to it by itself.
+    PostgreSQL does this by itself.
     """
     if not is_sqlite(engine):
         return

@@ -16,7 +16,7 @@ from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.sample_columns import UNKNOWN, Floats, SampleColumns, difference
 from jobsight_server.storage.samples import read_samples
 
-_SHORTEST_S = 1e-3  # less is what rounding leaves of an interval of which nothing is known
+_SHORTEST_S = 1e-3  # less is rounding in an interval without known seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is known of a node from ``first_time`` on, for an hour or a day; None where nothing is.
+    """A node's use from ``first_time`` on, for an hour or a day; None if unknown.
 
     ``in_bps``, ``out_bps``: bits per second; ``cpus_busy``: busy processors; ``memory_used_bytes``.
     """
@@ -47,11 +47,10 @@ QUANTITIES = tuple(field.name for field in fields(Summary))[1:]
 
 
 def summarise(readings: SampleColumns, count: int, length_s: float) -> list[Summary]:
-    """Return the first ``count`` readings, by periods of ``length_s`` that begin at multiples of it; those with
-    readings.
+    """Summarise the first ``count`` readings by periods of ``length_s`` from multiples of it; only those with readings.
 
-    A rate is that between a reading and the next one, ``readings[count]`` included, where both have the total. It
-    belongs to the period of the next one, and weighs as many seconds as are known of the time between.
+    A rate is that between a reading and the next one, ``readings[count]`` included, if both have the total. It belongs
+    to the period of the next one, with the known seconds between them as its weight.
     """
     at = readings.time[: count + 1]
     known_s = np.diff(at) - np.diff(readings.gap_s[: count + 1])
@@ -67,7 +66,7 @@ def summarise(readings: SampleColumns, count: int, length_s: float) -> list[Summ
 
 
 def merged(parts: Iterable[Summary], length_s: float) -> list[Summary]:
-    """One summary for each period of ``length_s``, from those of parts of it, in order of time."""
+    """Merge summaries into one for each period of ``length_s``, in order of time."""
     found: dict[float, Summary] = {}
     for part in parts:
         begin = part.first_time // length_s * length_s
@@ -88,7 +87,7 @@ def _together(one: Spread | None, other: Spread | None) -> Spread | None:
 
 
 def _rates(totals: NDArray[Any], known_s: Floats, factor: float) -> Floats:
-    """Of each interval, NaN where it is unknown."""
+    """Return the rate of each interval, NaN if unknown."""
     known = ~np.isnan(totals) if totals.dtype == np.float64 else totals != UNKNOWN
     risen = difference(totals[1:], totals[:-1])
     has_rate = known[1:] & known[:-1] & (known_s > _SHORTEST_S)
@@ -96,7 +95,7 @@ def _rates(totals: NDArray[Any], known_s: Floats, factor: float) -> Floats:
 
 
 def _spreads(at: Floats, values: Floats, weights: Floats, length_s: float) -> dict[float, Spread]:
-    """By the beginning of the period that ``at``, which rises, is in."""
+    """Return spreads by the beginning of the period that contains ``at``, which rises."""
     known = np.isfinite(values)
     if not known.any():
         return {}
@@ -113,7 +112,7 @@ Period = Literal["hour", "day"]
 LENGTH_S: dict[Period, float] = {"hour": 3600.0, "day": 86400.0}
 
 HOURS_KEPT_S = 365 * 86400.0
-"""For how long hours stay after their readings are deleted."""
+"""Time that hours stay after their readings are deleted."""
 
 _EVER = 1e18
 _COLUMNS = [f"{quantity}_{part}" for quantity in QUANTITIES for part in ("min", "mean", "max", "weight")]
@@ -138,10 +137,10 @@ _DELETE_HOURS = text(
 
 
 def summarise_before(connection: Connection, node_id: int, until: float) -> None:
-    """Add all readings of the node before ``until`` to its summaries; to be called once, as they are deleted.
+    """Add all readings of the node before ``until`` to its summaries; call this once, when deleting them.
 
-    The first reading that stays ends the last interval. One that arrives later and lies within this interval makes
-    its seconds count twice.
+    The first reading that stays ends the last interval. A later reading within this interval makes its seconds count
+    twice.
     """
     readings = read_samples(connection, node_id, -_EVER, until, around=1)
     count = int(readings.time.searchsorted(until))
@@ -157,7 +156,7 @@ def summarise_before(connection: Connection, node_id: int, until: float) -> None
 def read_summaries(
     connection: Connection, node_id: int, period: Period, since: float = -inf, until: float = inf
 ) -> list[Summary]:
-    """Of the node's hours or days that begin from ``since`` to ``until``, in order of time."""
+    """Read the node's hours or days that begin from ``since`` to ``until``, in order of time."""
     found = []
     place = (node_id, period, max(since, -_EVER), min(until, _EVER))
     for first_time, *numbers in fetch(connection, _READ, place):
@@ -167,13 +166,13 @@ def read_summaries(
 
 
 def oldest_reading(connection: Connection, node_id: int) -> float | None:
-    """Return when the first of the node's readings was that is still stored."""
+    """Return the time of the node's oldest stored reading."""
     (found,) = fetch(connection, _OLDEST, (node_id,))
     return min((time for time in found if time is not None), default=None)
 
 
 def delete_hours(connection: Connection, before: float) -> None:
-    """Delete hours that are old for readings that were kept until ``before``."""
+    """Delete hours that are too old if readings are kept from ``before`` on."""
     connection.execute(_DELETE_HOURS, {"before": before - HOURS_KEPT_S})
 
 

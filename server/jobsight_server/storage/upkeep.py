@@ -11,7 +11,7 @@ from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.samples import lock_name
 from jobsight_server.storage.summarise import delete_hours, summarise_before
 
-_PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so that ingest never waits long
+_PIECE_S = 6 * 3600.0  # most samples of a node deleted in one transaction: ingest must not wait long
 
 _OLDEST = text(
     "SELECT node_id, min(time) FROM (SELECT node_id, min(time) AS time FROM samples GROUP BY node_id UNION ALL "
@@ -29,17 +29,17 @@ _DELETE_ROWS = text("DELETE FROM samples WHERE node_id = :node_id AND time < :un
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Delete what ``delete_readings`` does, and pending forecasts, their changes and sessions, older than ``before``.
+    """Delete old readings (``delete_readings``), pending forecasts, their changes and sessions, older than ``before``.
 
     Profiles, jobs and summaries of readings by day stay; summaries by hour stay for a year more.
 
     Returns the number of samples deleted, counted as ``samples_expired``. Interrupted by ``stop`` between transactions.
     """
-    # Batches make ingest idempotent; it rejects readings older than the retention, so a batch deleted here can never
-    # be stored a second time.
+    # Batches make ingest idempotent; it rejects readings older than the retention, so a batch deleted here cannot be
+    # stored again.
     deleted = delete_readings(engine, before, "samples_expired", stop)
     with engine.begin() as connection:
-        # Runs whose end was never logged. If it comes after all, the forecast is judged as of then.
+        # Runs whose end was never logged. If the end is logged later, the forecast is judged as of then.
         for table in ("pending_forecasts", "pending_at_start"):
             forgotten = "SELECT id FROM jobs WHERE start < :before AND profiled = :no"
             query = text(f"DELETE FROM {table} WHERE run_id IN ({forgotten})")
@@ -54,7 +54,7 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
     """Delete samples of nodes and jobs, marks and acknowledged batches older than ``before``.
 
     Samples of nodes leave their summaries, in the same transaction. A chunk goes as a whole, once all of it is older,
-    and nothing that is newer than its first reading goes before it.
+    and no reading newer than its first goes before it.
 
     Returns the number of samples deleted, which is also counted. Interrupted by ``stop`` between transactions.
     """

@@ -1,4 +1,4 @@
-"""Runs migrations on the connection from ``migrate.upgrade``."""
+"""Migrations on the connection from ``migrate.upgrade``."""
 
 from __future__ import annotations
 

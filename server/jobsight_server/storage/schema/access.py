@@ -15,9 +15,9 @@ tokens = Table(
     Column("digest", Text, nullable=False, unique=True),
     Column("created", Double, nullable=False),
     Column("revoked", Double),
-    Column("cluster", Text),  # what an agent's token may write as; null is any
+    Column("cluster", Text),  # cluster for which an agent's token may write; null is any
     Column("nodes", Text),
-    Column("user", Text),  # whose data a token of role user reads
+    Column("user", Text),  # user whose data a token of role user reads
 )
 
 # Dashboard sessions and one-time logins, by the digest of the secret in the browser.
@@ -29,5 +29,5 @@ sessions = Table(
     Column("token_id", Integer, ForeignKey("tokens.id", ondelete="CASCADE")),
     Column("created", Double, nullable=False),
     Column("expires", Double, nullable=False),
-    Column("user", Text),  # who logged in; null is whom the token names, or without a token an administrator
+    Column("user", Text),  # user who logged in; null is the token's user, or without a token an administrator
 )

@@ -19,13 +19,13 @@ from sqlalchemy import (
 from jobsight_server.storage.schema.metadata import metadata
 
 _IS_TASK = text("array_task IS NOT NULL")
-# Only these: an index that has every state would be read in place of the one by state, which knows few running jobs.
+# Only these: SQLite would use an index of every state instead of the one by state, which has few running jobs.
 _IS_ENDED = text("state = 'ended'")
 
-# One row per run of a job: a requeued job has several, distinguished by their start.
-# asked_*: what the user asked for, where the log says so and it is not what the job was given: ``processors`` (of a
-# whole node), or ``requested_*`` that a submit plugin has changed; NULL otherwise, and 0 where the user asked for none.
-# state: running (or its end was never logged), ended, requeued, deleted (a run whose D record came before any E).
+# One row per run of a job: a requeued job has several, distinguished by their start. asked_*: the user's own request,
+# if the log has it and it differs from the allocation: ``processors`` (of a whole node), or ``requested_*`` that a
+# submit plugin has changed; NULL otherwise, and 0 without a request. state: running (or its end was never logged),
+# ended, requeued, deleted (a run whose D record came before any E).
 jobs = Table(
     "jobs",
     metadata,
@@ -52,24 +52,24 @@ jobs = Table(
     Column("used_cpu_s", Double),
     Column("used_memory_bytes", BigInteger),
     Column("used_walltime_s", Double),
-    Column("failure", Text),  # "memory" or "time": what the log says that the run ran out of
+    Column("failure", Text),  # "memory" or "time" if the run ran out of it, by the log
     Column("asked_processors", Integer),
     Column("asked_memory_bytes", BigInteger),
     Column("asked_walltime_s", Double),
     Column("memory_incomplete", Boolean),  # a step or task was not measured: the job used more than used_memory_bytes
     Column("memory_with_cache", Boolean),  # used_memory_bytes may contain page cache
-    Column("ended_abnormally", Boolean),  # as the log says; an exit status other than 0 says so too
-    Column("array_task", Text),  # 13_2, where the log also has another id of the task
+    Column("ended_abnormally", Boolean),  # by the log; an exit status other than 0 means the same
+    Column("array_task", Text),  # 13_2, if the log also has another id of the task
     Column("suspended_s", Double),  # of the time between start and end
-    Column("facts", Text),  # JSON, name -> number: what else is known of the job
+    Column("facts", Text),  # JSON, name -> number: further data of the job
     Column("gpus", Integer),  # allocated, or requested while the job waits; NULL for none
     Column("used", Text),  # JSON, metric -> use of the whole job by the log, of metrics without a column here
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start
-    Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
-    Column("start_seq", BigInteger),  # the same, when it was asked again as the run started
-    Column("application", Text),  # what the name stands for (facts.application); NULL if that is nothing
+    Column("forecast_seq", BigInteger),  # the last profiles.learn_seq at its forecast
+    Column("start_seq", BigInteger),  # the same at the forecast of the run's start
+    Column("application", Text),  # application by the name (facts.application); NULL for none
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
     Index(None, "cluster", "user", "application", "end", sqlite_where=_IS_ENDED, postgresql_where=_IS_ENDED),
@@ -85,8 +85,9 @@ jobs = Table(
     Index(None, "cluster", "user", "id"),
 )
 
-# How many runs of whom are in which state, kept with every change of ``jobs`` (storage.job_counts). ``first_start`` and
-# ``last_end`` are the earliest and latest of a user's over all states; ``key`` is a digest of the names.
+# Numbers of runs by user, application and state, updated with every change of ``jobs`` (storage.job_counts).
+# ``first_start`` and ``last_end`` are the earliest and latest of a user's over all states; ``key`` is a digest of the
+# names.
 job_counts = Table(
     "job_counts",
     metadata,
@@ -114,8 +115,8 @@ job_nodes = Table(
     sqlite_with_rowid=False,
 )
 
-# Tasks of parallel jobs, of logs that record each of them: a run's use is the sum over its tasks. ``task`` is empty
-# for the one that the job's own record describes.
+# Tasks of parallel jobs, from logs that record each of them: a run's use is the sum over its tasks. ``task`` is empty
+# for the job's own record.
 parallel_tasks = Table(
     "parallel_tasks",
     metadata,
@@ -130,8 +131,8 @@ parallel_tasks = Table(
     sqlite_with_rowid=False,
 )
 
-# How far each accounting file was read, committed with the rows from it. ``counts``: what it added to the
-# event counts, as JSON [name, label, value].
+# Position in each accounting file, committed with the rows from it. ``counts``: its part of the event counts, as JSON
+# [name, label, value].
 accounting_files = Table(
     "accounting_files",
     metadata,
@@ -146,7 +147,7 @@ accounting_files = Table(
     Column("counts", Text, nullable=False, server_default="[]"),
 )
 
-# When each log was last read, whether or not anything was new; noted a few times a minute.
+# Last reading of each log, even without new lines; noted a few times a minute.
 log_reads = Table(
     "log_reads",
     metadata,

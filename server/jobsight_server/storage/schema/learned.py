@@ -1,4 +1,4 @@
-"""Measurements and forecasts of runs, and what was learned from them."""
+"""Measurements and forecasts of runs, and the model learned from them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ from sqlalchemy import (
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# What a finished run used, one row per metric: a value or the reason why there is none.
-# metric: bandwidth, memory, cpu, runtime. source: samples, accounting, cgroup.
-# source of memory: cgroup, accounting, samples, samples-idle-remembered, samples-idle-unknown (then there is no value).
-# attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is the order in which values were learned; a
-# value whose samples arrived late has a later one than the rest of its run.
-# ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the bound and what to
-# reserve after it; NULL where the bound was enough, and in rows of release 0.2. ``start_*``: the same, asked again as
-# the run started; NULL in rows of release 0.2.
-# Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
-# level of its nodes was read; ``cache`` is the page cache of its cgroups at most and ``charged_peak`` the most that was
-# charged to them. ``shown_only``: the value is shown and was not learned. ``lower_bound``: the job used more, or would
-# have: it ran out of it, was cut short, or was measured in part; never learned. Of bandwidth ``fabric`` is the network
-# that ``value`` is of, and ``fabrics`` the value of each, JSON.
+# Use of a finished run, one row per metric: a value or the reason why there is none. metric: bandwidth, memory, cpu,
+# runtime. source: samples, accounting, cgroup. source of memory: cgroup, accounting, samples, samples-idle-remembered,
+# samples-idle-unknown (then there is no value). attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is
+# the order in which values were learned; a value whose samples arrived late has a later one than the rest of its run.
+# ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the bound and the
+# reservations after it; NULL if the bound was enough, and in rows of release 0.2. ``start_*``: the same, as of the
+# run's start; NULL in rows of release 0.2. Of memory ``value`` is the peak and ``mean`` the time average;
+# ``idle_age_s``: time between the run's life and the reading of its nodes' idle level; ``cache`` is the largest page
+# cache of its cgroups and ``charged_peak`` the largest charge to them. ``shown_only``: the value is shown and was not
+# learned. ``lower_bound``: the job used more, or would have: it ran out of it, was cut short, or was measured in part;
+# never learned. Of bandwidth ``fabric`` is the network that ``value`` is of, and ``fabrics`` the value of each, JSON.
 _APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
 profiles = Table(
     "profiles",
@@ -78,8 +76,8 @@ running_use = Table(
     sqlite_with_rowid=False,
 )
 
-# What a running job may need of a metric in all; MessagePack. ``learned``: values in its user's series when it was
-# made; ``are_limits``: whether jobs are held to what they request.
+# Forecast of a running job's need of a metric in all; MessagePack. ``learned``: values in its user's series at that
+# time; ``are_limits``: whether requests limit jobs.
 running_outlooks = Table(
     "running_outlooks",
     metadata,
@@ -91,7 +89,7 @@ running_outlooks = Table(
     sqlite_with_rowid=False,
 )
 
-# The forecasters' state per (cluster, user, metric) and the answer made from it when it last learned; both JSON.
+# The forecasters' state per (cluster, user, metric) and its forecast after the last learning; both JSON.
 series = Table(
     "series",
     metadata,
@@ -101,7 +99,7 @@ series = Table(
     Column("n", BigInteger, nullable=False),
     Column("updated", Double, nullable=False),
     Column("answer", Text, nullable=False),
-    Column("state", Text, nullable=False),  # long, and last: readers of the answer need not skip it
+    Column("state", Text, nullable=False),  # long, and last: readers of the forecast need not skip it
     Index(None, "user"),
 )
 
@@ -119,7 +117,7 @@ model_state = Table(
 )
 
 # How far the model has learned (one row, written with it): the last ``learn_seq`` of ``profiles``, and the last ``id``
-# of ``outcomes``. What is stored beyond is learned before anything else. No row: the model is to be retrained.
+# of ``outcomes``. Later rows are learned before anything else. No row: the model must be retrained.
 learned_until = Table(
     "learned_until",
     metadata,
@@ -137,7 +135,7 @@ pending_forecasts = Table(
     sqlite_with_rowid=False,
 )
 
-# What was forecast for a run as it started, where it had waited, until the run has ended and been learned.
+# The forecast for a run at its start, if it waited, until the run has ended and been learned.
 pending_at_start = Table(
     "pending_at_start",
     metadata,
@@ -152,9 +150,9 @@ pending_at_start = Table(
     sqlite_with_rowid=False,
 )
 
-# What was reported of jobs' needs: ``question`` is the job as JSON, ``value`` what it needed of ``metric``, or with
-# ``lower_bound`` what was too little. Kept for retraining: ``learn_seq`` is that of the run learned last before; null
-# where the log had said it before. ``run_id`` is the run that it turned out to be about.
+# Reports of jobs' needs: ``question`` is the job as JSON, ``value`` its need of ``metric``, or with ``lower_bound`` an
+# amount that was too small. Kept for retraining: ``learn_seq`` is that of the run learned last before; null if the log
+# had it before. ``run_id`` is the run of the report, once known.
 outcomes = Table(
     "outcomes",
     metadata,

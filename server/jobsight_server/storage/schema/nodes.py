@@ -1,4 +1,4 @@
-"""Data from nodes: samples, batches, marks, and what was rejected."""
+"""Data from nodes: samples, batches, marks, and rejected data."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ nodes = Table(
     UniqueConstraint("cluster", "name"),
 )
 
-# One wide row per node and time. The cumulative columns are corrected for wraps and resets, so the difference of
-# two rows is what happened between them; ``gap_s`` accumulates the seconds for which that is unknown.
+# One wide row per node and time. The cumulative columns are corrected for wraps and resets, so the difference of two
+# rows is the use between them; ``gap_s`` accumulates the seconds of unknown use.
 samples = Table(
     "samples",
     metadata,
@@ -57,14 +57,12 @@ samples = Table(
     Column("cpu_busy_s", Double),
     Column("memory_used_bytes", BigInteger),
     Column("gap_s", Double, nullable=False),
-    Column(
-        "ib_in_bytes", BigInteger
-    ),  # of ``net_in_bytes`` what InfiniBand and Omni-Path moved; NULL without such ports
+    Column("ib_in_bytes", BigInteger),  # part of ``net_in_bytes`` on InfiniBand and Omni-Path; NULL without such ports
     Column("ib_out_bytes", BigInteger),
     sqlite_with_rowid=False,
 )
 
-# Readings of a node that are some hours old, as columns (storage.sample_columns). What arrives late is a row of
+# Readings of a node that are some hours old, as columns (storage.sample_columns). A late reading is a row of
 # ``samples`` until it is packed too; of two readings at one time the one in here counts.
 sample_chunks = Table(
     "sample_chunks",
@@ -76,9 +74,9 @@ sample_chunks = Table(
     Column("packed", LargeBinary, nullable=False),
 )
 
-# What deleted readings showed, for each hour and each day in UTC (storage.sample_summaries): the least, the mean
-# and the most, and by how much the mean weighs: known seconds, of the memory in use readings. NULL where nothing is
-# known. ``period``: "hour" or "day".
+# Summaries of deleted readings, for each hour and each day in UTC (storage.sample_summaries): least, mean and most, and
+# the weight of the mean: known seconds, or readings for the memory in use. NULL if unknown. ``period``: "hour" or
+# "day".
 sample_summaries = Table(
     "sample_summaries",
     metadata,
@@ -93,9 +91,9 @@ sample_summaries = Table(
     sqlite_with_rowid=False,
 )
 
-# Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, from
-# which a batch that arrives late and out of order is continued. Old ones that follow one another share a row, of which
-# ``last_sequence`` is the last (ingest.merging).
+# Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, which
+# continue in a batch that is late and out of order. Old consecutive ones share a row with the last one's
+# ``last_sequence`` (ingest.merging).
 batches = Table(
     "batches",
     metadata,
@@ -127,9 +125,9 @@ marks = Table(
     sqlite_with_rowid=False,
 )
 
-# What the cgroup of one job held on a node: a row for each job of a batch, and after two days for each half an hour.
+# Readings of the cgroup of one job on a node: a row for each job of a batch, and after two days for each half an hour.
 # ``readings``: ``storage.job_columns``, JSON, compressed in the second case;
-# ``peak_bytes``: the most that was charged to the job by then, page cache included; ``job_id`` as of ``job_ids``.
+# ``peak_bytes``: the largest charge to the job by then, page cache included; ``job_id`` as of ``job_ids``.
 job_samples = Table(
     "job_samples",
     metadata,
@@ -144,8 +142,8 @@ job_samples = Table(
     sqlite_with_rowid=False,
 )
 
-# Where totals of a node change because a late batch revealed a wrap or a reset, as far as ``samples`` and
-# ``batches`` do not show it yet (ingest.shifts): added to the rows there from ``since`` to before ``until``.
+# Changes of a node's totals after a late batch revealed a wrap or a reset, until ``samples`` and ``batches`` have them
+# (ingest.shifts): added to the rows there from ``since`` to before ``until``.
 shifts = Table(
     "shifts",
     metadata,

@@ -24,8 +24,8 @@ event_counts = Table(
     Column("value", BigInteger, nullable=False),
 )
 
-# State of the server every few minutes, for rates and growth: bytes of the database, free bytes of its disk (NULL where
-# that is another machine's), runs that ended and wait for a profile, and runs ever profiled.
+# State of the server every few minutes, for rates and growth: bytes of the database, free bytes of its disk (NULL if on
+# another machine), runs that wait for a profile, and runs ever profiled.
 server_states = Table(
     "server_states",
     metadata,
@@ -37,7 +37,7 @@ server_states = Table(
     sqlite_with_rowid=False,
 )
 
-# Owners reported over HTTP and not taken in yet.
+# Owner reports over HTTP, until ranks take them in.
 owner_reports = Table(
     "owner_reports",
     metadata,
@@ -49,7 +49,7 @@ owner_reports = Table(
     sqlite_autoincrement=True,
 )
 
-# Who has had the mail of a week, such as 2026-W48.
+# Receivers of the mail of a week, such as 2026-W48.
 weekly_mails = Table(
     "weekly_mails",
     metadata,

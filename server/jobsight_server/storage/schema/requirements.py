@@ -1,4 +1,4 @@
-"""Memory requirements: what was asked for each job, how that ended, and what was learned from it."""
+"""Memory requirements: the memory given to each job, its outcome, and the state learned from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Integer, Table, Text
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# What was asked for one submission of a job. ``outcome``: null while it is open, then finished or failed.
+# Memory given to one submission of a job. ``outcome``: null while it is open, then finished or failed.
 requirements = Table(
     "requirements",
     metadata,
@@ -19,7 +19,7 @@ requirements = Table(
     Column("used_bytes", BigInteger),
 )
 
-# What outcomes say where no use is measured: the parts of the state of an estimator, as JSON.
+# Learned from outcomes without measured use: the parts of the state of an estimator, as JSON.
 requirement_state = Table(
     "requirement_state",
     metadata,

@@ -1,4 +1,4 @@
-"""What jobs requested, used and would have been reserved: totals by day and by month."""
+"""Requested, used and recommended reservations of jobs: totals by day and by month."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table, Text, 
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# Who ran what: an empty text where the log does not say, and where the level of a total leaves it out.
+# Groups by user and application: a field is empty if missing in the log, or left out by the level of a total.
 savings_groups = Table(
     "savings_groups",
     metadata,
@@ -46,7 +46,7 @@ savings = Table(
     sqlite_with_rowid=False,
 )
 
-# How good forecasts at submission were (savings.scores says what each column is), by day and by week from Monday on;
+# Accuracy of forecasts at submission (columns as in savings.scores), by day and by week from Monday on;
 # level: cluster, user or application of ``savings_groups``. Accuracy in millionths.
 forecast_scores = Table(
     "forecast_scores",

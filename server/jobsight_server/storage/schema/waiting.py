@@ -1,4 +1,4 @@
-"""Jobs that wait: how their forecasts moved, what was changed of their requests, and who took part in a trial."""
+"""Waiting jobs: moves of their forecasts, changes of their requests, and assignments in a trial."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ forecast_changes = Table(
 _OF_JOB = ("cluster", "job_id", "resource")
 _OPEN = text("state IN ('begun', 'undoing')")
 
-# What `jobsight adjust` has the scheduler change: a row is written before the scheduler is asked, and settled after.
-# resource: memory or runtime. parameter: the scheduler's own name of what is changed, such as MinMemoryNode or
-# walltime; ``old`` and ``new`` are its values in bytes or seconds, which the job has ``times``. state: begun, done,
-# failed (the scheduler refused), not made (it was begun and had no effect), lost (the job is gone, or someone else has
-# changed it), undoing, undone.
+# Changes by `jobsight adjust`: a row is written before the scheduler's command, and settled after it. resource: memory
+# or runtime. parameter: the scheduler's own name of the changed resource, such as MinMemoryNode or walltime; ``old``
+# and ``new`` are its values in bytes or seconds, which the job has ``times``. state: begun, done, failed (the scheduler
+# refused), not made (it was begun and had no effect), lost (the job is gone, or someone else has changed it), undoing,
+# undone.
 adjustments = Table(
     "adjustments",
     metadata,

@@ -1,4 +1,4 @@
-"""Release 0.2, where upgrades begin: a new database is made from the declared tables."""
+"""Release 0.2, the first one of upgrades: new databases get the declared tables."""
 
 revision = "0032"
 down_revision = None

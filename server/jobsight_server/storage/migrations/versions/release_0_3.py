@@ -1,8 +1,8 @@
 """From release 0.2 to the declared tables of 0.3.
 
-Tables, columns and indexes that are no longer declared are dropped, and new ones created, without a line here. A line
-is needed where rows move: in ``_RECREATED`` for tables whose rows the server makes again, in
-``_MOVED`` for those whose rows go to a new table, else in ``_fill``.
+Undeclared tables, columns and indexes are dropped, and new ones created, without a line here. Rows that move need a
+line: in ``_RECREATED`` for tables whose rows the server makes again, in ``_MOVED`` for those whose rows go to a new
+table, else in ``_fill``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from jobsight_server.storage.job_counts import count_all
 revision = "0.3"
 down_revision = "0032"
 
-# The model is trained again from the jobs, and savings are counted again, both while the server runs. What estimators
-# of requirements learned is of no use to the one that there is now.
+# The server retrains the model on the jobs and counts savings again while it runs. The present estimator of
+# requirements cannot use what earlier ones learned.
 _RECREATED = frozenset({"model_state", "pending_forecasts", "requirement_state", "savings", "savings_groups"})
 _MOVED = frozenset({"requirements"})  # SQLite drops no column with a foreign key
 _KEPT = frozenset({"alembic_version"})
@@ -53,7 +53,7 @@ def _change(old: sa.Table, new: sa.Table) -> None:
             op.drop_column(old.name, column.name)
     for column in new.columns:
         if column.name not in old.columns:
-            # Of a table of its own: a column belongs to one.
+            # From its own table: a column belongs to one.
             default = column.server_default
             op.add_column(
                 old.name, sa.Column(column.name, column.type, nullable=column.nullable, server_default=default)
@@ -69,7 +69,7 @@ def _shape(index: sa.Index) -> Hashable:
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[sa.RowMapping]) -> None:
-    """Insert what ``table`` still has of these rows, with their numbers."""
+    """Insert the columns of these rows that ``table`` still has, with their numbers."""
     names = [column.name for column in table.columns]
     if rows:
         connection.execute(table.insert(), [{name: row[name] for name in names} for row in rows])
@@ -79,7 +79,7 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[sa.RowMap
 
 
 def _fill(connection: sa.Connection) -> None:
-    # What has been learned cannot be asked again: no round is to find it.
+    # Rows already learned must not be queried again: no round may find them.
     connection.execute(sa.text("UPDATE jobs SET start_seq = forecast_seq WHERE profiled"))
     _name_applications(connection)
     count_all(connection)
