@@ -37,7 +37,7 @@ class MetricAccuracy(Record):
 
 
 def recent_accuracy(connection: Connection) -> list[MetricAccuracy]:
-    """Per metric, over the last 500 runs that forecasts learned from."""
+    """Return accuracy by metric, over the last 500 runs that forecasts learned from."""
     found: dict[str, list[tuple[float, float]]] = {metric: [] for metric in METRICS}
     held = {metric: Held() for metric in METRICS}
     last = last_learn_seq(connection)

@@ -1,4 +1,4 @@
-"""What `jobsight adjust` did, what it freed, and what failed."""
+"""Changes by `jobsight adjust`, what they freed, and what failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ State = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 
 class Adjustment(Record):
-    """One change: of the whole job, in bytes or seconds. ``error``: what the scheduler's command said."""
+    """One change: of the whole job, in bytes or seconds. ``error``: the message of the scheduler's command."""
 
     id: int
     cluster: str
@@ -39,11 +39,11 @@ class Adjustment(Record):
 
 
 class AdjustedResource(Record):
-    """Jobs that were changed and have ended: ``lowered`` and ``raised`` against what their users requested.
+    """Changed jobs that have ended: ``lowered`` and ``raised`` against their users' requests.
 
     ``freed_hours``: GiB-hours that they held less than requested, or processor-hours by which their limits were
     shorter. ``ran_out`` of the lowered ones ran out of it. ``waiting`` changed jobs have not run yet; ``undone`` and
-    ``refused`` are changes that were taken back, and that the scheduler refused.
+    ``refused`` are changes that were undone, and that the scheduler refused.
     """
 
     resource: Resource
@@ -65,7 +65,7 @@ class Adjusted(Record):
 
 
 def adjusted(connection: Connection, now: float, cluster: str | None = None) -> Adjusted:
-    """Of one cluster, or of all."""
+    """Read the savings of one cluster, or of all."""
     of = [adjustments.c.begun >= now - DAYS * 86400] + ([] if cluster is None else [adjustments.c.cluster == cluster])
     rows = connection.execute(select(adjustments).where(*of).order_by(adjustments.c.id)).all()
     found = [_resource(connection, name, [row for row in rows if row.resource == name]) for name in _NAMES]

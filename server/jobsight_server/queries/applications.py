@@ -1,4 +1,4 @@
-"""The applications of a user: what the jobs of each used and requested, and what the next one should ask for."""
+"""The applications of a user: use and requests of the jobs of each, and the recommendation for the next one."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ LISTED = 10
 """Applications on a page: each costs a recommendation."""
 
 READ = 100
-"""The last jobs of an application of which medians are."""
+"""Medians are over this many last jobs of an application."""
 
 _MOST = 0.95
 
 
 class Spread(Record):
-    """Of ``jobs`` with a value: the median, and what 95 % of them stayed within."""
+    """The median of ``jobs`` with a value, and the value that 95 % of them stayed within."""
 
     jobs: int
     median: float | None
@@ -50,7 +50,7 @@ class Spread(Record):
 
 
 class LikeJob(Record):
-    """A job, and what its user asked for, of the whole job."""
+    """A job, and its user's request for the whole job."""
 
     job_id: str
     queue: str | None
@@ -60,13 +60,13 @@ class LikeJob(Record):
 
 
 class Application(Record):
-    """One application; null is that of jobs without a name. ``jobs`` ended in the span.
+    """One application; null for jobs without a name. ``jobs`` ended in the span.
 
     ``memory``, in bytes per processor, ``cpu``, the share of processors kept busy, and ``runtime``, in seconds, are of
     its last 100 jobs, as are the medians requested. ``memory_advice`` and ``runtime_advice``: as in the
     answer about savings; null where no job is counted. ``like`` is the last job of the application; null where it is
-    too long ago. ``ask_lines`` are for such a job: what is recommended, which is what it asked for where that is best.
-    ``borrowed``: which recommendations rest on others' jobs.
+    too long ago. ``ask_lines`` are the recommendation for a similar job, equal to its request where that is best.
+    ``borrowed``: the recommendations that rest on others' jobs.
     """
 
     application: str | None
@@ -85,7 +85,7 @@ class Application(Record):
 
 
 class ApplicationList(Page):
-    """One page of a user's applications, that with most to save first, from ``first_day`` to ``last_day`` (UTC)."""
+    """One page of a user's applications, largest saving first, from ``first_day`` to ``last_day`` (UTC)."""
 
     cluster: str
     user: str
@@ -104,7 +104,7 @@ def applications(
     page: int = 1,
     scheduler: Scheduler | None = None,
 ) -> ApplicationList:
-    """The applications of jobs that ended in these days, UTC; ``scheduler``: in whose words to write lines."""
+    """Return the applications of jobs that ended in these days, UTC; ``scheduler``: the syntax of the lines."""
     counted = _counted(connection, cluster, user, days)
     saved = _saved(connection, cluster, user, days)
 
@@ -150,7 +150,7 @@ def applications(
 
 
 def _group(cluster: str, user: str, name: str | None) -> str:
-    """As its savings are counted."""
+    """Return the application's name in the savings."""
     return group_name(cluster, user, name, None, None).application
 
 
@@ -166,8 +166,8 @@ class _Run(NamedTuple):
 
 
 def _ended(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c.end) -> list[Any]:
-    # By what an index has: of a user with many jobs, reading the rows takes most of a second.
-    # The state as it stands in the index, which has ended runs only.
+    # From the index alone: reading the rows of a user with many jobs takes most of a second.
+    # The state as in the index, which has ended runs only.
     is_ended = jobs.c.state == literal_column(f"'{ENDED}'")
     of_user = [jobs.c.cluster == cluster, jobs.c.user == user, is_ended]
     return [*of_user, end >= days.first * DAY_S, end < (days.last + 1) * DAY_S]
@@ -181,7 +181,7 @@ def _counted(connection: Connection, cluster: str, user: str, days: Days) -> lis
 
 
 def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[str, dict[str, Sequence[Any]]]:
-    """By metric and application, cluster, name and sums of the jobs that are counted."""
+    """Return by metric and application: cluster, name and sums of the counted jobs."""
     stored = stored_days(connection)
     if stored is None or days.first > stored.last or days.last < stored.first:
         return {metric: {} for metric in METRICS}
@@ -203,7 +203,7 @@ _AT_ONCE = 500
 def _used(
     connection: Connection, cluster: str, user: str, days: Days, names: Collection[str | None]
 ) -> dict[str | None, list[_Run]]:
-    """The last runs of these applications, with what they requested, memory per processor, and used."""
+    """Return the last runs of these applications, with request, memory per processor, and use."""
     asked = (ASKED_PROCESSORS.label("processors"), ASKED_MEMORY.label("memory"), ASKED_WALLTIME.label("walltime"))
     ended = select(jobs.c.id, *asked).where(*_ended(cluster, user, days))
     last = ended.order_by(jobs.c.end.desc(), jobs.c.id.desc()).limit(READ)

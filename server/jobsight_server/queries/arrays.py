@@ -1,4 +1,4 @@
-"""Arrays of jobs: all tasks of one, in one row."""
+"""Job arrays: all tasks of one in one row."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from jobsight_server.storage.schema import jobs, profiles
 
 
 class ArrayState(Record):
-    """How many runs of an array's tasks are in this state."""
+    """The number of runs of an array's tasks in this state."""
 
     state: str
     runs: int
 
 
 class JobArray(Record):
-    """The tasks of an array, as far as they match; a task that was requeued has several runs.
+    """The matching tasks of an array; a requeued task has several runs.
 
     ``largest_memory_bytes``, ``largest_cpu_s`` and ``longest_s`` are those of the one run that used most of it, None
     where no value is known: memory as measured or else as logged, processor time as logged, and the time run.
-    ``requested_memory_bytes`` and ``requested_walltime_s`` are the most that the user asked for, for one task.
-    ``total_memory_gib_hours``, memory times time run, ``total_cpu_s`` and ``total_s`` are the sums over all runs whose
-    value is known. ``failed`` counts runs with an exit status other than 0.
+    ``requested_memory_bytes`` and ``requested_walltime_s`` are the user's largest request for one task.
+    ``total_memory_gib_hours``, memory times time run, ``total_cpu_s`` and ``total_s`` are sums over all runs with a
+    known value. ``failed`` counts runs with an exit status other than 0.
     """
 
     cluster: str
@@ -51,7 +51,7 @@ _GIB_HOUR = 2.0**30 * 3600.0
 
 
 def job_arrays(connection: Connection, job_id: str, wanted: list[ColumnElement[bool]]) -> list[JobArray]:
-    """The arrays of this id, of each cluster and user, among the jobs that are ``wanted``; of two tasks or more."""
+    """Return the arrays of this id with two tasks or more, by cluster and user, among the ``wanted`` jobs."""
     measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory")
     in_state = [func.sum(case((jobs.c.state == state, 1), else_=0)).label(f"in_{state}") for state in STATES]
     tasks = func.count(distinct(jobs.c.job_id))

@@ -1,4 +1,4 @@
-"""How forecasts of waiting jobs moved."""
+"""Changes in the forecasts of waiting jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LISTED = 1000
 
 
 class Moved(Record):
-    """A forecast and its reservation as of a ``time``, and what they were before; in ``unit``."""
+    """A forecast and its reservation as of a ``time``, and their earlier values; in ``unit``."""
 
     time: float
     metric: Metric
@@ -24,7 +24,7 @@ class Moved(Record):
 
 
 class ForecastChange(Moved):
-    """The same, of which job."""
+    """The same, with its job."""
 
     id: int
     cluster: str
@@ -33,9 +33,9 @@ class ForecastChange(Moved):
 
 
 class ForecastChanges(Record):
-    """The first 1,000 changes after the one that was asked for, oldest first.
+    """The first 1,000 changes after the requested one, oldest first.
 
-    ``last`` is what to ask with next: the number of the last of these, or of the last that there is.
+    ``last`` is the ``since`` of the next request: the number of the last of these, or of the last stored.
     """
 
     now: float
@@ -44,7 +44,7 @@ class ForecastChanges(Record):
 
 
 def changes_since(connection: Connection, since: int, now: float) -> ForecastChanges:
-    """The changes with a number above ``since``."""
+    """Return the changes with a number above ``since``."""
     columns = (*forecast_changes.c, jobs.c.cluster, jobs.c.job_id, jobs.c.user)
     query = select(*columns).join_from(forecast_changes, jobs, jobs.c.id == forecast_changes.c.run_id)
     query = query.where(forecast_changes.c.id > since).order_by(forecast_changes.c.id).limit(LISTED)
@@ -54,6 +54,6 @@ def changes_since(connection: Connection, since: int, now: float) -> ForecastCha
 
 
 def changes_of(connection: Connection, run_id: int) -> list[Moved]:
-    """Of one run, oldest first."""
+    """Return the changes of one run, oldest first."""
     query = select(forecast_changes).where(forecast_changes.c.run_id == run_id).order_by(forecast_changes.c.id)
     return [Moved.of_row(row, unit=METRICS[row.metric].unit) for row in connection.execute(query)]

@@ -11,12 +11,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_csv(out: TextIO, columns: Sequence[str], rows: Iterable[Sequence[Any]], times: Iterable[str] = ()) -> int:
-    """Writes a line of names, then the rows; returns how many they are.
+    """Write a line of names, then the rows; return the number of rows.
 
     The columns in ``times`` are ISO 8601 in UTC. None is an empty cell. Names come from users: a text that a
     spreadsheet would take for a formula has an apostrophe before it.
     """
-    writer = csv.writer(out)  # with \r\n, as it quotes what is in its line ends only
+    writer = csv.writer(out)  # with \r\n, as it quotes only characters of its line end
     writer.writerow(columns)
     of_time = [name in set(times) for name in columns]
     count = 0

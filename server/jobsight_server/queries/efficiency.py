@@ -1,4 +1,4 @@
-"""What a finished run used of what it asked for, and what to ask for next time; all amounts are of the whole job."""
+"""A finished run's use of its request, and what to request next time; all values are of the whole job."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ Unit = Annotated[str, Meta(extra_json_schema={"enum": [*dict.fromkeys(_UNITS.val
 
 
 class Efficiency(Record):
-    """What a run asked for of one resource, used, and what the next such job should ask for.
+    """A run's request and use of one resource, and the recommended request for similar jobs.
 
-    ``used`` of processors is how many were busy on average, of bandwidth the mean, of GPUs how many were busy at most;
+    ``used``: for processors the mean number busy, for bandwidth the mean, for GPUs the largest number busy;
     ``efficiency`` is its share of ``requested`` and may be above 1. ``at_least``: the run ran out of it, and would have
-    used more. ``apportioned``: the use is a share of its nodes' by the processors that it held. ``reason``: why there
-    is no use or no efficiency.
+    used more. ``apportioned``: the use is its share of its nodes' use, by processors held. ``reason``: why there is no
+    use or no efficiency.
     """
 
     resource: Resource
@@ -67,10 +67,10 @@ def efficiencies(
     nodes: int,
     scheduler: Scheduler | None = None,
 ) -> tuple[str | None, list[AskLine], list[Efficiency]]:
-    """What a job like it should ask for, as users read it at submission and as lines of a script, and an efficiency
+    """Return the advice for a similar job, as users read it at submission and as lines of a script, and an efficiency
     for each resource.
 
-    GPUs are included only where they were measured; of a run that has not ended, there is nothing.
+    GPUs are included only where they were measured; a run that has not ended has no efficiencies.
 
     ``run`` is a row of ``jobs``, ``profile`` has its metrics.
     """
@@ -92,7 +92,7 @@ def efficiencies(
                 resource,
                 requested.get(resource),
                 by_metric[metric],
-                run.processors if resource == "processors" else asked,  # the share of each is measured
+                run.processors if resource == "processors" else asked,  # each one's share is measured
                 _ask_next(resource, found, processors),
                 used_s if metric == "runtime" else None,
             )
@@ -103,7 +103,7 @@ def efficiencies(
 
 
 def _run_time(run: Row[Any]) -> float | None:
-    """For a run that is not profiled because it was requeued or deleted; the log says how long it ran."""
+    """Return the run time of a requeued or deleted run, which has no profile, from the log."""
     if run.state == ENDED:
         return None
     elapsed: float = run.end - run.start - (run.suspended_s or 0.0)
@@ -142,10 +142,10 @@ def _efficiency(
 
 
 def _ask_next(resource: str, found: Recommendation, processors: int) -> float | None:
-    """None where the answer rests on other users' jobs: that is no advice on this user's own use.
+    """Return the recommendation; None where it rests on other users' jobs: that is no advice on the user's own use.
 
-    In whole processors, and no more than the run had: a run that used all of them does not show what more would do.
-    Never for the number of GPUs: how busy they were does not say how many a job needs for their memory.
+    In whole processors, and no more than the run had: a run that used all of them does not show the use of more.
+    Never for the number of GPUs: a job may need idle ones for their memory.
     """
     if resource in ASKED_FOR:
         return found.best(resource)

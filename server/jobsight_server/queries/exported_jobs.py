@@ -1,4 +1,4 @@
-"""Finished jobs for other programs: what each requested and used, and what was forecast at its submission."""
+"""Finished jobs for other programs: the request and use of each, and its forecasts at submission."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ JOB_COLUMNS = {
 def finished_jobs(
     engine: Engine, cluster: str | None, since: float | None, until: float | None
 ) -> Generator[dict[str, Any]]:
-    """Ended runs of ``cluster`` or of all, whose end is from ``since`` to before ``until``, in the order of storing."""
+    """Yield ended runs of ``cluster`` or of all, with ends from ``since`` to before ``until``, in order of storing."""
     wanted = [jobs.c.state == "ended", jobs.c.end.is_not(None)]
     wanted += [] if cluster is None else [jobs.c.cluster == cluster]
     wanted += [] if since is None else [jobs.c.end >= since]

@@ -13,7 +13,7 @@ STATUSES: tuple[Status, ...] = ("up", "late", "silent", "unknown")
 
 
 def status(age_s: float) -> Status:
-    """``up``, ``late`` or ``silent`` for a node that was last seen ``age_s`` seconds ago.
+    """Return ``up``, ``late`` or ``silent`` for a node last seen ``age_s`` seconds ago.
 
     An agent sends at least once a minute, so two minutes are one batch lost, an hour is more than a restart.
 
@@ -26,10 +26,10 @@ def status(age_s: float) -> Status:
 
 
 def seen_at(received_at: float, last_time: float, clock_skew_s: float | None) -> float:
-    """When the node was last seen, by the server's clock.
+    """Return the time when the node was last seen, by the server's clock.
 
-    An agent sends its clock along: it was there when its newest batch came, however old the readings were that waited
-    in its spool, and however wrong its clock is. A replay has no clock: the node was there when it was last read.
+    With an agent's clock, that is the arrival of its newest batch, even if old readings waited in its spool or its
+    clock is wrong. A replay has no clock: it is the time of the last reading.
 
     >>> seen_at(1000.0, 400.0, 0.2), seen_at(1000.0, 400.0, None), seen_at(1000.0, 1030.0, None)
     (1000.0, 400.0, 1000.0)

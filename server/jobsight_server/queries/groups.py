@@ -1,4 +1,4 @@
-"""Unix groups and accounts: how many users and jobs each has."""
+"""Unix groups and accounts: the number of users and jobs of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts
 
 GROUP_FIELDS = ("group", "account")
-"""Fields that put several users together."""
+"""Fields that group users."""
 
 
 class UserGroup(Record):
@@ -43,7 +43,7 @@ def user_group_list(
     search: str | None = None,
     page: int = 1,
 ) -> UserGroupList:
-    """One page of groups that ran a job, by name; ``search`` keeps those whose name contains it, in any case."""
+    """Return one page of groups that ran a job, by name; ``search`` keeps names that contain it, in any case."""
     grouped = _grouped(by, cluster, search)
     total = connection.scalar(select(func.count()).select_from(grouped)) or 0
     query = select(grouped).order_by(grouped.c.name, grouped.c.cluster).slice(window(page).start, window(page).stop)

@@ -1,4 +1,4 @@
-"""The order and the part of a list."""
+"""The order and the pages of a list."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _NO_AGENTS = "not in the accounting log, and no agent reports from this cluster"
 
 
 class ForecastAtStart(Record):
-    """What was forecast as the run started, once everything that ended while it waited had been learned."""
+    """The forecast at the run's start, after learning from everything that ended while it waited."""
 
     forecast: float
     bound: float | None
@@ -39,14 +39,14 @@ class ForecastAtStart(Record):
 
 
 class RunMetric(Record):
-    """A run's use in one metric, or why that is unknown, and the forecast at its submission.
+    """A run's use in one metric, or why it is unknown, and the forecast at its submission.
 
-    ``at_start``: asked again as it started; None before that, where nothing was known, and for runs learned by earlier
-    releases. It equals the first where the run did not wait.
+    ``at_start``: the forecast at its start; None before that, without a forecast, and for runs learned by earlier
+    releases. It equals the first if the run did not wait.
 
-    ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
+    ``so_far``: a running one's use until now; ``provisional``: the forecast may still change;
     ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. Of bandwidth,
-    ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each where there are several.
+    ``fabric`` is the network of the value, and ``fabrics`` has the value of each if there are several.
     """
 
     metric: Metric
@@ -69,7 +69,7 @@ class RunMetric(Record):
 
 
 class RunNode(Record):
-    """A node of a run over its life; ``reason`` says why there is no ``series``, which is of all the node.
+    """A node of a run over its life; ``reason`` says why there is no ``series``, which covers the whole node.
 
     ``own``: the job's own readings, where its cgroup was read there. ``known``: whether the node ever sent samples.
     """
@@ -85,13 +85,13 @@ class RunNode(Record):
 class RunDetail(Run):
     """A run with its values and its nodes; for memory also the time average, in bytes per processor.
 
-    From its cgroups, where they were read: ``memory_cache``, the page cache at most, and ``memory_charged_peak``, the
-    most that was charged to them in all, both in bytes per processor.
-    ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
-    for now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, of the cluster's
-    scheduler, or of each if that is not known. ``facts``: what else is known of it, by name. ``changes``:
-    how its forecasts of memory and run time moved while it waited. ``foreseen``: while it runs, what it is expected to
-    use in all, and whether it runs out of that within the hour.
+    From its cgroups, where they were read: ``memory_cache``, the largest page cache, and ``memory_charged_peak``, the
+    largest total charge, both in bytes per processor.
+    ``efficiency``: its use of its request, once it has ended. ``advice``: the recommended request of a similar job
+    now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, for the cluster's
+    scheduler, or for each if that is not known. ``facts``: its facts by name. ``changes``: changes in its forecasts
+    of memory and run time while it waited. ``foreseen``: while it runs, its expected total use, and whether it runs
+    out within the hour.
     """
 
     exec_host: str | None
@@ -129,10 +129,10 @@ def job_detail(
     points: int = POINTS,
     scheduler: Scheduler | None = None,
 ) -> Job | None:
-    """All runs of one job; None if there is no such job.
+    """Return all runs of one job; None if there is no such job.
 
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
-    ``scheduler`` is the cluster's, in whose words to say what to ask for; None if it is not known.
+    ``scheduler`` is the cluster's, for the syntax of advice; None if unknown.
     """
     runs = connection.execute(select(jobs).where(named(connection, job_id, cluster)).order_by(jobs.c.start)).all()
     if not runs:
@@ -193,7 +193,7 @@ def _run(
 
 
 def run_profile(connection: Connection, run: Row[Any]) -> list[RunMetric]:
-    """What a run used in each metric, for a row of ``jobs``."""
+    """Return a run's use in each metric, for a row of ``jobs``."""
     found = _profile_rows(connection, run)
     shown = [metric for metric in METRICS if metric in found or not METRICS[metric].of_gpus]
     return [_metric(metric, found.get(metric), None, None, run.state) for metric in shown]

@@ -1,4 +1,4 @@
-"""What the list of jobs may be narrowed by, beside cluster, user and state."""
+"""Filters of the list of jobs, beside cluster, user and state."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 @dataclass(frozen=True, slots=True)
 class JobFilters:
-    """None does not narrow. ``node`` is as the log writes it; ``application`` is the job's name, or what it stands for.
+    """None does not filter. ``node`` is as the log writes it; ``application`` is the job's name, or its application.
 
     Runs that ended from ``since`` on and before ``until``, UTC epoch seconds, and that ran for more than
     ``longer_than_s``, suspensions not counted: a run that has not ended is in no span and of no duration.
-    ``used_below``: runs whose measured peak of memory is less than this share of what their user asked for.
-    ``profiled``: whether what they used is known, or was looked for.
+    ``used_below``: runs whose measured peak of memory is less than this share of their user's request.
+    ``profiled``: whether their use is known, or was looked for.
     """
 
     queue: str | None = None
@@ -33,16 +33,16 @@ class JobFilters:
 
     @property
     def has_index(self) -> bool:
-        """Whether an index finds the runs, or those among which they are."""
+        """Return whether an index finds the runs, or a superset of them."""
         return self.node is not None or self.is_span or self.profiled is False
 
     @property
     def is_span(self) -> bool:
-        """Whether only runs that ended within a span of time are asked for."""
+        """Return whether the filter keeps only runs that ended within a span of time."""
         return self.since is not None or self.until is not None
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """All of them must hold."""
+        """Return the conditions, all of which must hold."""
         compared = (
             (jobs.c.queue, self.queue),
             (jobs.c.account, self.account),
@@ -59,7 +59,7 @@ class JobFilters:
         if self.longer_than_s is not None:
             found.append(jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0) > self.longer_than_s)
         if self.used_below is not None:
-            # Of each run by its key, as the other filters have left few of them.
+            # Per run by its key, as the other filters have left few of them.
             used = select(profiles.c.value).where(
                 profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory", profiles.c.lower_bound.is_(False)
             )

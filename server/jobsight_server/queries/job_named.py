@@ -1,4 +1,4 @@
-"""Runs of the job, the task or the array of an id, as people and schedulers write it: the one rule for all that ask."""
+"""Runs of the job, task or array of an id, as people and schedulers write it: the one rule for all callers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jobsight_server.storage.schema import jobs
 
 
 def named(connection: Connection, job_id: str, cluster: str | None = None) -> ColumnElement[bool]:
-    """The job of this id, with or without its server's domain, or the task of an array; in any cluster or this one."""
+    """Select the job of this id, with or without its server's domain, or the array task; in any cluster or this one."""
     return _any_of(_exact(connection, job_id), cluster)
 
 
 def named_or_task(connection: Connection, job_id: str) -> ColumnElement[bool]:
-    """The same, or the tasks of the array of this id.
+    """Select the same, or the tasks of the array of this id.
 
     Tasks are ``4711_3`` (Slurm), ``4711[3].head`` (PBS, TORQUE) or ``4711.3`` (Grid Engine); ``14711`` and ``47110``
     are other jobs.
@@ -24,12 +24,12 @@ def named_or_task(connection: Connection, job_id: str) -> ColumnElement[bool]:
 
 
 def task_of(connection: Connection, job_id: str) -> ColumnElement[bool]:
-    """The tasks of the array of this id."""
+    """Select the tasks of the array of this id."""
     return _any_of(_tasks(connection, job_id))
 
 
 def is_task(job_id: str, array_task: str | None, of: str) -> bool:
-    """Whether a run is of a task of the array ``of``, as ``task_of`` finds them."""
+    """Return whether a run is of a task of the array ``of``, as ``task_of`` finds them."""
     of_server = job_id.removeprefix(f"{of}.")
     return (
         (array_task or "").startswith(f"{of}_")
@@ -58,5 +58,5 @@ def _tasks(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
 
 
 def _after_dot_is_digit(before: str) -> ColumnElement[bool]:
-    # A task's number follows the dot, or the name of a server.
+    # The dot precedes a task's number, or the name of a server.
     return func.substr(jobs.c.job_id, len(before) + 2, 1).between("0", "9")

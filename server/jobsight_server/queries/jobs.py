@@ -18,7 +18,7 @@ from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, jobs
 
 SORTS = ("recorded", "end")
-"""By what the list of jobs can be sorted: what an index has in order, so that no sort reads all jobs."""
+"""Sort keys of the list of jobs: each has an index, so that no sort reads all jobs."""
 
 RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
@@ -27,10 +27,10 @@ class Run(Record):
     """A run of a job, from the accounting log. ``start`` is None while it waits; between start and end it was suspended
     for ``suspended_s``. ``array_task`` is the task's place in its array, ``4711_2``, where the log also has another id.
 
-    ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
-    known and is not what the job was given; 0 is nothing. Values per processor are per processor asked for.
-    ``failure``: what it ran out of, if the log says so. ``over_bound``: the metrics in which it, while running, already
-    exceeds its recommended reservation.
+    ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are the user's request, where it is known and
+    differs from the allocation; 0 is nothing. Values per processor are per requested processor.
+    ``failure``: the resource that it ran out of, if the log says so. ``over_bound``: the metrics in which a running job
+    already exceeds its recommended reservation.
     """
 
     cluster: str
@@ -66,10 +66,10 @@ class Run(Record):
 
 
 class JobList(Page):
-    """One page of runs, last recorded first or as asked; of a search by number, exact ids before the tasks of arrays.
+    """One page of runs, last recorded first by default; in a search by number, exact ids before tasks of arrays.
 
     ``arrays``: on the first page of a search by number, those of two tasks or more. ``among_last``: where no index
-    finds what is asked for, only so many runs were looked at, the last ones; a range of time finds older ones.
+    finds the runs, the search covered only so many, the last ones; a time range finds older ones.
     """
 
     jobs: list[Run]
@@ -78,7 +78,7 @@ class JobList(Page):
 
 
 AMONG_LAST = 100_000
-"""Runs; without an index, a list reads at most these."""
+"""Without an index, a list reads at most this many runs."""
 
 
 def job_list(
@@ -94,10 +94,10 @@ def job_list(
     sort: str = "recorded",
     descending: bool = True,
 ) -> JobList:
-    """One page of runs, last recorded first or by ``sort``, with the bounds that running ones already exceed.
+    """Return one page of runs, last recorded first or by ``sort``, with the bounds that running ones already exceed.
 
-    In a span of ends, runs are sorted by end. By end, runs that have not ended are the last to end. Of a search by
-    number, exact ids come first, then the tasks of arrays, each array's together. ``job_id`` may be the part of the
+    In a span of ends, runs are sorted by end. By end, runs that have not ended are the last to end. In a search by
+    number, exact ids are first, then the tasks of arrays, each array's together. ``job_id`` may be the part of the
     log's id before a dot, such as the number before the server's name, or an array's.
     """
     narrowed = filters.conditions()
@@ -107,7 +107,7 @@ def job_list(
         last = connection.scalar(select(func.max(jobs.c.id))) or 0
         narrowed.append(jobs.c.id > last - AMONG_LAST)
     if cluster is None and user is not None:
-        # Of one cluster, an index has the user's runs in order; most sites have one.
+        # In one cluster, an index has the user's runs in order; most sites have one.
         ran_on = connection.scalars(select(job_counts.c.cluster).where(job_counts.c.user == user).distinct()).all()
         cluster = ran_on[0] if len(ran_on) == 1 else None
         narrowed += [] if cluster else [jobs.c.cluster.in_(ran_on or [""])]
@@ -151,11 +151,11 @@ def _kept_total(connection: Connection, cluster: str | None, user: str | None, s
 
 
 def started(run: Row[Any]) -> float | None:
-    """When the run of a row of ``jobs`` started; None while it waits."""
+    """Return the start of the run of a row of ``jobs``; None while it waits."""
     return None if run.state == QUEUED else run.start
 
 
 def job_clusters(connection: Connection, job_id: str) -> list[str]:
-    """The clusters that know a job of this id, or a task of an array such as ``13_2``."""
+    """Return the clusters that know a job of this id, or a task of an array such as ``13_2``."""
     query = select(jobs.c.cluster).where(named(connection, job_id)).distinct().order_by(jobs.c.cluster)
     return [row[0] for row in connection.execute(query)]

@@ -1,4 +1,4 @@
-"""Nodes as places for jobs: how likely a job is to succeed on one, and why.
+"""The chance that a job succeeds on a node, and why.
 
 The core knows nothing of this. A placing system that learns it adds a ``Machines`` of its own to the application.
 """
@@ -26,13 +26,13 @@ class MachineSession(Record):
 
 
 class Reliability(Record):
-    """How a machine kept its jobs.
+    """A machine's reliability for its jobs.
 
     ``reliability``: the chance that a job of ``run_time_s`` succeeds there, between ``low`` and ``high``: that the
-    machine stays available for so long (``stays``) and does not fail it (``sound``). If it is not ``known``, it has no
-    history. ``evictions`` and ``failures`` count against the machine, ``user_failures`` do not. ``since``: when the
-    present session began; ``history``: sessions since ``history_since``.
-    ``lost_jobs`` are those evicted, requeued or failed since then, which cost ``lost_processor_hours``.
+    machine stays available for so long (``stays``) and does not fail it (``sound``). If not ``known``, it has no
+    history. ``evictions`` and ``failures`` count against the machine, ``user_failures`` do not. ``since``: the begin
+    of the present session; ``history``: sessions since ``history_since``.
+    ``lost_jobs`` were evicted, requeued or failed since then, and cost ``lost_processor_hours``.
     """
 
     run_time_s: float
@@ -55,8 +55,8 @@ class Reliability(Record):
 
 
 class MachineLoss(Record):
-    """What a machine cost: its jobs that were evicted, requeued or failed since ``since``, and their processor-hours,
-    of all the nodes of each."""
+    """A machine's losses: its jobs evicted, requeued or failed since ``since``, and their processor-hours on all of
+    their nodes."""
 
     cluster: str
     name: str
@@ -66,17 +66,17 @@ class MachineLoss(Record):
 
 
 class Machines:
-    """What is known of machines: here, nothing."""
+    """A source of machines' reliability: this one knows none."""
 
     def chances(self, connection: Connection, run_time_s: float, now: float) -> Mapping[NodeName, float | None]:
-        """Every machine that an agent, a log or its owner ever named, with the chance that a job of ``run_time_s``
-        succeeds there; None for one without history."""
+        """Return every machine that an agent, a log or its owner ever named, with the chance that a job of
+        ``run_time_s`` succeeds there; None for one without history."""
         return MappingProxyType({})
 
     def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
-        """How a machine kept its jobs; None if it is not known."""
+        """Return a machine's reliability; None if the machine is not known."""
         return None
 
     def worst(self, connection: Connection, cluster: str | None, now: float) -> MachineLoss | None:
-        """The machine that lost most jobs, of this cluster or of all; None if none did."""
+        """Return the machine that lost most jobs, of this cluster or of all; None if none did."""
         return None

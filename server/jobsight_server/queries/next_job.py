@@ -1,4 +1,4 @@
-"""What a user's next job should ask for: one like the last, or one that is described."""
+"""The recommended request of a user's next job: one like the last, or a described one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from jobsight_server.record import Metric, Record, Share
 
 
 class Borrowed(Record):
-    """A metric whose forecast rests on ``n`` jobs of all users, which have in common with this job what ``level`` says:
-    that is better than what the user's ``own_jobs`` would give."""
+    """A metric whose forecast rests on ``n`` jobs of all users that share the fields of ``level`` with this job: they
+    forecast better than the user's ``own_jobs``."""
 
     metric: Metric
     level: str
@@ -34,11 +34,11 @@ class Borrowed(Record):
 
 
 class NextJob(Record):
-    """A job of so many ``processors`` that asks for these amounts, of the whole job, and what is known of its needs.
+    """A job of so many ``processors``, its requests for the whole job, and its forecast needs.
 
-    ``like_job``: the user's last finished job, as which it is submitted; null of a job that was described. ``text`` is
-    what users read at submission, ``ask_lines`` the same as lines of a job script. ``enough_share``: how likely it is
-    that these are enough. ``forecasts`` are of the whole job; ``borrowed`` says which are not by the user's own jobs.
+    ``like_job``: the user's last finished job, as which it is submitted; null for a described job. ``text`` is the
+    text that users read at submission, ``ask_lines`` the same as lines of a job script. ``enough_share``: the chance
+    that these are enough. ``forecasts`` are of the whole job; ``borrowed`` are those not by the user's own jobs.
     """
 
     like_job: str | None
@@ -62,9 +62,9 @@ def next_job(
     described: Question | None = None,
     scheduler: Scheduler | None = None,
 ) -> NextJob | None:
-    """The job that ``described`` says, whose memory is per processor; without it, one like the user's last.
+    """Return the job of ``described``, with memory per processor; without it, one like the user's last.
 
-    None where nothing is described and no job of the user has finished. ``scheduler``: in whose words to write lines.
+    None without a description and a finished job of the user. ``scheduler``: the syntax of the lines.
     """
     runs = last_runs(connection, cluster, user)
     if described is not None:
@@ -80,7 +80,7 @@ def next_job(
 
 
 def borrowed(found: Recommendation, metrics: Iterable[str] | None = None) -> list[Borrowed]:
-    """The forecasts, in these metrics or in all, that do not rest on the user's own jobs."""
+    """Return the forecasts, in these metrics or in all, that do not rest on the user's own jobs."""
     answers = list(found.answers.values()) if metrics is None else [found.answers[metric] for metric in metrics]
     return [
         Borrowed(answer.metric, answer.level, answer.n, answer.user_jobs)

@@ -1,4 +1,4 @@
-"""How busy nodes are now: processors, memory and network, from each one's last readings."""
+"""The load of nodes now: processors, memory and network, from each one's last readings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobsight_server.storage.engine import fetch
 LoadFigure = Literal["load", "memory", "bandwidth"]
 FIGURES: tuple[LoadFigure, ...] = ("load", "memory", "bandwidth")
 
-_OVER_S = 120.0  # of readings once a minute, the last two intervals
+_OVER_S = 120.0  # the last two intervals of readings once a minute
 _BEFORE_S = 900.0
 _AT_ONCE = 500
 # The last reading and one some minutes before: two look-ups for each node. Older ones are packed elsewhere.
@@ -31,9 +31,9 @@ _LOADS = (
 
 
 class NodeLoad(Record):
-    """One node: busy processors and used memory as shares of what it has, bits per second in and out together.
+    """One node: busy processors and used memory as shares of its capacity, bits per second in and out together.
 
-    Null where it is silent, or its readings do not say.
+    Null where it is silent, or has no such readings.
     """
 
     cluster: str
@@ -53,7 +53,7 @@ class NodeLoads(Record):
 
 
 class LoadRates(NamedTuple):
-    """What a node did in its last minutes, as in ``NodeLoad``."""
+    """A node's load in its last minutes, as in ``NodeLoad``."""
 
     load: float | None
     memory: float | None
@@ -64,13 +64,13 @@ _UNKNOWN = LoadRates(None, None, None)
 
 
 def node_loads(connection: Connection, now: float) -> NodeLoads:
-    """The last minutes of all nodes that ever sent a batch."""
+    """Return the last minutes of all nodes that ever sent a batch."""
     read = sorted(_read(connection, now))
     return NodeLoads(now, [NodeLoad(*name, status(age_s), age_s, *rates) for name, age_s, rates in read])
 
 
 def node_rates(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, LoadRates]:
-    """The last minutes of the nodes with these ``ids``; None: of all."""
+    """Return the last minutes of the nodes with these ``ids``; None: of all."""
     if ids is None:
         return {name: rates for name, _, rates in _read(connection, now)}
     some = [ids[begin : begin + _AT_ONCE] for begin in range(0, len(ids), _AT_ONCE)]

@@ -1,4 +1,4 @@
-"""Nodes: what they do now, freshness of their samples, cost of their agents, reliability; also those without agents."""
+"""Nodes, with and without agents: load now, freshness of samples, cost of the agent, reliability."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 HOUR_S = 3600.0
 DAY_S = 86400.0
 RUN_TIME_S = 6 * 3600.0
-"""Of the job whose chances a node's reliability is, unless another is asked for."""
+"""Default run time of the job that a node's reliability is for."""
 RUNS_LISTED = 50
 
 _STORED = (
@@ -33,13 +33,13 @@ SORTS = (*_STORED, "age_s", *_RATES, "jobs", "reliability", *_OF_AGENTS)
 
 
 class Node(Record):
-    """A node: what it does now, freshness of its samples, wraps and resets of its counters, cost of its agent.
+    """A node: its load now, freshness of its samples, wraps and resets of its counters, cost of its agent.
 
-    ``load`` and ``memory`` are shares of what it has, ``bandwidth_bps`` in and out together; ``jobs`` run on it now.
-    ``reliability``: the chance that a job of the run time asked for succeeds there; null without history. Of a node
-    without an agent, which the accounting log names, all that is known are its jobs and its reliability. ``log_name``:
-    as the log writes it, where it has the host's full name. ``interfaces`` and ``agent`` are as last sent by the agent
-    (docs/operate/wire-format.md). ``two_hosts_at``: when boots of two hosts that send under this name last alternated.
+    ``load`` and ``memory`` are shares of its capacity, ``bandwidth_bps`` in and out together; ``jobs`` run on it now.
+    ``reliability``: the chance that a job of the requested run time succeeds there; null without history. A node
+    without an agent, from the accounting log, has only jobs and reliability. ``log_name``: its name in the log, where
+    that is the host's full name. ``interfaces`` and ``agent`` are as last sent by the agent
+    (docs/operate/wire-format.md). ``two_hosts_at``: when boots of two hosts under this name last alternated.
     """
 
     cluster: str
@@ -70,7 +70,7 @@ class Node(Record):
 
 
 class TwoHosts(Record):
-    """A name under which two hosts send: batches of their boots alternated, last at ``seen_at``."""
+    """A name that two hosts send: batches of their boots alternated, last at ``seen_at``."""
 
     cluster: str
     name: str
@@ -78,9 +78,9 @@ class TwoHosts(Record):
 
 
 class NodeList(Page):
-    """Nodes that ever sent a batch, or that the accounting log names, sorted and filtered: one page of them, or all.
+    """Nodes that ever sent a batch or are in the accounting log, sorted and filtered: one page of them, or all.
 
-    ``statuses``: how many there are of each, whatever status is asked for. ``worst``: the node that lost most jobs.
+    ``statuses``: the number of nodes of each, before the filter by status. ``worst``: the node that lost most jobs.
     ``two_hosts``: names under which two hosts sent within an hour, ten at most.
     """
 
@@ -108,7 +108,7 @@ class RunOnNode(Record):
 
 
 class NodeDetail(Node):
-    """One node over time, how it kept its jobs, and the last runs on it; no ``series`` without an agent."""
+    """One node over time, its reliability, and the last runs on it; no ``series`` without an agent."""
 
     now: float
     series: Timeline | None
@@ -145,10 +145,10 @@ def node_list(
     machines: Machines | None = None,
     run_time_s: float = RUN_TIME_S,
 ) -> NodeList:
-    """The nodes that ever sent a batch or are named by the accounting log; ``page`` None: all of them.
+    """Return the nodes that ever sent a batch or are in the accounting log; ``page`` None: all of them.
 
-    ``search`` keeps the nodes whose name contains it, in any case. ``sort`` is one of ``SORTS``; nodes without a value
-    to sort by come last. ``machines`` knows their reliability for a job of ``run_time_s``.
+    ``search`` keeps names that contain it, in any case. ``sort`` is one of ``SORTS``; nodes without a value are last.
+    ``machines`` knows their reliability for a job of ``run_time_s``.
     """
     of_machines = machines or Machines()
     known = _known(connection, of_machines.chances(connection, run_time_s, now), now, cluster)
@@ -184,7 +184,7 @@ def node_detail(
     span_s: float = DAY_S,
     machines: Machines | None = None,
 ) -> NodeDetail | None:
-    """One node, its time series and the runs on it; None if none of this name ever sent a batch or had a job.
+    """Return one node, its time series and the runs on it; None if it never sent a batch or had a job.
 
     ``until`` is by default its last sample, ``since`` by default ``span_s`` before.
     """
@@ -229,7 +229,7 @@ def _runs(connection: Connection, cluster: str, names: set[str]) -> list[RunOnNo
         select(jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.end, jobs.c.state, job_nodes.c.processors)
         .join_from(job_nodes, jobs, jobs.c.id == job_nodes.c.run_id)
         .where(_not_by_index(jobs.c.cluster) == cluster, job_nodes.c.node.in_(names))
-        .order_by(job_nodes.c.run_id.desc())  # as the index of the node has them
+        .order_by(job_nodes.c.run_id.desc())  # in the order of the node's index
         .limit(RUNS_LISTED)
     )
     return [RunOnNode.of_row(run) for run in connection.execute(query)]
@@ -238,7 +238,7 @@ def _runs(connection: Connection, cluster: str, names: set[str]) -> list[RunOnNo
 def _known(
     connection: Connection, chances: Mapping[NodeName, float | None], now: float, cluster: str | None
 ) -> list[_Known]:
-    """Every node of the cluster, or of all: those with agents, those of running jobs, and machines."""
+    """Return every node of the cluster, or of all: those with agents, those of running jobs, and machines."""
     of_nodes = [nodes.c[name] for name in ("id", *_STORED, "received_at", "last_time", "agent")]
     watched = {(row.cluster, row.name): row for row in connection.execute(select(*of_nodes))}
     running = _running(connection)
@@ -286,7 +286,7 @@ def _value(node: _Known, rates: Mapping[NodeName, LoadRates], sort: str) -> Any:
 
 
 def _full(connection: Connection, known: list[_Known], rates: Mapping[NodeName, LoadRates]) -> list[Node]:
-    """The nodes with all that their agents sent."""
+    """Return the nodes with all that their agents sent."""
     ids = [node.id for node in known if node.id is not None]
     stored: dict[int, Row[Any]] = {}
     for begin in range(0, len(ids), _AT_ONCE):
@@ -310,7 +310,7 @@ def _node(known: _Known, row: Row[Any] | None, rates: LoadRates | None) -> Node:
 
 
 def node_clusters(connection: Connection, name: str) -> list[str]:
-    """The clusters that have a node of this name; where no agent sends from one, those whose jobs ran on one."""
+    """Return the clusters with a node of this name; without an agent, those whose jobs ran on one."""
     sent = select(nodes.c.cluster).where(nodes.c.name == name).order_by(nodes.c.cluster)
     if found := list(connection.scalars(sent)):
         return found
@@ -319,12 +319,12 @@ def node_clusters(connection: Connection, name: str) -> list[str]:
 
 
 def cluster_names(connection: Connection) -> list[str]:
-    """Every cluster that sent samples or has jobs."""
+    """Return every cluster that sent samples or has jobs."""
     found = {row[0] for row in connection.execute(select(nodes.c.cluster).distinct())}
     found |= {row[0] for row in connection.execute(select(job_counts.c.cluster).distinct())}
     return sorted(found)
 
 
 def _not_by_index(column: Column[str]) -> ColumnElement[str]:
-    """The same value, for which no planner reads all jobs of a cluster."""
+    """Return the same value in a form for which no planner reads all jobs of a cluster."""
     return func.coalesce(column, "")

@@ -1,4 +1,4 @@
-"""What happens now: running jobs by what they take, silent nodes, and whether the server keeps up."""
+"""The site now: running jobs by use, silent nodes, and whether the server keeps up."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SILENT_LISTED = 20
 
 
 class RunningJob(Record):
-    """A running job. ``bandwidth_bps`` is that of its nodes in the last minutes; where other jobs run on one of them
-    (``is_shared``), its share by processors. ``memory_bytes``: the most that the whole job held so far, from its own
-    cgroup or, alone on its nodes, from these; null with the reason. ``left_s``: until its limit. ``risks``: what it is
+    """A running job. ``bandwidth_bps`` is that of its nodes in the last minutes; if other jobs run on one of them
+    (``is_shared``), its share by processors. ``memory_bytes``: the whole job's peak so far, from its own cgroup or,
+    alone on its nodes, from these; null with the reason. ``left_s``: until its limit. ``risks``: resources that it is
     likely to run out of within the hour.
     """
 
@@ -52,7 +52,7 @@ class RunningJob(Record):
 
 
 class SilentNode(Record):
-    """A node that was not seen for an hour; ``since``: when it was seen last."""
+    """A node not seen for an hour; ``since``: when it was last seen."""
 
     cluster: str
     name: str
@@ -61,7 +61,7 @@ class SilentNode(Record):
 
 
 class LogLag(Record):
-    """A cluster's accounting: how long ago a new line was read, and the files followed."""
+    """A cluster's accounting: the age of the last new line, and the files followed."""
 
     cluster: str
     age_s: float
@@ -71,9 +71,9 @@ class LogLag(Record):
 class Server(Record):
     """Whether the server keeps up.
 
-    ``waiting``: ended runs without a profile; ``empty_in_s``: at the rate of the last hour, null while they do not get
-    fewer. ``growth_bytes_day``: of the database, over the last week; ``full_in_s``: until its disk is full at that
-    rate; null where that is not known. ``spooled``: batches that agents still hold, on ``spooling_nodes``;
+    ``waiting``: ended runs without a profile; ``empty_in_s``: at the rate of the last hour, null while they do not
+    decrease. ``growth_bytes_day``: of the database, over the last week; ``full_in_s``: until its disk is full at that
+    rate; null if unknown. ``spooled``: batches that agents still hold, on ``spooling_nodes``;
     ``versions`` of agents by number of nodes.
     """
 
@@ -127,7 +127,7 @@ def now_page(
     limit: int = LISTED,
     loads: NodeLoads | None = None,
 ) -> Now:
-    """The figures, and the first ``limit`` running jobs by ``sort``; ``loads`` if they have been read."""
+    """Return the figures, and the first ``limit`` running jobs by ``sort``; ``loads`` if already read."""
     of_nodes = [nodes.c[name] for name in ("cluster", "name", "received_at", "last_time", "clock_skew_s", "agent")]
     node_rows = connection.execute(select(*of_nodes)).all()
     seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
@@ -234,7 +234,7 @@ def _job(
 
 
 def _by(running: Sequence[RunningJob], sort: str) -> list[RunningJob]:
-    """The jobs with the largest first, of time left the least."""
+    """Return the jobs, largest first, for time left the least."""
     values: dict[str, Callable[[RunningJob], float | None]] = {
         "bandwidth": lambda job: job.bandwidth_bps,
         "memory": lambda job: job.memory_bytes,

@@ -1,4 +1,4 @@
-"""Forecasts of jobs that wait or run, as of now, beside those kept at their submission and their start."""
+"""Forecasts now of waiting and running jobs, beside those at their submission and start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AT_ONCE = 500
 
 
 class KeptForecast(Record):
-    """What was forecast at the submission; ``provisional``: jobs that ended before it are still being learned."""
+    """The forecast at submission; ``provisional``: jobs that ended before it are still being learned."""
 
     forecast: float
     bound: float | None
@@ -35,9 +35,9 @@ class KeptForecast(Record):
 
 
 class ForecastNow(Record):
-    """What a job will use in one metric as of now, in ``unit``, and how that has moved.
+    """The forecast now of a job's use in one metric, in ``unit``, and its changes.
 
-    ``exceed_probability``: that it needs more than ``bound``. Without a ``forecast``, ``reason`` says why.
+    ``exceed_probability``: the chance that it needs more than ``bound``. Without a ``forecast``, ``reason`` says why.
     """
 
     metric: Metric
@@ -52,7 +52,7 @@ class ForecastNow(Record):
 
 
 class OpenRun(Record):
-    """A run that waits (``start`` is None then) or runs."""
+    """A waiting (``start`` is None) or running run."""
 
     state: RunState
     submitted: float | None
@@ -62,14 +62,14 @@ class OpenRun(Record):
 
 
 class ForeseenRun(OpenRun):
-    """An open run; ``foreseen``: while it runs, what it is expected to use in all given what it has used so far, and
-    whether it runs out of that within the hour."""
+    """An open run; ``foreseen``: while it runs, its expected total use given its use so far, and whether it runs out
+    within the hour."""
 
     foreseen: list[Foreseen]
 
 
 class OpenJob(Record):
-    """The runs of a job that wait or run, oldest first; none once all have ended."""
+    """The waiting and running runs of a job, oldest first; none once all have ended."""
 
     now: float
     cluster: str
@@ -78,14 +78,14 @@ class OpenJob(Record):
 
 
 class OpenRunOf(OpenRun):
-    """An open run of one of several jobs; ``job_id`` as it was asked for."""
+    """An open run of one of several jobs; ``job_id`` as requested."""
 
     cluster: str
     job_id: str
 
 
 class OpenJobs(Record):
-    """The open runs of the jobs asked for, in their order; ``others`` are the ids that no such run has."""
+    """The open runs of the requested jobs, in their order; ``others`` are the ids without one."""
 
     now: float
     runs: list[OpenRunOf]
@@ -93,7 +93,7 @@ class OpenJobs(Record):
 
 
 def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float) -> OpenJob:
-    """The job's forecasts with all that has been learned until now."""
+    """Return the job's forecasts with everything learned until now."""
     query = select(jobs).where(named(connection, job_id, cluster), _IS_OPEN).order_by(jobs.c.start, jobs.c.id)
     runs = connection.execute(query).all()
     ahead = [foreseen(connection, run.id, now) if run.state == RUNNING else [] for run in runs]
@@ -111,12 +111,12 @@ def open_jobs(
     metrics: Sequence[str],
     now: float,
 ) -> OpenJobs:
-    """The same for many jobs at once, in these metrics; ``cluster`` None: of every cluster that knows them."""
+    """Return the same for many jobs at once, in these metrics; ``cluster`` None: of every cluster that knows them."""
     here = [_IS_OPEN] if cluster is None else [_IS_OPEN, jobs.c.cluster == cluster]
     asked: dict[str, list[str]] = {}
     for job_id in dict.fromkeys(job_ids):
         asked.setdefault(job_key(job_id), []).append(job_id)
-    # As ``named`` finds one job; for many, a look at the ids of all open ones is the shorter way.
+    # ``named`` finds one job; for many, reading the ids of all open ones is faster.
     query = select(jobs.c.id, jobs.c.job_id, jobs.c.array_task).where(*here)
     asked_by: dict[int, set[str]] = {}
     for number, job_id, task in connection.execute(query.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)):
@@ -143,7 +143,7 @@ def open_jobs(
 def _open_runs(
     connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """For each run the fields of ``OpenRun``; without ``metrics`` in all that concern the run."""
+    """Return the fields of ``OpenRun`` for each run; without ``metrics`` in all that concern the run."""
     asked = [(run, metric) for run in runs for metric in metrics or metrics_of(gpus=bool(run.gpus))]
     questions = {run.id: question_of(run) for run in runs}
     answers = reader.answers(

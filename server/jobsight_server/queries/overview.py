@@ -1,4 +1,4 @@
-"""The whole site at a glance: nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected."""
+"""The whole site at a glance: nodes, freshness, ingest rate, jobs, forecast accuracy, rejected input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE_BAR_S = 15.0
 
 
 class NodeFigures(Record):
-    """Numbers of nodes up, late and silent, and how long they have been silent."""
+    """Numbers of nodes up, late and silent, and the longest silence."""
 
     total: int
     up: int
@@ -34,7 +34,7 @@ class NodeFigures(Record):
 
 
 class RunFigures(Record):
-    """Numbers of runs by state; of the ended ones, how many are ``profiled`` and how many ``waiting`` to be.
+    """Numbers of runs by state; of the ended ones, the number ``profiled`` and ``waiting`` for a profile.
 
     ``queued`` ones have not started; only some schedulers' logs show them.
     """
@@ -66,7 +66,7 @@ class IngestRate(Record):
 
 
 class Ingest(Record):
-    """Ingest: samples stored, how many of these were deleted early to save space, and batches by outcome."""
+    """Ingest: samples stored, the number deleted early to save space, and batches by outcome."""
 
     samples: int
     samples_deleted_for_space: int
@@ -131,7 +131,7 @@ def overview(connection: Connection, now: float) -> Overview:
 
 
 def ingest_rate(connection: Connection, now: float) -> IngestRate:
-    """Samples stored over the last 15 minutes."""
+    """Return the samples stored over the last 15 minutes."""
     begin = now - RATE_BARS * RATE_BAR_S
     offset = "(received_at - :begin) / :bar"
     bar = whole(connection, offset)
@@ -151,7 +151,7 @@ def ingest_rate(connection: Connection, now: float) -> IngestRate:
 
 
 def node_figures(seen: list[float], now: float) -> NodeFigures:
-    """Of nodes that were last seen at these times."""
+    """Return the freshness of nodes last seen at these times."""
     ages = [max(0.0, now - at) for at in seen]
     statuses = [status(age) for age in ages]
     return NodeFigures(

@@ -1,4 +1,4 @@
-"""A run's own readings over time: what its cgroup on a node held and how many processors it kept busy."""
+"""A run's own readings over time: memory of its cgroup on a node, and the processors that it kept busy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobsight_server.storage.sample_columns import Floats
 class OwnReadings(Record):
     """The job's own readings on one node as columns of equal length; null means unknown.
 
-    ``time``: end of each interval; ``memory_bytes``: the most that its cgroup held in it, anonymous and shared memory;
+    ``time``: end of each interval; ``memory_bytes``: its cgroup's peak in it, anonymous and shared memory;
     ``busy_processors``: processors it kept busy on average, null for the first.
     """
 
@@ -32,7 +32,7 @@ def own_readings(
     next_start: float | None,
     points: int,
 ) -> OwnReadings | None:
-    """At most ``points`` values of the run over [since, until]; None if its cgroup was not read on the node.
+    """Return at most ``points`` values of the run over [since, until]; None if its cgroup was not read on the node.
 
     ``next_start``: when the same job started again, if it did: later readings belong to that run.
     """
@@ -57,7 +57,7 @@ def own_readings(
 
 
 def _busy(time: Floats, cpu_s: Floats) -> Floats:
-    """Processors that were busy since the reading before; NaN for the first, or where one of the two is unknown."""
+    """Return processors busy since the reading before; NaN for the first, or where one of the two is unknown."""
     elapsed = np.diff(time)
     rates = np.where(elapsed > 0, np.diff(cpu_s) / np.where(elapsed > 0, elapsed, 1.0), np.nan)
     return np.append(np.nan, rates)

@@ -1,4 +1,4 @@
-"""Whose a job is."""
+"""The owners of a job."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from jobsight_server.storage.schema import jobs
 
 
 def owners(connection: Connection, job_id: str, cluster: str | None) -> set[str]:
-    """The users with runs of this job, in one cluster or in all; empty if there is no such job."""
+    """Return the users with runs of this job, in one cluster or in all; empty if there is no such job."""
     query = select(jobs.c.user).where(named(connection, job_id, cluster)).distinct()
     return set(connection.scalars(query))

@@ -63,7 +63,7 @@ _NAMES = {
 
 
 def exposition(connection: Connection, now: float) -> bytes:
-    """Everything, in the text format 0.0.4."""
+    """Return all metrics, in the text format 0.0.4."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Database(connection, now))
     return generate_latest(registry)
@@ -75,7 +75,7 @@ class _Database(Collector):
     now: float
 
     def describe(self) -> list[Metric]:
-        """Nothing, as the collector is created for one scrape."""
+        """Return nothing, as the collector is created for one scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -162,7 +162,7 @@ def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
 
 
 def _jobs(connection: Connection) -> Iterator[Metric]:
-    """Runs under way, through the index of runs not profiled yet; profiled ones are in the counters."""
+    """Yield runs under way, through the index of runs not profiled yet; profiled ones are in the counters."""
     under_way = GaugeMetricFamily(
         "jobsight_jobs", "Runs under way: running, or ended and waiting for a profile", labels=("cluster", "state")
     )
@@ -181,7 +181,7 @@ def _jobs(connection: Connection) -> Iterator[Metric]:
 
 
 def _accuracy(connection: Connection) -> Iterator[Metric]:
-    """Of the last 500 runs learned, as they were forecast at submission (docs/use/definitions.md)."""
+    """Yield the accuracy of forecasts at submission over the last 500 runs learned (docs/use/definitions.md)."""
     families = {
         "jobs": GaugeMetricFamily(
             "jobsight_forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned", labels=("metric",)

@@ -27,7 +27,7 @@ REJECTIONS = (
 
 
 class EventCount(Record):
-    """How often something happened; ``label`` is the reason, or empty."""
+    """The count of an event; ``label`` is the reason, or empty."""
 
     name: str
     label: str
@@ -37,7 +37,7 @@ class EventCount(Record):
 class QuarantinedBatch(Record):
     """A batch that can never be stored. One of 0 bytes with a cluster is an example: its agent keeps the batch.
 
-    ``retry``: whether it is waiting for a retry.
+    ``retry``: it is waiting for a retry.
     """
 
     id: int
@@ -50,7 +50,7 @@ class QuarantinedBatch(Record):
 
 
 class RejectedLine(Record):
-    """A line of an accounting log that was not understood."""
+    """A line of an accounting log that could not be parsed."""
 
     id: int
     cluster: str
@@ -61,7 +61,7 @@ class RejectedLine(Record):
 
 
 class Rejected(Record):
-    """Rejections by reason, largest first, every event that is counted, and the newest examples."""
+    """Rejections by reason, largest first, every counted event, and the newest examples."""
 
     rejected: list[EventCount]
     event_counts: list[EventCount]
@@ -75,7 +75,7 @@ class Rejected(Record):
 
 
 def rejected_data(connection: Connection, limit: int = LISTED) -> Rejected:
-    """All event counts, and the newest ``limit`` quarantined batches (without bodies) and accounting lines."""
+    """Return all event counts, and the newest ``limit`` quarantined batches (without bodies) and accounting lines."""
     events = read_event_counts(connection)
     batches = select(*(column for column in quarantine.c if column.name != "body")).order_by(quarantine.c.id.desc())
     lines = select(accounting_rejects).order_by(accounting_rejects.c.id.desc())
@@ -94,7 +94,7 @@ def rejected_data(connection: Connection, limit: int = LISTED) -> Rejected:
 
 
 def rejections(events: Mapping[tuple[str, str], int]) -> list[EventCount]:
-    """The rejections among ``events``, largest first."""
+    """Return the rejections among ``events``, largest first."""
     found = [
         EventCount(name, label, value)
         for (name, label), value in events.items()

@@ -1,4 +1,4 @@
-"""The runs of one job, and what each used of what it asked for."""
+"""The runs of one job, and each one's use of its request."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jobsight_server.storage.schema import job_nodes, jobs
 
 
 class RunEfficiency(Record):
-    """A run, and what it used of what it asked for; of one that has not ended, nothing yet.
+    """A run, and its use of its request; none before it has ended.
 
-    ``advice``: what a job like it should ask for now, as users read it at submission.
+    ``advice``: the recommended request of a similar job now, as users read it at submission.
     """
 
     cluster: str
@@ -35,9 +35,9 @@ class RunEfficiency(Record):
 def run_efficiencies(
     connection: Connection, reader: AnswerReader, job_id: str, user: str | None = None
 ) -> list[RunEfficiency]:
-    """All runs of jobs of this id, or of this task of an array, by cluster and start; only those of ``user``, if given.
+    """Return all runs of jobs of this id, or of this array task, by cluster and start; of ``user`` only, if given.
 
-    Empty where there are none: jobs that never started are not stored.
+    Empty without any: jobs that never started are not stored.
     """
     query = select(jobs).where(named(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start)
     if user is not None:

@@ -1,4 +1,4 @@
-"""Runs that forecasts have not learned from yet: their own forecasts, and what running ones have used so far."""
+"""Runs that forecasts have not learned from yet: their own forecasts, and the use so far of running ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobsight_server.forecasts.request import question_of
 from jobsight_server.storage.schema import running_use
 
 WATCHED = ("memory", "runtime")
-"""What is known about a job while it runs."""
+"""Metrics known while a job runs."""
 
 _AT_ONCE = 500
 
@@ -29,7 +29,7 @@ class Forecast(NamedTuple):
 
 
 class SoFar(NamedTuple):
-    """A running run's use so far, in the metric's unit, or the reason why that is unknown."""
+    """A running run's use so far, in the metric's unit, or the reason why it is unknown."""
 
     value: float | None
     reason: str | None = None
@@ -38,7 +38,7 @@ class SoFar(NamedTuple):
 def forecasts_of(
     connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] | None = None
 ) -> dict[tuple[int, str], Forecast]:
-    """By run and metric, the forecast at the run's submission; without ``metrics`` in all that concern the run.
+    """Return by run and metric the forecast at submission; without ``metrics`` in all that concern the run.
 
     It is stored once everything that ended before the submission has been learned. Until then, it is the current
     forecast: nothing that ended later has been learned either. ``runs`` are rows of ``jobs``.
@@ -63,7 +63,7 @@ def forecasts_of(
 
 
 def used_so_far(connection: Connection, runs: Sequence[Row[Any]], now: float) -> dict[tuple[int, str], SoFar]:
-    """By run and metric of ``WATCHED``, for those of ``runs`` that are running."""
+    """Return the use so far by run and metric of ``WATCHED``, for the running ones of ``runs``."""
     running = [run for run in runs if run.state == "running"]
     query = select(running_use).where(running_use.c.run_id.in_(bindparam("runs", expanding=True)))
     found = {(run.id, "runtime"): SoFar(max(0.0, now - run.start)) for run in running}
@@ -78,7 +78,7 @@ def used_so_far(connection: Connection, runs: Sequence[Row[Any]], now: float) ->
 def over_bound(
     run_id: int, forecasts: Mapping[tuple[int, str], Forecast], used: Mapping[tuple[int, str], SoFar]
 ) -> list[str]:
-    """The metrics in which a running run already exceeds its recommended reservation."""
+    """Return the metrics in which a running run already exceeds its recommended reservation."""
     over = []
     for metric in WATCHED:
         forecast, so_far = forecasts.get((run_id, metric)), used.get((run_id, metric))

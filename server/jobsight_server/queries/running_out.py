@@ -1,4 +1,4 @@
-"""Which running jobs will run out of memory or time, when, and how likely; and what each of them needs in all."""
+"""Running jobs that will run out of memory or time, when, and how likely; and each one's expected total use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from jobsight_server.storage.schema import jobs, running_use
 
 WITHIN_S = 3600.0
 LIKELY = 0.5
-"""Chance from which on a job is said to run out."""
+"""A job is listed as running out from this chance on."""
 MEMORY_NEAR = 0.9
-"""Share of its requested memory from which on a job without an outlook is said to run out."""
+"""A job without an outlook is listed as running out from this share of its requested memory on."""
 
 Resource = Literal["memory", "time"]
 
@@ -28,12 +28,12 @@ _UNKNOWN = Outlook(index=TIME_TAIL)
 
 
 class Foreseen(Record):
-    """A resource of a running job: what the whole job has ``used`` of it so far, at most or until now, and what it is
-    ``expected`` to use in all, as often more as less; bytes or seconds.
+    """A resource of a running job: the whole job's use so far (``used``), peak or sum, and its ``expected`` total
+    use, the median; bytes or seconds.
 
-    ``chance``: that it needs more than its ``limit``; ``soon``: that it does so within the time asked about; ``in_s``:
-    after how many seconds it does, if it does. Null where it has no limit, jobs are not held to their requests, or its
-    outlook has not been made yet.
+    ``chance``: that it needs more than its ``limit``; ``soon``: that it does so within the requested time; ``in_s``:
+    after how many seconds, if it does. Null if it has no limit, jobs are not held to their requests, or its outlook
+    has not been made yet.
     """
 
     cluster: str
@@ -50,7 +50,7 @@ class Foreseen(Record):
 
 
 def running_out(connection: Connection, now: float, within_s: float = WITHIN_S) -> list[Foreseen]:
-    """The running jobs that are likely to run out within ``within_s``, the next first.
+    """Return the running jobs that are likely to run out within ``within_s``, the next first.
 
     Without an outlook, these are the jobs that hold nine tenths of their memory, or reach their limit by then.
     """
@@ -69,7 +69,7 @@ def running_out(connection: Connection, now: float, within_s: float = WITHIN_S) 
 
 
 def foreseen(connection: Connection, run_id: int, now: float, within_s: float = WITHIN_S) -> list[Foreseen]:
-    """What is known of the resources of one run; none unless it runs."""
+    """Return the outlook for the resources of one run; none unless it runs."""
     return list(_foreseen(connection, read_outlooks(connection, run_id), now, within_s, run_id))
 
 

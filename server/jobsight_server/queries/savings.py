@@ -1,4 +1,4 @@
-"""What the recommendations would have freed, and what to request next time (docs/use/definitions.md, Savings)."""
+"""Savings by the recommendations, and what to request next time (docs/use/definitions.md, Savings)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobsight_server.storage.engine import fetch
 BY = ("user", "application", "queue", "account", "cluster")
 LISTED = 25
 
-# Of the columns of sums: amounts are shown in GiB-hours and processor-hours, jobs as they are.
+# Divisors of the sums: resources are shown in GiB-hours and processor-hours, jobs as counts.
 _DIVISORS = {
     metric: tuple(unit if name in AMOUNTS else 1.0 for name in COLUMNS)
     for metric, unit in (("memory", 2.0**30 * 3600.0), ("runtime", 3600.0))
@@ -30,12 +30,12 @@ _JOBS = COLUMNS.index("jobs")
 
 
 class SavingsRow(Record):
-    """What recommended requests would have saved of one user's jobs, and what the next one should ask for.
+    """Savings by recommended requests in one user's jobs, and the recommended request of the next one.
 
     ``name`` is the user, application, queue, account or cluster of the row; the amounts, in GiB-hours or
     processor-hours, and counts are those of ``Waste``. ``application`` is the one that left most unused, and
-    ``like_job`` the last of its jobs, which asked for ``asked_for``: such a job should ask for ``recommended``, of the
-    whole job, in bytes or seconds. ``ask_for`` is the same where that is another amount.
+    ``like_job`` the last of its jobs, which requested ``asked_for``: a similar job should request ``recommended``, for
+    the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request.
     """
 
     jobs: int
@@ -57,7 +57,7 @@ class SavingsRow(Record):
 
 
 class LeftOut(Record):
-    """Jobs that are left out, each counted once, by what they lack."""
+    """Excluded jobs, each counted once, by their missing value."""
 
     without_use: int
     without_request: int
@@ -65,7 +65,7 @@ class LeftOut(Record):
 
 
 def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
-    """Sorts by what was requested and left unused, largest first; then by how often jobs ran out, then by name."""
+    """Return the sort key: largest unused request first, then most jobs that ran out, then name."""
     cluster, name, *sums = row
     of = dict(zip(COLUMNS, sums, strict=True))
     freed = of["request_held"] - of["bound_held"]
@@ -73,7 +73,7 @@ def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
 
 
 class Asking:
-    """Asks what jobs like the last ones of users' applications should ask for; each user's are read once."""
+    """Recommends requests for jobs like the last ones of users' applications; reads each user's jobs once."""
 
     def __init__(self, connection: Connection, reader: AnswerReader) -> None:
         self._connection = connection
@@ -82,7 +82,7 @@ class Asking:
         self._found: dict[tuple[str, str, str], tuple[SuchJob, Recommendation] | None] = {}
 
     def of(self, cluster: str, user: str, application: str) -> tuple[SuchJob, Recommendation] | None:
-        """The last job of this application, and the recommendation for one like it; None if it is too long ago."""
+        """Return the last job of this application, and the recommendation for one like it; None if too long ago."""
         key = (cluster, user, application)
         if key not in self._found:
             if (cluster, user) not in self._runs:
@@ -107,7 +107,7 @@ class Asking:
 def saving_row(
     connection: Connection, asking: Asking, by: str, user: str, metric: str, days: Days, row: Sequence[Any]
 ) -> SavingsRow:
-    """Of a row of sums of this user's jobs, with its cluster and name before them."""
+    """Return the advice for a row of sums of this user's jobs, preceded by its cluster and name."""
     cluster, name, *sums = row
     application = name
     if by != "application":
@@ -133,7 +133,7 @@ def saving_row(
 
 
 def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
-    """The amounts and counts of ``SavingsRow``, from sums in the order of ``COLUMNS``."""
+    """Return the hours and counts of ``SavingsRow``, from sums in the order of ``COLUMNS``."""
     of = dict(zip(COLUMNS, map(truediv, sums, _DIVISORS[metric]), strict=True))
     return {
         "jobs": int(of["jobs"]),
@@ -160,23 +160,23 @@ class Days(NamedTuple):
 
 
 def stored_days(connection: Connection) -> Days | None:
-    """The first and the last day of which a job is counted; None where there is none."""
+    """Return the first and the last day with a counted job; None without one."""
     of_days = "FROM savings WHERE metric = ? AND level = 'cluster' AND period = 'day'"
-    # Each a look-up; asked for together SQLite would read all days.
+    # Two look-ups; as one query SQLite would read all days.
     query = f"SELECT (SELECT min(first_day) {of_days}), (SELECT max(first_day) {of_days})"
     found = [row for metric in METRICS for row in fetch(connection, query, (metric, metric)) if row[0] is not None]
     return Days(min(row[0] for row in found), max(row[1] for row in found)) if found else None
 
 
 def widened(days: Days, stored: Days) -> Days:
-    """The same jobs with whole months where ``days`` reach an end of what is stored: there are no others to count."""
+    """Extend ``days`` to whole months at an end of the stored days: there are no other jobs to count."""
     first = month_of(stored.first) if days.first <= stored.first else days.first
     last = _next_month(month_of(stored.last)) - 1 if days.last >= stored.last else days.last
     return Days(first, last)
 
 
 def sums_of_all(connection: Connection, metric: str, days: Days, level: str, cluster: str | None = None) -> list[Any]:
-    """Cluster and name of each group of the level, user or another, with the sums of ``COLUMNS``."""
+    """Return cluster and name of each group of the level, user or another, with the sums of ``COLUMNS``."""
     # By group first: its names are looked up once, not for each day.
     query = (
         f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS (SELECT s.group_id, {_SUMS} "
@@ -189,7 +189,7 @@ def sums_of_all(connection: Connection, metric: str, days: Days, level: str, clu
 
 
 def sums_of_user(connection: Connection, metric: str, days: Days, noun: str, cluster: str, user: str) -> list[Any]:
-    """The same by any column of the groups, of one user, by look-ups of the user's groups alone."""
+    """Return the same by any column of the groups, for one user, by look-ups of the user's groups alone."""
     query = (
         f'WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT g.cluster, g."{noun}" AS name, {_SUMS} '
         f"FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
@@ -199,7 +199,7 @@ def sums_of_user(connection: Connection, metric: str, days: Days, noun: str, clu
 
 
 def periods_of(days: Days) -> list[tuple[str, int]]:
-    """Months that lie within the days, and each day before and after these, by their first day.
+    """Return the months within the days, and each day before and after these, by their first day.
 
     >>> periods_of(Days(20_147, 20_210))  # 2025-02-28 to 2025-05-02
     [('day', 20147), ('month', 20148), ('month', 20179), ('day', 20209), ('day', 20210)]

@@ -1,4 +1,4 @@
-"""Reads the sums of how good forecasts were: of whole weeks, of some groups week by week, or day by day."""
+"""Reads the sums of forecast accuracy: over whole weeks, and for some groups by week or by day."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EACH = (
 
 
 class Scores(NamedTuple):
-    """Sums over jobs; ``accuracy`` is that of shares from 0 to 1."""
+    """Sums over jobs; ``accuracy`` sums shares from 0 to 1."""
 
     jobs: int
     accuracy: float
@@ -42,7 +42,7 @@ class Scores(NamedTuple):
 
 
 class GroupScores(NamedTuple):
-    """All weeks of one group in one metric; ``fell_by``: how far its last weeks are below its best, 0 if unknown."""
+    """All weeks of one group in one metric; ``fell_by``: its best week less its last weeks, 0 if unknown."""
 
     group_id: int
     cluster: str
@@ -53,7 +53,7 @@ class GroupScores(NamedTuple):
 
 
 def newest_week(connection: Connection) -> int | None:
-    """The Monday of the last week of which a forecast is counted."""
+    """Return the Monday of the last week with a counted forecast."""
     of_metric = "SELECT max(first_day) FROM forecast_scores WHERE metric = ? AND level = 'cluster' AND period = 'week'"
     found = [row[0] for metric in METRICS for row in fetch(connection, of_metric, (metric,)) if row[0] is not None]
     return max(found, default=None)
@@ -62,7 +62,7 @@ def newest_week(connection: Connection) -> int | None:
 def scores_of_all(
     connection: Connection, metric: str, level: str, first_week: int, last_week: int, cluster: str | None = None
 ) -> list[GroupScores]:
-    """Each group of the level that has a forecast in these weeks, named by their Mondays."""
+    """Return each group of the level with a forecast in these weeks, named by their Mondays."""
     column = 'g."user"' if level == "user" else f"g.{level}"
     query = _TOTALS.format(name=column) + ("" if cluster is None else " AND g.cluster = ?")
     recent = last_week - 7 * (RECENT_WEEKS - 1)
@@ -78,7 +78,7 @@ def scores_of_all(
 def scores_of_each(
     connection: Connection, level: str, period: str, groups: Sequence[tuple[int, str]], first: int, last: int
 ) -> dict[tuple[int, str], list[tuple[int, Scores]]]:
-    """By group and metric, (first day, scores) of each ``day`` or ``week`` that has any, rising."""
+    """Return by group and metric (first day, scores) of each ``day`` or ``week`` that has any, rising."""
     query = _EACH.format(level=level, period=period, first=int(first), last=int(last))
     found: dict[tuple[int, str], list[tuple[int, Scores]]] = {group: [] for group in groups}
     for group_id, metric, day, *sums in fetch_by_keys(connection, query, list(groups)):

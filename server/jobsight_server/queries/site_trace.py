@@ -1,4 +1,4 @@
-"""The finished jobs of a cluster as a trace, to try policies on what this site really ran."""
+"""The finished jobs of a cluster as a trace, to try policies on this site's real jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 1000
 
 
 def site_trace(connection: Connection, cluster: str) -> Iterator[str]:
-    """All ended runs of ``cluster`` with known processors, in the order of submission, line by line.
+    """Yield all ended runs of ``cluster`` with known processors, in the order of submission, line by line.
 
     Names of users, applications and queues become numbers, in the order of appearance; MaxProcs is the largest number
     of processors in use at once.
@@ -44,13 +44,13 @@ def _ended(cluster: str) -> Any:
 
 
 def most_at_once(connection: Connection, cluster: str) -> int:
-    """The largest number of processors in use at once by finished jobs of ``cluster``."""
+    """Return the largest number of processors in use at once by finished jobs of ``cluster``."""
     ended = _ended(cluster)
     begin = select(jobs.c.start.label("time"), jobs.c.processors.label("change")).where(*ended)
     end = select(jobs.c.end, -jobs.c.processors).where(*ended)
     changes = begin.union_all(end).subquery()
     most = used = 0
-    # At one instant ends come first: others start on the processors they free.
+    # At one instant ends are first: others start on the processors they free.
     for (change,) in connection.execute(select(changes.c.change).order_by(changes.c.time, changes.c.change)):
         used += change
         most = max(most, used)

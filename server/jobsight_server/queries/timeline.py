@@ -26,8 +26,8 @@ class Timeline(Record):
     """One node over [since, until] as columns of equal length; null means unknown.
 
     ``time``: end of each interval; ``in_bps``, ``out_bps``: bits per second on average over it;
-    ``memory_used_bytes``: mean; ``cpu_utilisation``: busy share of all processors, 0..1. Of the time of which readings
-    are deleted, whole hours or days, in UTC.
+    ``memory_used_bytes``: mean; ``cpu_utilisation``: busy share of all processors, 0..1. Where readings are deleted,
+    intervals are whole hours or days, in UTC.
     """
 
     since: float
@@ -45,7 +45,7 @@ _COLUMNS = ("time", "in_bps", "out_bps", "memory_used_bytes", "cpu_utilisation")
 def timeline(
     connection: Connection, node_id: int, since: float, until: float, cpus: int, points: int = POINTS
 ) -> Timeline:
-    """At most ``points`` values over [since, until], and one more where summaries and readings meet."""
+    """Return at most ``points`` values over [since, until], and one more where summaries and readings meet."""
     oldest = oldest_reading(connection, node_id)
     end = until if oldest is None else min(oldest, until)
     if end <= since:
@@ -61,7 +61,7 @@ def timeline(
 def _of_summaries(
     connection: Connection, node_id: int, since: float, until: float, cpus: int, points: int, *, has_readings: bool
 ) -> Timeline:
-    """Hours or days within [since, until]. One of which readings are left (``has_readings``) ends at ``until``."""
+    """Return hours or days within [since, until]. One with readings left (``has_readings``) ends at ``until``."""
     # Single hours unless they are many or, after a year, gone; a short span may have no whole day.
     few = (until - since) / LENGTH_S["hour"] <= _HOURS_PER_POINT * points
     choices: tuple[Period, ...] = ("hour", "day") if few else ("day", "hour")
@@ -94,7 +94,7 @@ def _of_readings(connection: Connection, node_id: int, since: float, until: floa
     readings = readings[max(0, int(np.searchsorted(readings.time, since)) - 1) :]
     if not len(readings):
         return Timeline(since, until, [], [], [], [], [])
-    # What lies before ``since`` is a bucket of its own.
+    # Readings before ``since`` are a bucket of their own.
     bucket = np.floor((readings.time - since) / max((until - since) / points, 1e-3))
     ends = np.flatnonzero(np.append(np.diff(np.maximum(bucket, -1.0)) > 0, True))
     gap_s = readings.gap_s[ends]
@@ -106,9 +106,9 @@ def _of_readings(connection: Connection, node_id: int, since: float, until: floa
 
 
 def _rates(time: Floats, totals: NDArray[Any], ends: NDArray[np.intp], gap_s: Floats, factor: float) -> Floats:
-    """What the totals rose by in a second, times ``factor``: between the last readings of each bucket that have them.
+    """Return the totals' rise per second, times ``factor``, between the last readings of each bucket that have them.
 
-    NaN where one of two buckets has none, or where nothing is known of all the time between.
+    NaN where one of two buckets has none, or where all the time between is unknown.
     """
     known = ~np.isnan(totals) if totals.dtype == np.float64 else totals != UNKNOWN
     last = np.maximum.accumulate(np.where(known, np.arange(len(totals)), -1))[ends]

@@ -1,4 +1,4 @@
-"""What `jobsight adjust --trial` has shown: jobs that were changed beside those that were left alone, at random."""
+"""Results of `jobsight adjust --trial`: jobs changed beside jobs left alone, at random."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Measure = Literal["memory_gib", "waiting_s", "failed_share"]
 
 
 class Effect(Record):
-    """Of one measure: the mean of each arm, the difference between jobs of the same user, and its interval.
+    """One measure: the mean of each arm, the difference between jobs of the same user, and its interval.
 
     ``users`` have jobs in both arms; with fewer than five of them there is no interval.
     """
@@ -32,7 +32,7 @@ class Effect(Record):
 
 
 class ArmCount(Record):
-    """Jobs of an arm: assigned, started, ended, and those that went without a run."""
+    """Jobs of an arm: assigned, started, ended, and those that left without a run."""
 
     arm: Literal["advice", "none"]
     assigned: int
@@ -41,8 +41,8 @@ class ArmCount(Record):
 
 
 class TrialReport(Record):
-    """Of one draw, by its seed: memory that jobs were given, how long they waited, and how many ran out of memory or
-    time at their first run. ``level``: that of the intervals."""
+    """One draw, by its seed: memory allocated to jobs, their wait, and the share that ran out of memory or time at
+    their first run. ``level``: that of the intervals."""
 
     seed: str
     cluster: str | None
@@ -54,7 +54,7 @@ class TrialReport(Record):
 
 
 def trial_report(connection: Connection, seed: str, cluster: str | None = None, level: float = 0.95) -> TrialReport:
-    """Jobs that still wait are left out, as they are in the means of both arms."""
+    """Return the results of one draw, without jobs that still wait: the means of both arms lack them."""
     rows = _first_runs(connection, seed, cluster)
     times = [row.assigned for row in rows]
     counts = Counter((row.arm, name) for row in rows for name in _reached(row))
@@ -74,7 +74,7 @@ _MEASURES: tuple[Measure, ...] = ("memory_gib", "waiting_s", "failed_share")
 
 
 def _first_runs(connection: Connection, seed: str, cluster: str | None) -> list[Row[Any]]:
-    """Each job of the trial with its first run since it was assigned, if there is one."""
+    """Return each job of the trial with its first run since its assignment, if there is one."""
     of = trial_jobs.c
     names = ("start", "state", "failure", "requested_memory_bytes")
     since = and_(jobs.c.cluster == of.cluster, jobs.c.job_id == of.job_id, jobs.c.state != QUEUED)

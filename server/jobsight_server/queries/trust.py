@@ -1,4 +1,4 @@
-"""Whether forecasts can be trusted: accuracy and share held by week, against their targets; since when they fail."""
+"""Trust in forecasts: accuracy and share held by week, against their targets; since when they fail."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ BY = ("user", "application", "cluster")
 SORTS = ("break", "jobs", "accuracy", "within20", "held", "name", "metric")
 LISTED = 25
 ACCURACY_TARGET = 0.8
-"""Mean accuracy below this is marked: a forecast is off by more than a fifth in the mean."""
+"""Mean accuracy below this is marked: forecasts are off by more than a fifth in the mean."""
 
 FEWEST_JOBS = 5
-"""Fewer are not compared with the targets."""
+"""Fewer jobs are not compared with the targets."""
 
-_LOOKED_AT = 100  # groups whose days are read, those first whose last weeks are furthest below their best one
+_LOOKED_AT = 100  # groups whose days are read, first those with last weeks furthest below their best one
 _FELL_BY = DROP / 2
 _BREAK_DAYS, _CLUSTERS_AT_MOST = 56, 1000
 _PROMISED = 0.95  # not read where only breaks are
@@ -38,7 +38,7 @@ Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class Score(Record):
-    """Forecasts at submission, compared with use: of ``jobs`` that had both. Null where there is no such job.
+    """Forecasts at submission, compared with use, over ``jobs`` with both; null without such jobs.
 
     ``accuracy``: mean accuracy; ``within20``: share of forecasts within 20 %; ``held``: share of the ``bounds`` that
     their jobs stayed within. ``is_inaccurate``: below its target; ``is_short``: fewer held than promised, by more than
@@ -113,7 +113,7 @@ class Trust(Record):
 
 
 class TrustRequest(NamedTuple):
-    """What is asked for; days are counted from 1970-01-01, whole weeks of which are answered for."""
+    """A request; days are counted from 1970-01-01, and answers cover whole weeks."""
 
     first_day: int
     last_day: int
@@ -127,13 +127,13 @@ class TrustRequest(NamedTuple):
 
 
 def newest_day(connection: Connection) -> int | None:
-    """The last day of the newest week with a forecast."""
+    """Return the last day of the newest week with a forecast."""
     week = newest_week(connection)
     return None if week is None else week + 6
 
 
 def of_clusters(connection: Connection, now: float) -> list[TrustRow]:
-    """Each metric of each cluster over the last eight weeks; ``first_bad_day`` says whether its forecasts broke."""
+    """Return each metric of each cluster over the last eight weeks; ``first_bad_day`` shows broken forecasts."""
     last = newest_day(connection)
     if last is None:
         return []
@@ -142,7 +142,7 @@ def of_clusters(connection: Connection, now: float) -> list[TrustRow]:
 
 
 def trust(connection: Connection, request: TrustRequest, promised: float, now: float) -> Trust:
-    """Accuracy and share held by week; ``promised`` is the share of jobs to stay within their bound."""
+    """Return accuracy and share held by week; ``promised`` is the share of jobs to stay within their bound."""
     first, last = week_of(request.first_day), week_of(request.last_day)
     metrics = [request.metric] if request.metric else list(METRICS)
     site = {
@@ -201,7 +201,7 @@ def trust(connection: Connection, request: TrustRequest, promised: float, now: f
 def _breaks(
     connection: Connection, request: TrustRequest, groups: Sequence[GroupScores]
 ) -> dict[tuple[int, str], Break]:
-    """Of the groups whose last weeks are below their best one, those whose days say so too."""
+    """Return the groups whose last weeks are below their best one, and whose days confirm it."""
     fell = sorted((group for group in groups if group.fell_by >= _FELL_BY), key=lambda group: -group.fell_by)
     keys = [(group.group_id, group.metric) for group in fell[:_LOOKED_AT]]
     first, last = week_of(request.first_day), week_of(request.last_day) + 6
@@ -216,7 +216,7 @@ def _breaks(
 
 
 def _value(group: GroupScores, broken: Break | None, request: TrustRequest) -> Any:
-    """What the group is sorted by; by ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
+    """Return the group's sort key; for ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
     scores = group.scores
     accuracy = scores.accuracy / scores.jobs
     if request.sort == "break":

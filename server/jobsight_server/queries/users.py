@@ -1,4 +1,4 @@
-"""Users: how much is known about each, how accurate their forecasts are, and one user with a history."""
+"""Users: the jobs and forecast accuracy of each, and one user with a history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jobsight_server.storage.schema import job_counts, series
 
 HISTORY_LISTED = 300
 
-# A user's columns, and of each metric the figures of the prediction, by which the list can be sorted.
+# Sort keys of the list: a user's columns, and the figures of the prediction in each metric.
 COLUMNS = ("user", "cluster", "jobs", "last_end")
 FIGURES = ("user_jobs", "pqm", "recent_pqm")
 SORTS = (*COLUMNS, *(f"{metric}:{figure}" for metric in METRICS for figure in FIGURES))
@@ -53,7 +53,7 @@ class UserList(Page):
 
 
 class UserProfile(Record):
-    """One user: runs by state, what the next job should ask for, and the prediction per metric.
+    """One user: runs by state, the recommended request of the next job, and the prediction per metric.
 
     ``next_job`` is null for a user without a finished job, unless a job was described.
     """
@@ -67,9 +67,9 @@ class UserProfile(Record):
 
 
 class UserHistory(Record):
-    """What a user's last jobs used, per processor where the metric is, and what was forecast and reserved for them.
+    """Use of a user's last jobs, per processor where the metric is, with their forecasts and reservations.
 
-    Of jobs that ended from ``since`` on and before ``until``. Values have six digits.
+    The jobs ended from ``since`` on and before ``until``. Values have six digits.
     """
 
     cluster: str
@@ -88,10 +88,9 @@ def user_list(
     sort: str = "user",
     descending: bool = False,
 ) -> UserList:
-    """One page of users who ran a job, each with the prediction per metric.
+    """Return one page of users who ran a job, each with the prediction per metric.
 
-    ``search`` keeps the users whose name contains it, in any case. ``sort`` is one of ``SORTS``; users without a
-    figure to sort by come last.
+    ``search`` keeps names that contain it, in any case. ``sort`` is one of ``SORTS``; users without a figure are last.
     """
     grouped = _grouped(cluster, search)
     total = connection.scalar(select(func.count()).select_from(grouped)) or 0
@@ -118,14 +117,14 @@ def user_list(
 
 
 def user_clusters(connection: Connection, user: str) -> list[str]:
-    """The clusters on which this user ran a job or has a history."""
+    """Return the clusters on which this user ran a job or has a history."""
     ran = select(job_counts.c.cluster).where(job_counts.c.user == user)
     learned = select(series.c.cluster).where(series.c.user == user)
     return sorted(row[0] for row in connection.execute(ran.union(learned)))
 
 
 def last_end(connection: Connection, cluster: str, user: str) -> float | None:
-    """When the user's last finished job ended; None without one."""
+    """Return the end of the user's last finished job; None without one."""
     of_user = (job_counts.c.cluster == cluster, job_counts.c.user == user)
     found: float | None = connection.scalar(select(func.max(job_counts.c.last_end)).where(*of_user))
     return found
@@ -139,8 +138,8 @@ def user_profile(
     described: Question | None = None,
     scheduler: Scheduler | None = None,
 ) -> UserProfile | None:
-    """One user, and what the next job should ask for: ``described``, or like the last. None if the cluster does not
-    know the user."""
+    """Return one user, with the recommended request of the next job: ``described``, or like the last. None if the
+    cluster does not know the user."""
     query = select(job_counts.c.state, NUMBER, func.max(job_counts.c.last_end)).where(
         job_counts.c.cluster == cluster, job_counts.c.user == user
     )
@@ -168,14 +167,14 @@ def user_history(
     *,
     with_five: bool = False,
 ) -> UserHistory:
-    """The user's last ``limit`` jobs that ended in this span; ``with_five``: and what the published five forecast."""
+    """Return the user's last ``limit`` jobs that ended in this span; ``with_five``: also the published five's."""
     found = history(connection, cluster, user, limit, since, until, with_five=with_five)
     rounded = {metric: _rounded(of) for metric, of in found.items() if of.n or not METRICS[metric].of_gpus}
     return UserHistory(cluster, user, since, until, rounded)
 
 
 def _rounded(of: MetricHistory) -> MetricHistory:
-    """With values of six digits: charts show no more, and JSON has a third of the bytes."""
+    """Round values to six digits: charts show no more, and JSON has a third of the bytes."""
     return msgspec.structs.replace(
         of,
         actual=[float(f"{value:.6g}") for value in of.actual],

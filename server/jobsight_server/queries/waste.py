@@ -1,4 +1,4 @@
-"""What was asked for and not used: memory, idle processors, time limits; of a span of days beside an earlier one."""
+"""Requested and unused resources: memory, idle processors, time limits; in a span of days beside an earlier one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jobsight_server.queries.savings import (
 from jobsight_server.record import Record
 
 RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
-"""What can be wasted, and the metric under which its sums are kept."""
+"""Resource that can be wasted -> the metric of its sums."""
 
 _BY_FIGURE = ("", "_share", "_improved")
 SORTS = (*(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE), "jobs", "name")
@@ -38,16 +38,15 @@ Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class Waste(Record):
-    """One resource, of ``jobs`` with a request and a measured use; GiB-hours of memory, else processor-hours.
+    """One resource over ``jobs`` with a request and a measured use; GiB-hours of memory, else processor-hours.
 
-    ``unused_hours`` are the requested ones less the used ones, negative where more was used. Of ``runtime`` they are
-    how much longer limits were than runs: processors are given back at a job's end, whatever its limit.
-    ``freed_hours``: what was requested, as it ran, less what the recommended reservations would have held
-    (``reserved_hours``), with all further attempts of the jobs that would have run out (``repeated_hours``); negative
-    where they would have held more. ``ran_out`` jobs used more than they requested, ``would_run_out`` more than would
-    have been reserved. These are null of processors, of which no other number is recommended. ``before_*``: the same of
-    the earlier span, null without such jobs. ``improved_hours``: how much more would be unused now at the earlier
-    share.
+    ``unused_hours`` are the requested ones less the used ones, negative if jobs used more. For ``runtime`` they are
+    limits less run times: a job returns its processors at its end, before its limit.
+    ``freed_hours``: requests less the holdings of the recommended reservations (``reserved_hours``), with all further
+    attempts of the jobs that would have run out (``repeated_hours``); negative if the reservations hold more.
+    ``ran_out`` jobs used more than their request, ``would_run_out`` more than the reservation. These are null for
+    processors, of which no other number is recommended. ``before_*``: the same in the earlier span, null without such
+    jobs. ``improved_hours``: how much more would be unused now at the earlier share.
     """
 
     jobs: int
@@ -82,10 +81,10 @@ class WasteRow(Record):
 
 
 class WasteList(Record):
-    """Of jobs that ended from ``first_day`` to ``last_day`` (UTC), compared with those of as many days from
-    ``before_first_day`` on; null where none is counted. ``left_out``: jobs that count nowhere, by resource.
+    """Jobs that ended from ``first_day`` to ``last_day`` (UTC), compared with those of as many days from
+    ``before_first_day`` on; null without counted jobs. ``left_out``: jobs that count nowhere, by resource.
 
-    ``memory``, ``processors`` and ``runtime`` are of all rows, of which ``groups`` there are.
+    ``memory``, ``processors`` and ``runtime`` cover all rows; ``groups`` is their number.
     """
 
     by: str
@@ -109,8 +108,8 @@ DAYS_SHOWN = 30
 
 
 class WasteRequest(NamedTuple):
-    """What is asked for; days are counted from 1970-01-01. ``before``: first day of the span to compare with; None: the
-    one that ends where this begins. A ``user`` is one of the ``cluster``, which must then be named.
+    """A request; days are counted from 1970-01-01. ``before``: first day of the span to compare with; None: the one
+    that ends where this begins. A ``user`` is one of the ``cluster``, which must then be named.
     """
 
     first: int
@@ -131,15 +130,15 @@ _NONE = (0.0,) * len(COLUMNS)
 
 
 def newest_day(connection: Connection) -> int | None:
-    """The last day of which a job is counted."""
+    """Return the last day with a counted job."""
     stored = stored_days(connection)
     return None if stored is None else stored.last
 
 
 def comparable(connection: Connection) -> dict[str, str]:
-    """``since`` and ``until`` of the longest range with as many days before it of which jobs are counted.
+    """Return ``since`` and ``until`` of the longest range with as many days of counted jobs before it.
 
-    Empty where there is only one day.
+    Empty with only one day.
     """
     stored = stored_days(connection)
     half = 0 if stored is None else (stored.last - stored.first + 1) // 2
@@ -147,7 +146,7 @@ def comparable(connection: Connection) -> dict[str, str]:
 
 
 def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
-    """Every row, sorted as asked; those that cannot be sorted come last."""
+    """Return every row, sorted; those without a sort value are last."""
     stored = stored_days(connection)
     days = _within(Days(request.first, request.last), stored)
     length = request.last - request.first + 1
@@ -262,7 +261,7 @@ def _advice(
     sums: _Sums,
     asking: Asking,
 ) -> SavingsRow | None:
-    """What to ask for; None where the row has no job with savings, or several users' jobs."""
+    """Return the recommended request; None if the row has no job with savings, or several users' jobs."""
     found = sums.get((row.cluster, row.name))
     user = row.name if request.by == "user" else request.user
     if found is None or not found[COLUMNS.index("jobs")] or user is None:
@@ -271,7 +270,7 @@ def _advice(
 
 
 def _value(request: WasteRequest, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
-    """What a row is sorted by; of thousands of names, only those shown become rows."""
+    """Return the sort value of a group; only the shown ones of thousands become rows."""
     if request.sort == "name":
         return name[1]
     if request.sort == "jobs":

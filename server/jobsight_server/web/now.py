@@ -1,4 +1,4 @@
-"""The cluster now, and the load of each node."""
+"""The site now, and the load of each node."""
 
 from __future__ import annotations
 
