@@ -111,7 +111,7 @@ def test_a_wrong_job_is_refused_with_value_and_place(
                     }
                 ],
             },
-            "relations[0].between[1]: 'e' is no dependency of the job",
+            "relations[0].between[1]: 'e' is not a dependency of the job",
         ),
     ],
 )
@@ -150,7 +150,7 @@ def test_of_two_equal_jobs_neither_is_said_to_be_worth_more(tmp_path: Path, caps
     [entry] = json.loads(out)["unmatched"]
     assert entry["tier"] == "outpriced"
     assert entry["reason"] == (
-        "d: what slots 8 would take on any of 1 eligible node is worth at least as much to other jobs of the batch"
+        "d: the capacity for slots 8 on any of 1 eligible node is worth at least as much to other jobs of the batch"
     )
 
 

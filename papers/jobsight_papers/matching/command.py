@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline", type=float, default=DEADLINE_S, metavar="S", help=f"processor time per batch ({DEADLINE_S:g})"
     )
-    parser.add_argument("--no-service", action="store_true", help="in process only, not through HTTP as well")
+    parser.add_argument("--no-service", action="store_true", help="in process only, not through HTTP")
     rates = " ".join(map(str, RATES_PER_MINUTE))
     parser.add_argument(
         "--rates",

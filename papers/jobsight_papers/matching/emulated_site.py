@@ -1,4 +1,4 @@
-"""Jobs of an emulated site: what they truly used, and what a real server measured and learned of them.
+"""Jobs of an emulated site: their true use, and a real server's measurements of it.
 
 The emulator is another program, run as a process: ``jobsight-agent replay``.
 """
@@ -38,7 +38,7 @@ _SERVE = (
     "60",
     "--retention-days",
     "36500",
-    "--fabric",  # an emulated job's traffic passes both networks of its nodes
+    "--fabric",  # an emulated job's traffic uses both networks of its nodes
     "sum",
 )
 _READY_S, _SETTLED_S = 180.0, 600.0
@@ -60,7 +60,7 @@ class EmulatedUse:
 
 
 def true_use(users: str, seed: int, directory: Path) -> list[EmulatedUse]:
-    """What the jobs of the emulated ``users`` (published, campaign) truly use, in order of completion.
+    """Return the true use of the jobs of the emulated ``users`` (published, campaign), in order of completion.
 
     Raises:
         UserError: the emulator failed.
@@ -70,9 +70,9 @@ def true_use(users: str, seed: int, directory: Path) -> list[EmulatedUse]:
 
 
 def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedUse], list[EmulatedUse]]:
-    """The same jobs through agents, a TORQUE accounting log and a server of their own: (true, measured).
+    """Run the same jobs through agents, a TORQUE accounting log and a server of their own: (true, measured).
 
-    Measured is what the server profiled and learned, in the order in which it learned.
+    Measured use is that of the server's profiles, in the order in which it learned from them.
 
     Raises:
         UserError: a part of the site failed, or not all jobs were profiled in time.
@@ -139,7 +139,7 @@ def _wait_until_profiled(engine: Engine, jobs: int) -> None:
 
 @contextmanager
 def _serving(command: Sequence[str], ports: Sequence[int], log: Path) -> Iterator[None]:
-    """The server while the block runs."""
+    """Run the server for the time of the block."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
@@ -164,7 +164,7 @@ def _answers(port: int) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
+    """Return ports that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -12,8 +12,10 @@ _PARTS = (("query_s", "query", OURS), ("solve_s", "solve", BEST), ("rest_s", "re
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Writes time by batch size and by shape, and greedy orders, into ``directory``, created if necessary; where the
-    service was run, also the time at its client."""
+    """Plot time by batch size and by shape, and greedy orders, into ``directory``, created if necessary.
+
+    With results of the service, plot the time at its client, too.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     sizes = account["sizes"]
     with drawing(directory / "sizes.svg", "Time to match a batch", 2) as (time, rows):
@@ -35,7 +37,7 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
 
 
 def _service(means: Sequence[Mapping[str, Any]], directory: Path) -> None:
-    """Time at the client by batch size, stacked."""
+    """Plot time at the client by batch size, stacked."""
     with drawing(directory / "service.svg", "Time at the client by batch size, ms", 1) as (axis,):
         jobs, bottom = [str(row["jobs"]) for row in means], [0.0] * len(means)
         for name, label, colour in _PARTS:

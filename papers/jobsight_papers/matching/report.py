@@ -15,7 +15,7 @@ from jobsight_server.amounts import percent
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """Objectives, sizes, shapes and greedy orders; where it was run, the service."""
+    """Print objectives, sizes, shapes and greedy orders, and the service if it has results."""
     table = table_of(
         "Objectives: means over the same batches", "objectives", "jobs", "priority", "pref.", "use", "ms", "opt."
     )
@@ -47,7 +47,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     console.print(table)
     console.print(
         "ms: processor time from records to checked answer; opt.: batches proven optimal; pref.: sum of preferences; "
-        "use: sum of the shares of all capacities that are taken. Published: tens of milliseconds to solve, up to 300 "
+        "use: sum of the used shares of all capacities. Published: tens of milliseconds to solve, up to 300 "
         "constraints."
     )
     if "service" in account:
@@ -65,7 +65,7 @@ def _solved(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 NOTE = (
-    "Client: from sending a batch to having read the answer; query: reading the state; solve: the matcher; rest: HTTP, "
+    "Client: from sending a batch to reading the answer; query: reading the state; solve: the matcher; rest: HTTP, "
     "JSON, holding the matches. Published: solving tens of milliseconds and the smallest part, the query about a "
     "second and linear in the resources, the web service the largest and constant; slightly more than 500 jobs a "
     "minute."
@@ -73,7 +73,7 @@ NOTE = (
 
 
 def service_account(results: ServiceResults) -> dict[str, Any]:
-    """Means by batch size, the arrivals, and every batch."""
+    """Return means by batch size, the arrivals, and every batch."""
     means = [_of_batches([entry for entry in results.batches if entry.size == size]) for size in SIZES]
     return {
         "means": [entry for entry in means if entry is not None],
@@ -104,7 +104,7 @@ def _of_batches(batches: list[ServiceBatch]) -> dict[str, Any] | None:
 
 
 def show_service(account: Mapping[str, Any], console: Console) -> None:
-    """Two tables: batches in a closed loop, and arrivals at random."""
+    """Print two tables: batches in a closed loop, and arrivals at random."""
     heads = ("jobs", "client ms", "query", "solve", "rest", "matched", "opt.", "jobs/min")
     table = table_of("Batches through HTTP: means", *heads)
     for row in account["means"]:

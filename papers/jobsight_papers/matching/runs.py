@@ -50,7 +50,7 @@ class MatchingCase:
 
 
 def cases(batches: int, seed: int) -> Iterator[MatchingCase]:
-    """All batches of the experiment."""
+    """Yield all batches of the experiment."""
     for objectives in OBJECTIVE_LISTS:
         for number in range(batches):
             yield MatchingCase("objectives", MatchingWorkload(seed=seed), number, objectives)
@@ -67,7 +67,7 @@ def cases(batches: int, seed: int) -> Iterator[MatchingCase]:
 
 
 def run_case(case: MatchingCase, clock: Clock, deadline_s: float) -> dict[str, Any]:
-    """What came of one batch. Times are by ``clock``, from the records to the checked answer."""
+    """Match one batch; return its figures. Times are by ``clock``, from the records to the checked answer."""
     file = matching_file(case.workload, case.number) | {"objectives": list(case.objectives)}
     problem = read_problem(file)
     answer = match(problem, clock=clock, deadline_s=deadline_s)
@@ -93,7 +93,7 @@ def run_case(case: MatchingCase, clock: Clock, deadline_s: float) -> dict[str, A
 
 
 def measured(problem: Problem, answer: Answer) -> dict[str, float]:
-    """The value of every objective for the matches of ``answer``."""
+    """Return the value of every objective for the matches of ``answer``."""
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
     numbers = {job.name: index for index, job in enumerate(problem.jobs)}
@@ -106,7 +106,7 @@ def measured(problem: Problem, answer: Answer) -> dict[str, float]:
 
 
 def greedily(problem: Problem, order: str) -> int:
-    """How many jobs greedy matching in this order matches, best fit."""
+    """Return the number of jobs that greedy matching in this order matches, best fit."""
     eligibility = Eligibility(problem)
     packing = Packing(eligibility, eligibility.eligible())
     density = by_density(eligibility, np.ones(len(problem.jobs)))
@@ -121,7 +121,7 @@ def greedily(problem: Problem, order: str) -> int:
 
 
 def matching_account(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The results by part: means and medians over the batches of each setting."""
+    """Return the results by part: means and medians over the batches of each setting."""
     of: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         of.setdefault(row["part"], []).append(row)

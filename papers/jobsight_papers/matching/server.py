@@ -12,7 +12,7 @@ from jobsight_server.settings import Settings
 
 
 def main() -> None:
-    """Serves until it is asked to stop."""
+    """Serve until a signal to stop."""
     logging.basicConfig(level=logging.WARNING)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

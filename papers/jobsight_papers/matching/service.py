@@ -39,7 +39,7 @@ _API = "/api/v1"
 
 
 class ServiceBatch(Record):
-    """One batch: the time at the client, and how much of it the server took to read the state, solve and store."""
+    """One batch: the time at the client, and the server's parts of it to read the state, solve and store."""
 
     size: int
     number: int
@@ -82,7 +82,7 @@ def measure_service(
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> ServiceResults:
-    """Runs the whole experiment; some minutes.
+    """Run the whole experiment; some minutes.
 
     Raises:
         UserError: the server does not start, or refuses something.
@@ -103,7 +103,7 @@ def measure_service(
 
 
 def _one_batch(client: _Client, workload: MatchingWorkload, number: int) -> ServiceBatch:
-    """A batch sent as bytes made before the clock starts. Number -1 warms up, and is not counted."""
+    """Send a batch as bytes made before the clock starts. Number -1 warms up, and does not count."""
     body = json.dumps({"jobs": batch(workload, max(number, 0)), "objectives": ["throughput"]}).encode()
     begin = time.perf_counter()
     answer = client.ask("POST", "/matches", body)
@@ -171,7 +171,7 @@ def _arrivals(client: _Client, rate_per_minute: int, seed: int) -> ArrivalRun:
 
 
 class _Client:
-    """One connection that stays open, as a scheduler's does."""
+    """One connection that stays open, like a scheduler's."""
 
     def __init__(self, address: str, token: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=60)
@@ -186,7 +186,7 @@ class _Client:
         return json.loads(content)
 
     def define(self, resources: Sequence[dict[str, Any]]) -> None:
-        """These resources and no others, of types that are there or made."""
+        """Define these resources and no others."""
         for resource in self.ask("GET", "/resources?size=1000")["resources"]:
             self.ask("DELETE", f"/resources/{resource['name']}")
         for resource in resources:

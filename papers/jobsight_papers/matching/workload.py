@@ -3,7 +3,7 @@
 Source: our own, since the paper gives none, but its sizes: 5 compute servers, 5 file systems, 4 databases and 5
 networks. A job has a dependency on a compute server, and with probability 1/2 one on each other type. Amounts are
 uniform: 1 to 8 slots and 1 to 12 GiB, 10 to 800 GB, 1 to 60 connections, 50 to 3,000 Mb/s. Instances vary eightfold;
-capacities are scaled so that a batch of ``jobs_at_load`` asks for ``load`` times what there is.
+capacities are scaled so that a batch of ``jobs_at_load`` asks for ``load`` times all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MatchingWorkload:
 
 
 def repository(workload: MatchingWorkload) -> list[dict[str, Any]]:
-    """The resources, as ``jobsight match`` reads them; the same for every batch of the same seed."""
+    """Return the resources, as ``jobsight match`` reads them; equal for all batches of a seed."""
     rng = np.random.default_rng((workload.seed, 1))
     found = []
     jobs = workload.jobs_at_load or workload.jobs
@@ -72,18 +72,18 @@ def repository(workload: MatchingWorkload) -> list[dict[str, Any]]:
 
 
 def batch(workload: MatchingWorkload, number: int) -> list[dict[str, Any]]:
-    """The jobs of batch ``number``, as ``jobsight match`` reads them."""
+    """Return the jobs of batch ``number``, as ``jobsight match`` reads them."""
     rng = np.random.default_rng((workload.seed, 2, number))
     return [_job(workload, f"job-{number}-{index + 1}", rng) for index in range(workload.jobs)]
 
 
 def matching_file(workload: MatchingWorkload, number: int = 0, objective: str = "throughput") -> dict[str, Any]:
-    """A whole batch with its repository: the content of a file for ``jobsight match``."""
+    """Return a whole batch with its repository: the content of a file for ``jobsight match``."""
     return {"resources": repository(workload), "jobs": batch(workload, number), "objectives": [objective]}
 
 
 def instances_of(resources: int) -> dict[str, int]:
-    """``resources`` instances, as many of each type as of any other."""
+    """Divide ``resources`` instances equally among the types."""
     share, more = divmod(resources, len(PUBLISHED))
     return {of_type: share + (index < more) for index, of_type in enumerate(PUBLISHED)}
 
@@ -132,7 +132,7 @@ def _dependency(workload: MatchingWorkload, index: int, of_type: str, rng: np.ra
 
 
 def _predicate(of_type: str, position: int, rng: np.random.Generator) -> str:
-    """Each is satisfied by most instances, so that many together still leave some."""
+    """Draw a predicate that most instances satisfy, so that several together still leave some."""
     name, choices = _VALUES[of_type]
     match position % 4:
         case 0:

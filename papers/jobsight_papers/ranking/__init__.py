@@ -1,1 +1,1 @@
-"""Which machine of an emulated campus grid a job should start on (README.md)."""
+"""Choice of a machine of an emulated campus grid for each job (README.md)."""

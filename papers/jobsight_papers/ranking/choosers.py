@@ -1,4 +1,4 @@
-"""What every rank may see of the grid, and what it is asked."""
+"""The view of the grid and the interface of every rank."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class GridView:
 
 
 def new_view(speed: Floats) -> GridView:
-    """No machine is available."""
+    """Return a view without an available machine."""
     count = len(speed)
     return GridView(speed, np.zeros(count, np.bool_), np.zeros(count), np.full(count, np.nan))
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Sessions seen before the first job, each of shape (sessions,): machine, begin, end or how far it was seen, and
-    whether it ended.
+    """Sessions seen before the first job, each of shape (sessions,): machine, begin, end so far, and whether it
+    ended.
     """
 
     machine: Ints
@@ -42,26 +42,26 @@ class Observed:
 
 
 class Chooser:
-    """Chooses a machine for each job, and is informed of what happens. It never sees what is still to come."""
+    """Chooses a machine for each job, and learns of events as they happen, never of later ones."""
 
     def __init__(self, view: GridView) -> None:
         self.view = view
 
     def choose(self, job: int, now: float, candidates: Ints) -> int:
-        """One of ``candidates``, machine numbers in ascending order, at least one. Ties: the lowest."""
+        """Choose one of ``candidates``, machine numbers in ascending order, at least one. Ties: the lowest."""
         raise NotImplementedError
 
     def returned(self, machine: int, begin_s: float) -> None:
-        """The machine is available since ``begin_s``."""
+        """Note that the machine is available since ``begin_s``."""
 
     def left(self, machine: int, begin_s: float, end_s: float) -> None:
-        """The machine was available from ``begin_s`` until its owner came at ``end_s``."""
+        """Note that the machine was available from ``begin_s`` until its owner came at ``end_s``."""
 
     def finished(self, machine: int) -> None:
-        """A job completed on the machine."""
+        """Note that a job completed on the machine."""
 
     def evicted(self, machine: int) -> None:
-        """A job lost the machine."""
+        """Note that a job lost the machine."""
 
 
 class FirstCome(Chooser):
@@ -79,7 +79,7 @@ class FastestFirst(Chooser):
 
 
 class Lazy(Chooser):
-    """Idle machines ask for work: that which has been idle for longest comes first."""
+    """Idle machines ask for work, the longest idle one first."""
 
     def choose(self, job: int, now: float, candidates: Ints) -> int:
         return int(candidates[self.view.free_since_s[candidates].argmin()])
@@ -97,9 +97,9 @@ class Random(Chooser):
 
 
 class AvailabilityOracle(Chooser):
-    """Knows when each owner will come and how long each job runs: the machine that is left soonest after the job's end,
+    """Knows all arrivals of owners and all run times: the machine whose owner comes soonest after the job's end.
 
-    else that which is available for longest.
+    Without one, the machine that is available for longest.
     """
 
     def __init__(self, view: GridView, ends: Sequence[Floats], work_s: Floats) -> None:
@@ -129,7 +129,7 @@ Session = tuple[float, float]
 """Begin and end, in seconds."""
 
 Figure = Callable[[Sequence[Session], float, float], float]
-"""Of the sessions that ended in the window, of when the present one began, and of now; more is better."""
+"""A figure of the sessions that ended in the window, the begin of the present one, and now; more is better."""
 
 
 def fewest_evictions(ended: Sequence[Session], _begun_s: float, _now: float) -> float:
@@ -141,7 +141,7 @@ def longest_present(_ended: Sequence[Session], begun_s: float, now: float) -> fl
 
 
 def longest_last(ended: Sequence[Session], begun_s: float, now: float) -> float:
-    """The length of the last session that ended; of the present one if none has."""
+    """Return the length of the last session that ended; of the present one if none has."""
     return ended[-1][1] - ended[-1][0] if ended else now - begun_s
 
 

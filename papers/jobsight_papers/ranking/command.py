@@ -1,4 +1,4 @@
-"""Which machine of a campus grid a job should start on."""
+"""The experiment on the choice of a machine of a campus grid for each job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEEDS_AT_MOST = 1000
 LOAD_AT_LEAST, LOAD_AT_MOST = 0.01, 2.0
 WEIGHT_AT_MOST = 1e6
 Task = tuple[str, RankingCase]
-"""Each run with the part of the account that it belongs to: ``rows`` or the name of a variant."""
+"""A run and its part of the account: ``rows`` or the name of a variant."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=tuple(RANKS),
         metavar="NAME",
-        help=f"how a machine is chosen: {', '.join(RANKS)} (default: all)",
+        help=f"choice of a machine: {', '.join(RANKS)} (default: all)",
     )
     parser.add_argument(
         "--weights",
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="when owners use their machines: departments (opening hours), uniform, prefer-fast, fickle",
     )
     parser.add_argument(
-        "--on-eviction", choices=("restart", "checkpoint"), help="what a job that lost its machine does"
+        "--on-eviction", choices=("restart", "checkpoint"), help="continuation of a job that lost its machine"
     )
     parser.add_argument(
         "--trace",
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """Does one run; called in worker processes."""
+    """Do one run; called in worker processes."""
     _, case = of
     return run_case(case)
 

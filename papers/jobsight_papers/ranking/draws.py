@@ -1,4 +1,4 @@
-"""What a seed of the ranking experiment decides: machines, jobs and owners, of the emulated campus or of a trace."""
+"""Random draws of the ranking experiment: machines, jobs and owners, of the emulated campus or of a trace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPEED_SIGMA: dict[Owners, float] = {"departments": 0.0, "uniform": 0.0, "prefer-
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed decides."""
+    """The draws of one seed."""
 
     machines: CampusMachines
     jobs: CampusJobs
@@ -46,7 +46,7 @@ class Drawn:
 
 @lru_cache(maxsize=1)
 def draw(number: int, mean_work_h: float | None, load: float, seed: int, owners: Owners) -> Drawn:
-    """Machines, jobs and owners; owners are known from four weeks before the first job on."""
+    """Draw machines, jobs and owners; the history of owners begins four weeks before the first job."""
     rng = np.random.default_rng(seed)
     machines = campus_machines(rng, SPEED_SIGMA[owners])
     of = SETS[number]
@@ -59,7 +59,7 @@ def draw(number: int, mean_work_h: float | None, load: float, seed: int, owners:
 
 @lru_cache(maxsize=1)
 def machines_of(trace: str) -> FailureTrace:
-    """The machines of a file, plain or gzip.
+    """Read the machines of a file, plain or gzip.
 
     Raises:
         ValueError: it has no events, or fewer than two days of them.
@@ -75,9 +75,9 @@ def machines_of(trace: str) -> FailureTrace:
 
 @lru_cache(maxsize=1)
 def draw_on_trace(trace: str, number: int, load: float, seed: int) -> Drawn:
-    """Jobs for the machines of a trace, from a moment that is drawn; known are up to four weeks before it.
+    """Draw jobs for the machines of a trace, from a random time on; up to four weeks before it are history.
 
-    At most half of the time after these is for submissions, so a small or short trace has fewer jobs than the set.
+    At most half of the rest is for submissions, so a small or short trace has fewer jobs than the set.
     """
     rng = np.random.default_rng(seed)
     known = machines_of(trace).availability
@@ -105,7 +105,7 @@ def draw_on_trace(trace: str, number: int, load: float, seed: int) -> Drawn:
 
 
 def observed(availability: Availability, until_s: float) -> Observed:
-    """What was seen of each machine's sessions before ``until_s``; those that go on have not ended."""
+    """Return the sessions of each machine as seen before ``until_s``; open ones have not ended."""
     count = [int(np.searchsorted(begins, until_s)) for begins in availability.begins]
     machine = np.repeat(np.arange(len(count)), count)
     begins = np.concatenate([times[:n] for times, n in zip(availability.begins, count, strict=True)])

@@ -1,7 +1,7 @@
-"""Machines of the Failure Trace Archive: when each was available, from its table ``event_trace.tab``.
+"""Availability of machines of the Failure Trace Archive, from its table ``event_trace.tab``.
 
 A line is an event of a node: event, component, node, platform, the node's name, 1 for available or 0 for unavailable,
-start and stop in seconds since 1970, and why it ended; columns are separated by tabs or blanks.
+start and stop in seconds since 1970, and the reason of the end; tabs or blanks separate columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class FailureTrace:
-    """``availability`` of machines by number. ``skipped`` counts lines by the reason."""
+    """``availability`` of machines by number. ``skipped`` counts lines by reason."""
 
     availability: Availability
     skipped: Counter[str] = field(default_factory=Counter)
@@ -32,9 +32,9 @@ class FailureTrace:
 
 
 def read_failure_trace(lines: Iterable[str]) -> FailureTrace:
-    """The machines in the order in which the table names them.
+    """Read the machines, in the order of the table.
 
-    A machine with events of availability was available then; one that only has others, at all other times of the trace.
+    A machine was available during its events of availability; one without them, at all times between its other events.
 
     Raises:
         ValueError: no line is an event; the message has the first one.
@@ -70,7 +70,7 @@ def read_failure_trace(lines: Iterable[str]) -> FailureTrace:
 
 
 def _fault(columns: list[str]) -> str:
-    """Why a line is no event that can be used; empty if it is one."""
+    """Return why a line is not a usable event; empty if it is."""
     if len(columns) <= _STOP:
         return "fewer than 8 columns"
     if columns[_TYPE].strip() not in ("0", "1"):
@@ -85,7 +85,7 @@ def _fault(columns: list[str]) -> str:
 
 
 def _union(intervals: list[Interval]) -> list[Interval]:
-    """Ascending and apart: what overlaps or touches is one."""
+    """Sort intervals, and join those that overlap or touch."""
     found: list[Interval] = []
     for start, stop in sorted(intervals):
         if found and start <= found[-1][1]:

@@ -17,12 +17,12 @@ OnEviction = Literal["restart", "checkpoint"]
 CHECKPOINT_S = 3600.0
 
 ENDED, LEFT, RETURNED = 0, 1, 2
-"""Events of a machine in the order in which they count at one instant: its job ends, its owner comes, leaves."""
+"""Events of a machine, in the order for one instant: its job ends, its owner comes, its owner leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A job ran on a machine from ``start_s`` to ``end_s``, and completed or was evicted."""
+    """A run of a job on a machine from ``start_s`` to ``end_s``, completed or evicted."""
 
     job: int
     machine: int
@@ -35,7 +35,7 @@ class CampusGrid:
     """Runs ``jobs`` until all have completed, or ``availability`` ends.
 
     An evicted job returns to the head of the queue. It starts over, or from its last hourly checkpoint. ``eager`` binds
-    each job to a machine at submission, to which it stays bound.
+    each job to a machine at submission, for good.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class CampusGrid:
         self.lost_s = np.zeros(count)
 
     def run(self) -> None:
-        """Handles all events; unfinished jobs keep an infinite ``end_s``."""
+        """Handle all events; unfinished jobs keep an infinite ``end_s``."""
         submit: list[float] = self.jobs.submit_s.tolist()
         if not submit:
             return
@@ -155,7 +155,7 @@ class CampusGrid:
         self._match(now, machine)
 
     def _match(self, now: float, machine: int = -1) -> None:
-        """Starts what can start; ``machine`` is the one that became free, if any."""
+        """Start all jobs that can start; ``machine`` is the one that became free, if any."""
         free = self.view.free
         if self.eager:
             if machine >= 0 and free[machine] and self._bound[machine]:

@@ -28,7 +28,7 @@ class JobSet:
     first_come: PublishedRow
 
     def counted(self, row: PublishedRow) -> float:
-        """The share from the counts, in %: completed without restart over the jobs of the set."""
+        """Return the share from the counts, in %: completed without restart over the jobs of the set."""
         return 100.0 * row.done / self.jobs
 
 
@@ -52,7 +52,7 @@ MONDAY_S = 4 * 24 * HOUR_S
 class CampusJobs:
     """Independent jobs of one core in order of submission, each of shape (jobs,).
 
-    ``work_s`` is the run time on a machine of speed 1; ``predicted_s`` is what is known of it beforehand.
+    ``work_s`` is the run time on a machine of speed 1; ``predicted_s`` is its forecast.
     """
 
     submit_s: Floats
@@ -64,12 +64,11 @@ class CampusJobs:
 
 
 def draw_jobs(rng: np.random.Generator, count: int, mean_work_h: float, load: float, capacity: float) -> CampusJobs:
-    """``count`` jobs that offer ``load`` of a ``capacity`` in machines of speed 1, from nine in the morning of
-    a weekday on.
+    """Draw ``count`` jobs that offer ``load`` of a ``capacity`` in machines of speed 1, from 9:00 of a weekday on.
 
     Work is Gamma distributed (shape 2) around the mean of one of 30 users, which is lognormal (sigma .6): together its
-    coefficient of variation is 1.07, near the 1 of an exponential distribution. What is predicted is the geometric mean
-    of 20 earlier jobs of the user.
+    coefficient of variation is 1.07, near the 1 of an exponential distribution. The forecast is the geometric mean of
+    20 earlier jobs of the user.
     """
     mean_s = mean_work_h * HOUR_S
     level = np.exp(rng.normal(0.0, GROUP_SIGMA, GROUPS))

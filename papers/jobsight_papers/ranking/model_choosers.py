@@ -1,4 +1,4 @@
-"""The rank that the server has: the chance that a machine stays available for the run time of the job."""
+"""The server's rank: the probability that a machine stays available for the run time of the job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DAY_S = 24 * HOUR_S
 
 
 class SurvivalRank(Chooser):
-    """The highest chance to stay. Learns sessions as they are observed, every six hours.
+    """The highest probability to stay. Learns sessions as observed, every six hours.
 
     ``predicted_s`` by job, whatever the machine. Without ``by_age`` only each machine's own rate counts; ``history``
     ends at ``begin_s``, when the first job comes.
@@ -60,14 +60,14 @@ class SurvivalRank(Chooser):
         return int(candidates[self._learned.chance(candidates, age_s, self._run_s[job]).mean.argmax()])
 
     def _learn(self, machine: Ints, begin_s: Floats, end_s: Floats, ended: NDArray[np.bool_], now: float) -> None:
-        """Takes in what has passed of sessions since the last time."""
+        """Take in the parts of sessions since the last time."""
         self._learned.fade(faded(now - self._learned_to))
         self._learned.learn(machine, begin_s, np.maximum(begin_s, self._learned_to), end_s, ended, now)
         self._learned_to = now
 
 
 FLOPS = 3e9
-"""Of a core of speed 1; it matters only where CA is raw."""
+"""FLOPS of a core of speed 1; they matter only where CA is raw."""
 
 
 class ResourceVectorRank(Chooser):
@@ -97,7 +97,7 @@ class ResourceVectorRank(Chooser):
 
 
 class ObservedVectorRank(ResourceVectorRank):
-    """GRV with the history that other ranks have: JS counts the sessions of all machines, not only those with jobs.
+    """GRV with the history of the other ranks: JS counts the sessions of all machines, not only those with jobs.
 
     As if a job of ``run_s`` after the other had run there: each that fits in a session succeeded, the last was evicted.
     """
@@ -116,7 +116,7 @@ class ObservedVectorRank(ResourceVectorRank):
         super().evicted(machine)
 
     def finished(self, machine: int) -> None:
-        """Its session counts instead."""
+        """Ignore the job: the session counts instead."""
 
     def evicted(self, machine: int) -> None:
-        """Its session counts instead."""
+        """Ignore the job: the session counts instead."""

@@ -1,4 +1,4 @@
-"""The emulated campus: its machines, three classes in departments, and when owners are at them."""
+"""The emulated campus: its machines, three classes in departments, and the hours of their owners."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CampusMachines:
 
 
 def campus_machines(rng: np.random.Generator, speed_sigma: float = 0.0) -> CampusMachines:
-    """The classes in order of numbers; owned machines are dealt to the departments in turn.
+    """Number the machines by class, and deal owned ones to the departments in turn.
 
     ``speed_sigma`` is the spread of the logarithm of speed among owned machines: 0 is one speed per class.
     """
@@ -64,8 +64,8 @@ WEEK_S = WEEK_HOURS * HOUR_S
 class OwnerSettings:
     """Owners come after idle times around a mean of the machine's own, lognormal over machines (``median_idle_h``,
     ``idle_sigma``), and stay for an exponential time of mean ``session_h``. Outside of a department's opening hours
-    they come ``closed_share`` times as often as within; 1 is no opening hours at all. Idle times are Weibull of shape
-    ``idle_shape``: below 1 most end early, and who has stayed for long stays on. ``prefer_fast``: a machine's idle
+    they come ``closed_share`` times as often as within; 1 is without opening hours. Idle times are Weibull of shape
+    ``idle_shape``: below 1 most end early, and long ones last. ``prefer_fast``: a machine's idle
     times shrink with this power of its speed.
     """
 
@@ -79,7 +79,7 @@ class OwnerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """When each machine is available: ``begins[m][i]`` to ``ends[m][i]``, ascending. Times count from ``from_s``."""
+    """Availability of each machine: ``begins[m][i]`` to ``ends[m][i]``, ascending. Times count from ``from_s``."""
 
     begins: list[Floats]
     ends: list[Floats]
@@ -90,7 +90,7 @@ class Availability:
 def draw_availability(
     rng: np.random.Generator, machines: CampusMachines, settings: OwnerSettings, from_s: float, to_s: float
 ) -> Availability:
-    """Owners of all machines. Two weeks before ``from_s`` are drawn too, so that it begins in the steady state."""
+    """Draw the owners of all machines, from two weeks before ``from_s`` on, so that it begins in the steady state."""
     count = len(machines)
     mean_idle_h = settings.median_idle_h * np.exp(rng.normal(0.0, settings.idle_sigma, count))
     mean_idle_s = HOUR_S * mean_idle_h / machines.speed**settings.prefer_fast
@@ -119,10 +119,10 @@ def draw_availability(
 
 
 def _clocks(rng: np.random.Generator, settings: OwnerSettings, from_s: float, to_s: float) -> tuple[Floats, Floats]:
-    """Hours, shape (k,), and for each department the owners' time that has passed until then, shape (departments, k).
+    """Return hours, shape (k,), and each department's owners' time elapsed by then, shape (departments, k).
 
-    Owners' time passes at a mean of 1 over the week, faster in opening hours, which are drawn per department: weekdays,
-    for some on Saturdays too, from between 7 and 10 for 8 to 13 hours.
+    Owners' time passes at a mean of 1 over the week, faster in opening hours, drawn per department: weekdays, for some
+    Saturdays too, from between 7 and 10 for 8 to 13 hours.
     """
     first = np.floor(from_s / HOUR_S)
     hours = np.arange(first, np.ceil(to_s / HOUR_S) + 1.0)
@@ -139,7 +139,7 @@ def _clocks(rng: np.random.Generator, settings: OwnerSettings, from_s: float, to
 
 
 def _later(now: Floats, idle: Floats, department: NDArray[np.int64], clocks: Floats, passed: Floats) -> Floats:
-    """When ``idle`` seconds of owners' time will have passed since ``now``; infinite beyond the clocks."""
+    """Return the time ``idle`` seconds of owners' time after ``now``; infinite beyond the clocks."""
     found = np.full(len(now), np.inf)
     for number in range(len(passed)):
         of = (department == number) & np.isfinite(idle) & (now <= clocks[-1])

@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """The published table beside ours, then every rank by set and load, then what was gained."""
+    """Print the published table beside ours, then every rank by set and load, then the gains."""
     _published(account["published"], console)
     for number, load in dict.fromkeys((row["set"], row["load"]) for row in account["rows"]):
         rows = [row for row in account["rows"] if (row["set"], row["load"]) == (number, load)]
@@ -30,7 +30,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         "that evicted jobs had used; wait: mean time in the queue."
     )
     if account["unfinished"]:
-        console.print(f"{account['unfinished']:,} jobs did not complete before the simulated time was over.")
+        console.print(f"{account['unfinished']:,} jobs did not complete within the simulated time.")
 
 
 def _published(rows: Sequence[Row], console: Console) -> None:

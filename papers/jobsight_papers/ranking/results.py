@@ -18,7 +18,7 @@ RunsBySeed = Mapping[int, Figures]
 
 
 def by_seed(finished: Iterable[tuple[RankingCase, Figures]]) -> dict[RankingCase, dict[int, Figures]]:
-    """The figures of each case by seed."""
+    """Group the figures of each case by seed."""
     found: dict[RankingCase, dict[int, Figures]] = defaultdict(dict)
     for case, figures in finished:
         found[case.of_seed][case.seed] = figures
@@ -26,7 +26,7 @@ def by_seed(finished: Iterable[tuple[RankingCase, Figures]]) -> dict[RankingCase
 
 
 def row(case: RankingCase, runs: RunsBySeed) -> dict[str, Any]:
-    """Means over seeds; ``completed_share`` with its 95 % confidence interval (Student)."""
+    """Return means over seeds; ``completed_share`` with its 95 % confidence interval (Student)."""
     return {
         "set": case.set,
         "rank": case.rank,
@@ -41,7 +41,7 @@ def row(case: RankingCase, runs: RunsBySeed) -> dict[str, Any]:
 
 
 def gains(found: Mapping[RankingCase, RunsBySeed]) -> list[dict[str, Any]]:
-    """For each set, load and kind of owners: GRV less first come, and survival less every other rank.
+    """Return for each set, load and kind of owners GRV less first come, and survival less every other rank.
 
     Differences of completed shares, paired by seed, with their 95 % confidence intervals.
     """
@@ -62,7 +62,7 @@ def gains(found: Mapping[RankingCase, RunsBySeed]) -> list[dict[str, Any]]:
 
 
 def published(rows: Iterable[Figures]) -> list[dict[str, Any]]:
-    """The published table, in %, as printed and from its counts, beside ours."""
+    """Return the published table, in %, as printed and from its counts, beside ours."""
     ours = {
         (row["set"], row["rank"], tuple(row["weights"])): 100.0 * row["completed_share"]["mean"]
         for row in rows

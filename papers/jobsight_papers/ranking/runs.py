@@ -1,4 +1,4 @@
-"""Which machine of a campus grid should a job start on, so that its owner does not evict it?
+"""Runs of the ranking experiment: the choice of machines whose owners do not evict the jobs.
 
 A run draws machines, owners and the jobs of one published set from its seed, and simulates one rank on them; ranks are
 compared on the same draws, pair by pair. No rank knows how they were drawn.
@@ -50,9 +50,7 @@ EXCHANGED_WORK_H = 5.2
 
 @dataclass(frozen=True, slots=True)
 class RankingCase:
-    """One run. ``mean_work_h`` of None is the set's; ``trace`` a file of the Failure Trace Archive, whose machines
-    stand in for the campus's.
-    """
+    """One run. ``mean_work_h`` of None is the set's; ``trace``: a file of the Failure Trace Archive."""
 
     set: int
     rank: str
@@ -66,7 +64,7 @@ class RankingCase:
 
     @property
     def of_seed(self) -> RankingCase:
-        """The same whatever the seed."""
+        """Return the case with seed 0, equal for all seeds."""
         return replace(self, seed=0)
 
 
@@ -114,11 +112,11 @@ RANKS: dict[str, MakeChooser] = {
     "survival-no-age": _survival(by_age=False),
     "oracle": lambda view, drawn, _: AvailabilityOracle(view, drawn.availability.ends, drawn.jobs.work_s),
 }
-"""The choices of ``--ranks``, and how each is made. ``first-come`` and all but ``eager`` bind a job when it starts."""
+"""The choices of ``--ranks``, with their constructors. All but ``eager`` bind a job at its start."""
 
 
 def published_cases(seeds: int) -> Iterator[RankingCase]:
-    """All ranks on the four sets at the published load, GRV with both published weights, seed by seed."""
+    """Yield all ranks on the four sets at the published load, GRV with both published weights, seed by seed."""
     for seed in range(seeds):
         for number in SETS:
             for rank in RANKS:
@@ -128,7 +126,7 @@ def published_cases(seeds: int) -> Iterator[RankingCase]:
 
 
 def curve_cases(seeds: int) -> Iterator[RankingCase]:
-    """First come, GRV, fewest evictions and survival at the other loads."""
+    """Yield first come, GRV, fewest evictions and survival at the other loads."""
     for seed in range(min(seeds, CURVE_SEEDS)):
         for number in SETS:
             for load in LOADS:
@@ -138,7 +136,7 @@ def curve_cases(seeds: int) -> Iterator[RankingCase]:
 
 
 def variant_cases(seeds: int) -> Iterator[tuple[str, RankingCase]]:
-    """What was left open: both readings of set 4's row, other owners, and checkpoints."""
+    """Yield the open questions: both readings of set 4's row, other owners, and checkpoints."""
     for seed in range(seeds):
         for rank in COMPARED:
             yield "set 4, rows exchanged", RankingCase(4, rank, seed=seed, mean_work_h=EXCHANGED_WORK_H)
@@ -163,7 +161,7 @@ def chosen_cases(
     on_eviction: OnEviction,
     trace: str | None = None,
 ) -> Iterator[RankingCase]:
-    """Every combination; ``weights`` only for ranks by GRV, scaled to a sum of 1."""
+    """Yield every combination; ``weights`` only for ranks by GRV, scaled to a sum of 1."""
     scaled = [(w1 / (w1 + w2 + w3), w2 / (w1 + w2 + w3), w3 / (w1 + w2 + w3)) for w1, w2, w3 in weights]
     for seed in range(seeds):
         for number in sets:
@@ -174,7 +172,7 @@ def chosen_cases(
 
 
 def run_case(case: RankingCase) -> dict[str, Any]:
-    """The figures of one run."""
+    """Return the figures of one run."""
     if case.trace is None:
         drawn = draw(case.set, case.mean_work_h, case.load, case.seed, case.owners)
     else:
@@ -193,7 +191,7 @@ def run_case(case: RankingCase) -> dict[str, Any]:
 
 
 def simulate(case: RankingCase, drawn: Drawn) -> CampusGrid:
-    """The grid after the run."""
+    """Run the grid, and return it."""
     view = new_view(drawn.machines.speed)
     chooser = RANKS[case.rank](view, drawn, case)
     grid = CampusGrid(drawn.jobs, drawn.availability, chooser, view, case.on_eviction, eager=case.rank == "eager")

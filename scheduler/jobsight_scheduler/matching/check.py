@@ -1,4 +1,4 @@
-"""Answers, and their check against the records of the batch: gangs whole, no capacity exceeded, whatever found them."""
+"""Answers, and their check against the records of the batch: gangs whole, no capacity exceeded."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from jobsight_scheduler.matching.problem import Capacity, MatchJob, Relation, Re
 Tier = Literal[
     "type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn", "predicted"
 ]
-"""Why a job is not matched: of its dependencies in trouble, the one with the first of these.
+"""The reason for a job without a match: the first of these that applies to one of its dependencies.
 
-``type``: there is no resource of a type that it depends on. ``predicate``: no resource satisfies what it asks for.
+``type``: there is no resource of a type that it depends on. ``predicate``: no resource satisfies its predicate.
 ``never-fits``: not even an idle resource of those has the amounts. ``policy``: policies deny all that have, or their
 state is too old. ``held``: it would fit if others held less. ``gang``: each dependency fits, all together do not.
 ``outpriced``: it fits alone; the batch is worth at least as much without it. ``reserved``: it fits, but not before the
 start of a reservation for a job that was passed over too often. ``turn``: it fits, and is younger than those of the
-round. ``predicted``: an amount was left to Jobsight, which knows nothing of it.
+round. ``predicted``: there is no forecast for an amount that was left to Jobsight.
 """
 
 
@@ -33,7 +33,7 @@ class Match(Struct, frozen=True):
 
 
 class Unmatched(Struct, frozen=True):
-    """A job without a match, and why."""
+    """A job without a match, and the reason."""
 
     job: str
     tier: Tier
@@ -41,7 +41,7 @@ class Unmatched(Struct, frozen=True):
 
 
 class ObjectiveValue(Struct, frozen=True):
-    """The value of one objective, and the bound on it given the optima of those before; None where none is known."""
+    """The value of one objective, and its bound given the optima of those before; None if unknown."""
 
     name: str
     value: float
@@ -52,7 +52,7 @@ class ObjectiveValue(Struct, frozen=True):
 class Answer(Struct, frozen=True):
     """``objective``, ``bound`` and ``gap`` are those of the first objective; ``objectives`` has all.
 
-    ``status`` is ``optimal`` where all of them are proven. ``rung`` is the step of the ladder that found the matches,
+    ``status`` is ``optimal`` if all of them are proven. ``rung`` is the step of the ladder that found the matches,
     ``rows`` and ``columns`` are those of the integer program, ``bound`` is at least (of a minimum: at most) the
     optimum, ``gap`` their difference over the larger magnitude. ``failed`` are rungs that failed, with the error.
     """
@@ -76,9 +76,10 @@ _DOUBT = 1e-9
 
 
 def faults(eligibility: Eligibility, matches: Iterable[Match]) -> dict[str, str]:
-    """What is wrong, by job; empty where every match may leave. Of the jobs that share a capacity that is exceeded,
+    """Return the faults by job; empty if all matches are valid.
 
-    the later ones are at fault. Of what found them, predicates and policies are shared.
+    Of the jobs that exceed a capacity together, the later ones are at fault. The check shares only predicates and
+    policies with the solvers.
     """
     resources = {resource.name: resource for resource in eligibility.problem.resources}
     jobs = {job.name: (index, job) for index, job in enumerate(eligibility.problem.jobs)}
@@ -88,7 +89,7 @@ def faults(eligibility: Eligibility, matches: Iterable[Match]) -> dict[str, str]
     for match in matches:
         number, job = jobs.get(match.job, (0, None))
         if job is None or match.job in seen:
-            wrong[match.job] = "is no job of the batch" if job is None else "is matched twice"
+            wrong[match.job] = "is not a job of the batch" if job is None else "is matched twice"
             continue
         seen.add(match.job)
         if fault := _whole(job, match, resources) or _eligible(eligibility, number, match):
@@ -109,9 +110,9 @@ def faults(eligibility: Eligibility, matches: Iterable[Match]) -> dict[str, str]
 
 
 def holds(capacity: Capacity, amounts: list[float]) -> bool:
-    """Whether all ``amounts`` together fit beside what is used, exactly: as written in decimals, or as binary numbers.
+    """Whether all ``amounts`` together fit beside the use, exactly: as written in decimals, or as binary numbers.
 
-    Only within a billionth of the total are exact numbers needed.
+    Exact numbers are only needed within a billionth of the total.
     """
     total = sum(amounts) + capacity.used
     if abs(total - capacity.total) > capacity.total * _DOUBT:

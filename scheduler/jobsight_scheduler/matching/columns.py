@@ -1,4 +1,4 @@
-"""Kinds of arrays. Their shapes are in letters: D dependencies, R resources of a type, K kinds of capacity."""
+"""Array types. Shapes are in letters: D dependencies, R resources of a type, K kinds of capacity."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ARITHMETIC: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Values of a field, one a resource or one for all: NaN and None where it is of another kind or missing."""
+    """Values of a field, one per resource or one for all; NaN and None where it is missing or of another kind."""
 
     numbers: Floats
     texts: NDArray[np.object_] | None = None
@@ -54,10 +54,10 @@ class _Truth:
 
 
 class ResourceColumns:
-    """The fields of resources of one type: attributes, capacities (``slots`` is what is free of it, ``slots.total``,
+    """The fields of resources of one type: attributes, capacities, ``name``, ``type`` and ``cost``.
 
-    ``slots.used`` and ``slots.free`` are there as well), ``name``, ``type`` and ``cost``. An attribute hides a capacity
-    of its name.
+    A capacity such as ``slots`` is its free part, like ``slots.free``, beside ``slots.total`` and ``slots.used``. An
+    attribute hides a capacity of its name.
     """
 
     def __init__(self, resources: Sequence[Resource]) -> None:
@@ -71,16 +71,16 @@ class ResourceColumns:
         return bool(column.present.any()) or column.lists is not None
 
     def satisfied(self, node: Node) -> Flags:
-        """Which resources satisfy a predicate. Not to be written to."""
+        """Return which resources satisfy a predicate; read-only."""
         return np.broadcast_to(self._truth(node).true, len(self._resources))
 
     def numbers(self, node: Node) -> Floats:
-        """The value of an expression for each resource; NaN where it has none, or none that is finite."""
+        """Return the value of an expression for each resource; NaN where it has no finite one."""
         found = np.broadcast_to(self._value(node).numbers, len(self._resources))
         return np.where(np.isfinite(found), found, np.nan)
 
     def values(self, name: str) -> list[Any]:
-        """The value of an attribute or other field for each resource, None where it is missing."""
+        """Return the value of an attribute or other field for each resource; None where it is missing."""
         return [_field(resource, name) for resource in self._resources]
 
     def _column(self, name: str) -> _Column:
@@ -153,7 +153,7 @@ class ResourceColumns:
 
 
 def bound_to(node: Node, job: MatchJob) -> Node:
-    """``node`` with the fields of ``job`` in place of ``job.priority`` and the like."""
+    """Replace ``job.priority`` and the like in ``node`` by the fields of ``job``."""
     fields = {
         "job.name": job.name,
         "job.user": job.user,

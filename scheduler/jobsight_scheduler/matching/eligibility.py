@@ -1,4 +1,4 @@
-"""E(j, d): which resources a dependency of a job may use, by type, predicates, policies and free capacity."""
+"""E(j, d): the resources that a dependency of a job may use, by type, predicates, policies and free capacity."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DECIMALS = 15
 
 
 def in_units(amounts: Floats, totals: Floats, used: Floats, counts: Integers) -> tuple[Integers, Integers]:
-    """``amounts`` of ``counts`` instances each and the free capacities (``totals - used``) in one unit, as integers.
+    """Convert ``amounts`` of ``counts`` instances each and the free capacities (``totals - used``) to integers.
 
-    The unit is the largest power of ten of which all are multiples, as they are written: 0.1 + 0.2 fits into 0.3. Where
-    there is none (numbers of 17 digits), it is the power of two of which the largest has 2^61. Amounts of which this
-    cuts off a bit (below a 256th of the largest) are rounded down and capacities up: whatever fits is found to fit, and
-    what does not by less than a unit is withdrawn by check.py. An amount above every capacity is given as one more than
-    the largest of them, a capacity that no sum of amounts fills as that sum.
+    The unit is the largest power of ten of which all are multiples, as they are written: 0.1 + 0.2 fits into 0.3.
+    Without one (numbers of 17 digits), it is the power of two of which the largest has 2^61. This rounds amounts that
+    lose a bit (below a 256th of the largest) down and capacities up: every fit is found, and check.py withdraws a match
+    that exceeds a capacity by less than a unit. An amount above every capacity becomes one more than the largest of
+    them; a capacity above every sum of amounts becomes that sum.
     """
     used = np.minimum(used, totals)
     wanted = float((amounts * counts).sum()) if len(amounts) else 0.0
@@ -45,14 +45,14 @@ def in_units(amounts: Floats, totals: Floats, used: Floats, counts: Integers) ->
     most = 2.0**_BITS
     left = totals - used
     back = left - totals
-    lost = (totals - (left - back)) - (used + back)  # what left was rounded by, exactly (Knuth's two-sum)
+    lost = (totals - (left - back)) - (used + back)  # the exact rounding error of left (Knuth's two-sum)
     with np.errstate(over="ignore"):
         needs = np.floor(np.minimum(amounts / unit, 2.0 * most))
         down = np.floor(np.minimum(left / unit, most))
         rest = np.where(down < most, np.ceil(left / unit - down + lost / unit), 0.0)
     is_least = (needs == 0.0) & (
         amounts > 0.0
-    )  # 0 is for what is not asked: these are 1, and capacities more by as much
+    )  # 0 means not requested: tiny amounts become 1, and capacities grow by as much
     more = int(counts[is_least].sum())
     free = np.maximum(down.astype(np.int64) + rest.astype(np.int64), 0)
     return _clamped(needs.astype(np.int64) + is_least, free + np.where(free > 0, more, 0))
@@ -63,11 +63,11 @@ def _clamped(needs: Integers, free: Integers) -> tuple[Integers, Integers]:
 
 
 def job_classes(problem: Problem, is_counted: bool = True) -> list[list[int]]:
-    """Positions of the jobs, those that differ in name only together; each class in the order of the batch.
+    """Group the positions of jobs that differ in name only; each class in the order of the batch.
 
-    Fields that no expression of theirs reads, and no objective, may differ; so may what they count, unless
-    ``is_counted``. Jobs with relations stay alone: sets of instances of a whole class cannot always be divided among
-    its jobs so that the instances of each are related.
+    Fields that none of their expressions reads, nor an objective, may differ; so may their weights, unless
+    ``is_counted``. Jobs with relations stay alone: the instances of a whole class cannot always be divided among its
+    jobs so that those of each are related.
     """
     read = _job_fields(node for objective in problem.objectives for node in objective.coefficients.values())
     found: dict[Hashable, list[int]] = {}
@@ -86,7 +86,7 @@ def _key(job: MatchJob, read: frozenset[str]) -> Hashable:
         "job.duration_s": job.duration_s,
     }
     fields = read | _job_fields(expressions)
-    # Dependencies with their names, which reasons have.
+    # Dependencies with their names, which appear in reasons.
     dependencies = msgspec.json.encode(job.dependencies, order="sorted")
     return job.job_class, dependencies, *(value for name, value in values.items() if name in fields)
 
@@ -99,9 +99,9 @@ def _job_fields(nodes: Iterable[Node]) -> frozenset[str]:
 class ResourcesOfType:
     """Resources of one type: ``members`` (R,) are positions in the problem, ``kinds`` the names of capacities.
 
-    ``free`` and ``idle`` (R, K) are integers, in the units of ``needs`` (one row a dependency of this type, in the
-    order of the batch): free now, and free if nothing were used. Where a resource lacks a kind they are -1. ``total``
-    and ``used`` (R, K) and ``amounts`` (one row a dependency) are as given, 0 where a resource lacks the kind.
+    ``free`` and ``idle`` (R, K) are integers, in the units of ``needs`` (one row per dependency of this type, in
+    the order of the batch): free now, and free without any use. Where a resource lacks a kind they are -1. ``total``
+    and ``used`` (R, K) and ``amounts`` (one row per dependency) are as given, 0 where a resource lacks the kind.
     """
 
     name: str
@@ -128,15 +128,15 @@ class DependencyAt:
 
 
 class Eligibility:
-    """E(j, d) of a batch. What is asked of a predicate is found once for all dependencies that have it."""
+    """E(j, d) of a batch. Each predicate is evaluated once for all dependencies that have it."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.dependencies: list[DependencyAt] = []
         self.numbers: list[list[int]] = []
-        """For each job the numbers of its dependencies."""
+        """Numbers of each job's dependencies."""
         self.rows: dict[str, list[int]] = {}
-        """For each type the numbers of its dependencies, in the order of its ``needs``."""
+        """Numbers of each type's dependencies, in the order of its ``needs``."""
         for index, job in enumerate(problem.jobs):
             first = len(self.dependencies)
             self.numbers.append(list(range(first, first + len(job.dependencies))))
@@ -155,13 +155,13 @@ class Eligibility:
         self._codes_of: dict[str, Integers] = {}
 
     def satisfying(self, dependency: Dependency, job: MatchJob) -> Flags:
-        """Which resources of its type satisfy the predicate, shape (R,)."""
+        """Return which resources of its type satisfy the predicate, shape (R,)."""
         where = dependency.predicate
         of = self.types[dependency.type]
         return np.ones(len(of.members), dtype=np.bool_) if where is None else of.columns.satisfied(bound_to(where, job))
 
     def verdicts(self, of_type: str, job_class: str) -> tuple[Flags, Floats]:
-        """Which resources policies allow to ``job_class``, and how much each is preferred, both (R,)."""
+        """Return which resources policies allow to ``job_class``, and the preference of each, both (R,)."""
         key = (of_type, job_class)
         if key not in self._verdicts:
             resources = [self.problem.resources[position] for position in self.types[of_type].members]
@@ -173,13 +173,13 @@ class Eligibility:
         return self._verdicts[key]
 
     def fitting(self, at: DependencyAt, is_idle: bool = False) -> Flags:
-        """Which resources of its type have the amounts, now or if nothing were used, shape (R,)."""
+        """Return which resources of its type have the amounts, now or without any use, shape (R,)."""
         of = self.types[at.of.type]
         fits: Flags = _fits(of.needs[at.row : at.row + 1], of.idle if is_idle else of.free)[0]
         return fits
 
     def eligible(self) -> list[Integers]:
-        """E(j, d) for each dependency of the batch: positions among the resources of its type, ascending."""
+        """Return E(j, d) for each dependency of the batch: positions among the resources of its type, ascending."""
         found: list[Integers] = [np.empty(0, dtype=np.int64)] * len(self.dependencies)
         for name, of in self.types.items():
             mask = _fits(of.needs, of.free)
@@ -196,14 +196,14 @@ class Eligibility:
         return found
 
     def possible(self, candidates: list[Integers]) -> Flags:
-        """Which jobs have enough candidates for each dependency, shape (jobs,)."""
+        """Return which jobs have enough candidates for each dependency, shape (jobs,)."""
         found = np.ones(len(self.numbers), dtype=np.bool_)
         for at, positions in zip(self.dependencies, candidates, strict=True):
             found[at.job] &= len(positions) >= at.of.count
         return found
 
     def related(self, relation: Relation, mine: int, other: int, resources: Integers, chosen: int) -> Flags:
-        """Which of ``resources`` of the dependency ``mine`` are related to ``chosen`` of the dependency ``other``."""
+        """Return which ``resources`` of dependency ``mine`` are related to ``chosen`` of dependency ``other``."""
         members, to = self.type_of(mine).members[resources], self.type_of(other).members[chosen]
         if relation.same is not None:
             codes = self._codes(relation.same)
@@ -217,11 +217,11 @@ class Eligibility:
         )
 
     def type_of(self, number: int) -> ResourcesOfType:
-        """The resources of the type of a dependency."""
+        """Return the resources of a dependency's type."""
         return self.types[self.dependencies[number].of.type]
 
     def placement(self, job: int, resources: Mapping[str, Sequence[str]]) -> tuple[Integers, ...]:
-        """Names of resources by dependency, as their positions among those of their types."""
+        """Convert names of resources by dependency to positions among those of their types."""
         return tuple(
             np.array([self._positions[name] for name in resources[self.dependencies[number].of.name]], dtype=np.int64)
             for number in self.numbers[job]
@@ -237,7 +237,7 @@ class Eligibility:
         }
 
     def _codes(self, attribute: str) -> Integers:
-        """Equal numbers for equal values of an attribute, one a resource of the problem; -1 where it is missing."""
+        """Number the values of an attribute, one per resource of the problem; -1 where it is missing."""
         if attribute not in self._codes_of:
             values = [resource.attributes.get(attribute) for resource in self.problem.resources]
             known: dict[AttributeValue, int] = {}
@@ -260,7 +260,7 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
         total[has, column] = [capacity.total for capacity in capacities]
         used[has, column] = [capacity.used for capacity in capacities]
         amounts[:, column] = [dependency.amounts.get(kind, 0.0) for dependency in dependencies]
-        # Free and idle in one go, so that both are in the same unit.
+        # Free and idle together, so that both are in the same unit.
         totals, taken = total[has, column], used[has, column]
         twice = in_units(
             amounts[:, column], np.concatenate((totals, totals)), np.concatenate((taken, 0.0 * taken)), counts
@@ -284,7 +284,7 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
 
 
 def _fits(needs: Integers, has: Integers) -> Flags:
-    """For each row of ``needs`` (D, K) which rows of ``has`` (R, K) have it, shape (D, R); of 0 all have enough."""
+    """Return for each row of ``needs`` (D, K) which rows of ``has`` (R, K) suffice, shape (D, R); for 0, all do."""
     found = np.ones((len(needs), len(has)), dtype=np.bool_)
     for column in range(needs.shape[1]):
         asked = np.where(needs[:, column] == 0, -1, needs[:, column])

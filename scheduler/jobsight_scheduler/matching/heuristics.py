@@ -20,7 +20,7 @@ from .program import relaxed_by_type
 Clock = Callable[[], float]
 
 _TRIED = 30
-"""Unmatched jobs that are tried in a round of search."""
+"""Unmatched jobs to try in a round of search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Incumbent:
 
 
 class Heuristics:
-    """Finds matches for an objective in Z and X that is maximised, better ones with every rung."""
+    """Finds matches that maximise an objective in Z and X, better ones with every rung."""
 
     def __init__(
         self, eligibility: Eligibility, candidates: list[Integers], form: LinearForm, clock: Clock, until: float
@@ -51,14 +51,14 @@ class Heuristics:
         return self._clock() >= self._until
 
     def greedy(self) -> Incumbent:
-        """By density, best fit."""
+        """Match by density, best fit."""
         order = [job for job in by_density(self._eligibility, self._worth) if self._worth[job] > 0.0]
         greedy(self._packing, order, self._prefer or best_fit(self._packing))
         bound = float(self._worth[(self._worth > 0.0) & self._eligibility.possible(self._candidates)].sum())
         return Incumbent(dict(self._packing.placed), self._value(), "greedy", bound)
 
     def by_types(self, best: Incumbent) -> Incumbent:
-        """In the order of what jobs are worth beyond their cost where all resources of a type are one."""
+        """Match in the order of worth beyond cost, with all resources of a type as one."""
         possible = self._eligibility.possible(self._candidates)
         relaxed = relaxed_by_type(self._eligibility, np.where(possible, self._worth, 0.0), self._clock, self._until)
         if relaxed is None:
@@ -68,11 +68,11 @@ class Heuristics:
         return self._filled(best, "relaxation", np.where(possible, margins, -np.inf), self._prefer)
 
     def by_relaxation(self, best: Incumbent, matched: Floats, score: Score) -> Incumbent:
-        """In the order of what the relaxation matches, on what it chooses."""
+        """Match in the order of the relaxation, on the resources that it chooses."""
         return self._filled(best, "relaxation", matched, score)
 
     def searched(self, best: Incumbent, target: float, until: float, rng: np.random.Generator) -> Incumbent:
-        """Empties resources and fills them again, up to ``target`` or the time ``until``; what is worse is undone."""
+        """Empty and refill resources, up to ``target`` or the time ``until``; undo each worse result."""
         packing = self._packing = Packing(self._eligibility, self._candidates, best.placed)
         score = self._prefer or best_fit(packing)
         jobs = np.flatnonzero(np.isfinite(self._order))
@@ -111,7 +111,7 @@ class Heuristics:
 
 
 def _worth(eligibility: Eligibility, candidates: list[Integers], form: LinearForm) -> Floats:
-    """The most that each job can be worth."""
+    """Return the largest possible worth of each job."""
     worth = form.z.copy()
     if form.x is not None:
         for at, gains in zip(eligibility.dependencies, form.x, strict=True):
@@ -120,7 +120,7 @@ def _worth(eligibility: Eligibility, candidates: list[Integers], form: LinearFor
 
 
 def preferred(form: LinearForm, candidates: list[Integers]) -> Score:
-    """The resources that add most to an objective."""
+    """Score resources by their addition to an objective."""
     if form.x is None:
         return None
     gains, sign = form.x, -1.0 if form.is_max else 1.0
@@ -132,7 +132,7 @@ def preferred(form: LinearForm, candidates: list[Integers]) -> Score:
 
 
 def by_density(eligibility: Eligibility, weights: Floats) -> list[int]:
-    """Positions of the jobs, the highest of weight over the share that they take of what is free of all types first."""
+    """Sort jobs by weight over their share of the free capacity of all types, the highest first."""
     taken = np.zeros(len(eligibility.problem.jobs))
     for name, of in eligibility.types.items():
         totals = np.maximum(np.maximum(of.free, 0).sum(axis=0, dtype=np.float64), 1.0)
@@ -144,7 +144,7 @@ def by_density(eligibility: Eligibility, weights: Floats) -> list[int]:
 
 
 def best_fit(packing: Packing) -> Score:
-    """The resources on which the least is left, as a share of what was free at first."""
+    """Score resources by the rest left on them, as a share of the capacity free at first."""
     eligibility = packing.eligibility
     share = {name: 1.0 / np.maximum(of.free.T, 1) for name, of in eligibility.types.items()}
 
@@ -157,13 +157,13 @@ def best_fit(packing: Packing) -> Score:
 
 
 def greedy(packing: Packing, order: list[int], score: Score) -> None:
-    """Places the jobs of ``order`` that fit, in turn."""
+    """Place the jobs of ``order`` that fit, in turn."""
     for job in order:
         packing.place(job, score)
 
 
 def _ruined(packing: Packing, rng: np.random.Generator) -> set[int]:
-    """The jobs on a random resource of one that is placed, and up to three others."""
+    """Return the jobs on a random resource of a placed job, and up to three others."""
     placed, eligibility = list(packing.placed), packing.eligibility
     if not placed:
         return set()

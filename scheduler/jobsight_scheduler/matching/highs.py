@@ -1,4 +1,4 @@
-"""A linear program in whole and other numbers that is built row by row, and solved by HiGHS within a deadline."""
+"""A mixed-integer linear program, built row by row, and solved by HiGHS within a deadline."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .columns import Floats, Integers
 Clock = Callable[[], float]
 
 _WALL = 10.0
-"""HiGHS itself stops after so many times the time that is left: a clock of processor time is slow on a busy machine."""
+"""HiGHS's own limit, as a multiple of the time left: a clock of processor time is slow on a busy machine."""
 
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """``values`` of the columns, None where none were found; ``bound`` on the objective, None where none is known.
+    """``values`` of the columns and ``bound`` on the objective, each None if not found.
 
     ``duals`` of the rows are those of a relaxation.
     """
@@ -44,7 +44,7 @@ class HighsProgram:
             self.highs.setOptionValue(option, value)
 
     def add_columns(self, lower: Floats, upper: Floats, is_whole: bool) -> int:
-        """New columns; the number of the first."""
+        """Add columns; return the number of the first."""
         first, count = self.columns, len(upper)
         self.highs.addVars(count, lower, upper)
         if is_whole and count:
@@ -56,7 +56,7 @@ class HighsProgram:
         return first
 
     def add_rows(self, rows: Integers, columns: Integers, values: Floats, lower: Floats, upper: Floats) -> int:
-        """New rows with the coefficients (row among the new ones, column, value); the number of the first."""
+        """Add rows with the coefficients (row among the new ones, column, value); return the number of the first."""
         first, count = self.rows, len(lower)
         order = np.argsort(rows, kind="stable")
         starts = np.searchsorted(rows[order], np.arange(count)).astype(np.int32)
@@ -65,11 +65,11 @@ class HighsProgram:
         return first
 
     def at_most(self, rows: Integers, columns: Integers, values: Floats, upper: Floats) -> int:
-        """New rows with an upper bound only."""
+        """Add rows with an upper bound only."""
         return self.add_rows(rows, columns, values, np.full(len(upper), -np.inf), upper)
 
     def keep(self, costs: Floats, lower: float, upper: float) -> None:
-        """Adds the row ``lower <= costs . columns <= upper``."""
+        """Add the row ``lower <= costs . columns <= upper``."""
         columns = np.flatnonzero(costs)
         self.add_rows(np.zeros_like(columns), columns, costs[columns], np.array([lower]), np.array([upper]))
 
@@ -83,9 +83,9 @@ class HighsProgram:
         is_relaxed: bool = False,
         is_strict: bool = False,
     ) -> Solved:
-        """The optimum of ``costs`` over the program, from the known solution ``start``; the best there is at ``until``.
+        """Optimise ``costs`` from the known solution ``start``; return the best solution at ``until``.
 
-        ``clock`` is asked while HiGHS runs. With ``is_relaxed``, no column has to be whole; with ``is_strict``, rows
+        ``clock`` is read while HiGHS runs. With ``is_relaxed``, no column has to be whole; with ``is_strict``, rows
         hold within 1e-9 instead of 1e-6, which takes a third longer.
         """
         left = until - clock()
@@ -119,6 +119,6 @@ class HighsProgram:
         if is_relaxed:
             return Solved(None, None, False)
         is_feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-        # Without a whole column it is no integer program to HiGHS.
+        # Without a whole column, HiGHS sees a linear program.
         bound = info.mip_dual_bound if self._has_whole else info.objective_function_value
         return Solved(values if is_feasible else None, bound if np.isfinite(bound) else None, is_optimal)

@@ -1,7 +1,7 @@
-"""Whether dependencies of one type fit on its resources all at once: a depth-first search that also proves that not.
+"""Decides whether dependencies of one type fit on its resources together, by depth-first search.
 
-What is left of all capacities is one whole number: a field for each resource and kind, each below a guard bit that is
-cleared where more is taken than there is. So one subtraction and one comparison place an instance.
+The rest of all capacities is one whole number: a field for each resource and kind, each below a guard bit, which
+clears if the field becomes negative. So one subtraction and one comparison place an instance.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from jobsight_scheduler.matching.eligibility import Eligibility, ResourcesOfType
 from jobsight_scheduler.matching.packing import Placement
 
 _INSTANCES_AT_MOST = 300  # each is a level of the recursion
-_STEPS_A_LOOK = 500  # steps between two looks at the clock
-_REMEMBERED = 1_000  # dependencies that fit together; so do some of them
+_STEPS_A_LOOK = 500  # steps between two readings of the clock
+_REMEMBERED = 1_000  # sets of dependencies that fit together, as do their subsets
 
 _Option = tuple[int, int]
-"""A resource, and what an instance needs of it (packed)."""
+"""A resource, and an instance's need of it (packed)."""
 
 
 class UndecidedError(Exception):
-    """The search came to its limit."""
+    """The search reached its limit."""
 
 
 class ExactFit:
     """One type, with ``candidates`` and ``counts`` of its dependencies and ``prices`` (R, K) of whole capacities.
 
-    ``costs`` is the least that each dependency costs, infinite where it cannot be placed at all, and ``worth`` what all
-    capacities cost: dependencies that cost more do not fit.
+    ``costs`` is the lowest cost of each dependency, infinite if it fits nowhere, and ``worth`` the price of all
+    capacities: dependencies that cost more do not fit.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ExactFit:
         self._free = free.sum(axis=0, dtype=object)  # Python's numbers: these sums can exceed 64 bits
         totals = np.maximum(free.sum(axis=0, dtype=np.float64), 1.0)
         self._sizes = (free / totals).sum(axis=1)
-        # Large instances with few resources to choose from come first.
+        # Large instances with few candidates first.
         choices = [max(1, len(chosen) + 1 - count) for chosen, count in zip(candidates, counts, strict=True)]
         self._rank = -(of.needs / totals).sum(axis=1) / np.array(choices)
         self._fitted: deque[dict[int, Integers]] = deque(maxlen=_REMEMBERED)
@@ -68,7 +68,7 @@ class ExactFit:
         ]
 
     def place(self, rows: Integers, steps: int, is_due: Callable[[], bool]) -> dict[int, Integers] | None:
-        """The resources of each of the dependencies ``rows``; None if they do not fit together.
+        """Return the resources of each of the dependencies ``rows``; None if they do not fit together.
 
         Raises:
             UndecidedError: after so many ``steps``, or when due.
@@ -118,12 +118,12 @@ class ExactFit:
         return chosen if descend(0, self._idle, 0) else None
 
     def _packed(self, resource: int, values: list[int]) -> int:
-        """``values`` of the kinds in the fields of a resource."""
+        """Pack ``values`` of the kinds into the fields of a resource."""
         first = resource * len(values)
         return sum(value << (first + kind) * self._width for kind, value in enumerate(values))
 
     def _shuffled(self, items: list[int]) -> dict[int, list[_Option]]:
-        """The options of each, large resources first, but for noise: another try takes another way."""
+        """Return the options of each, large resources first with noise, so that each try differs."""
         noisy = (self._sizes * self._rng.uniform(0.5, 1.5, (len(items), len(self._sizes)))).tolist()
         return {
             item: sorted(self._options[item], key=lambda option: -sizes[option[0]])
@@ -132,20 +132,20 @@ class ExactFit:
 
 
 TOLERANCE = 1e-7
-"""By which sums of prices may be wrong, as a share of them."""
+"""Error of sums of prices, as a share of them."""
 
 _EFFORTS = ((2_000, 300), (20_000, 3_000), (100_000, 30_000), (200_000, 300_000))
-"""How many sets are made, those that lose least, and how long each is tried, in steps of each search; then longer."""
+"""Number of sets, those that lose least first, and steps of each search; each entry tries harder."""
 
 _FLAGS_AT_MOST = 10_000_000
-"""Sets times jobs."""
+"""Most sets times jobs."""
 
 
 class JobSets:
     """The sets of jobs of one batch.
 
-    ``weights`` (jobs,) are what the objective gives for each job, ``classes`` the jobs that are identical, ``prices``
-    (R, K) of each type those of whole capacities; ``bound`` is what they prove.
+    ``weights`` (jobs,) are the jobs' worth by the objective, ``classes`` the identical jobs, ``prices`` (R, K) of each
+    type those of whole capacities; ``bound`` is the bound that they prove.
     """
 
     def __init__(
@@ -182,10 +182,10 @@ class JobSets:
     def improve(
         self, value: float, is_whole: bool, is_due: Callable[[], bool]
     ) -> tuple[dict[int, Placement] | None, float]:
-        """The best placements worth more than ``value`` that are found, None if there are none, and a bound.
+        """Return the best placements found that are worth more than ``value``, None without any, and a bound.
 
         With ``is_whole``, values are whole numbers; otherwise differences up to half a millionth do not count. The
-        bound is that value where nothing was left out or undecided.
+        bound is that value if no set was left out or undecided.
         """
         step = 1.0 if is_whole else 5.0 * self._slack
         best: dict[int, Placement] | None = None
@@ -206,7 +206,7 @@ class JobSets:
         return best, min(bound, value if is_whole else value + step) if is_proof else bound
 
     def _sets(self, least: float, most_sets: int) -> tuple[Flags, bool]:
-        """Sets (N, jobs) that are worth ``least`` or more, those that lose least first; whether that is all of them."""
+        """Return sets (N, jobs) worth ``least`` or more, those that lose least first, and whether these are all."""
         most = self.bound - least + self._slack
         most_sets = min(most_sets, _FLAGS_AT_MOST // len(self._margins))
         losses = np.abs(self._margins)
@@ -216,7 +216,7 @@ class JobSets:
         totals = self._totals[is_in].sum(axis=0)[None]
         for job in open_jobs[np.argsort(-losses[open_jobs], kind="stable")].tolist():
             cheap = lost + losses[job] <= most
-            if job in self._alike_before:  # of identical jobs, the first ones change
+            if job in self._alike_before:  # identical jobs change in the order of the batch
                 cheap &= found[:, self._alike_before[job]] != is_in[job]
             changed = found[cheap]
             changed[:, job] ^= True
@@ -233,7 +233,7 @@ class JobSets:
     def _first_that_fits(
         self, sets: Flags, steps: int, is_due: Callable[[], bool]
     ) -> tuple[dict[int, Placement] | None, Flags]:
-        """Placements of one of the sets, None if none was found; those that are not refuted."""
+        """Return placements of one of the sets, None if none was found, and the sets not refuted."""
         is_open = np.ones(len(sets), dtype=np.bool_)
         for index in range(len(sets)):
             if not is_open[index]:
@@ -252,7 +252,7 @@ class JobSets:
     def _placed(
         self, jobs: Flags, steps: int, is_due: Callable[[], bool]
     ) -> tuple[dict[int, Placement] | None, Integers]:
-        """Placements of ``jobs``; or None, and those of them that do not fit together."""
+        """Return placements of ``jobs``; or None, and those of them that do not fit together."""
         found: dict[int, Integers] = {}
         is_decided = True
         for fit, job_of, numbers in self._types:

@@ -1,4 +1,4 @@
-"""Matches a batch: a ladder of solvers, each better and slower than the one before, within a deadline."""
+"""Matches a batch within a deadline, by a ladder of solvers, each better and slower than the one before."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 1.0
 RUNGS = ("greedy", "relaxation", "integer")
 
-RELAXED_AT_MOST = 20_000  # columns; of larger programs the relaxation has all resources of a type as one
+RELAXED_AT_MOST = 20_000  # columns; beyond, the relaxation has all resources of a type as one
 
-SMALL = 2_000  # columns of the largest program that sets and HiGHS in integers suit
+SMALL = 2_000  # columns of the largest program for sets and integer HiGHS
 
-_SOLVING = 0.85  # of the deadline; the rest is for the check of the answer and the reasons
+_SOLVING = 0.85  # of the deadline; the rest is for check and reasons
 
-PROVEN = 1e-6  # a value this close to its bound, as a share of it, is proven; HiGHS leaves as much
+PROVEN = 1e-6  # a value this close to its bound, as a share of it, is proven, as in HiGHS
 
-_SETS = 0.4  # of the time left, for sets of jobs that are tried exactly
-_SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS is asked to prove or improve what it found
+_SETS = 0.4  # of the time left, for exact trials of sets of jobs
+_SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS proves or improves its result
 
 Clock = Callable[[], float]
 
 
 def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rung: str = RUNGS[-1]) -> Answer:
-    """Matches each job of ``problem`` wholly or not at all.
+    """Match each job of ``problem`` wholly or not at all.
 
-    ``clock`` gives the seconds spent, as ``time.process_time`` or ``time.monotonic`` does; after ``deadline_s`` of it
-    the best matches so far are the answer. Greedy matching is always completed, so a batch of thousands may take
-    longer. ``rung`` is the highest step of the ladder to climb; one that fails is logged and named in the answer, which
-    is then that of the others. The matches are checked against the records before they leave.
+    ``clock`` returns the seconds spent, like ``time.process_time`` or ``time.monotonic``; after ``deadline_s`` the
+    answer is the best matches so far. Greedy matching always completes, so a batch of thousands may take longer.
+    ``rung`` is the highest step of the ladder to climb; the log and the answer name a failed one, and the others
+    answer. All matches are checked against the records.
 
     Raises:
         ValueError: there is no such rung.
@@ -87,7 +87,7 @@ def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, run
 
 
 def _gap(value: float, bound: float | None) -> float | None:
-    """The difference over the larger magnitude; None without a bound."""
+    """Return the difference over the larger magnitude; None without a bound."""
     return None if bound is None else abs(bound - value) / max(abs(value), abs(bound), 1e-300)
 
 
@@ -103,7 +103,7 @@ class _Run:
             form for one in problem.objectives for form in linear_forms(one, self.eligibility, self.candidates)
         ]
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
-        """Of the present objective; its bound is in the sense of a maximum."""
+        """Best placements for the present objective; the bound is that of a maximum."""
         self._prices: dict[str, Floats] = {}
         self.rows = self.columns = 0
         self._program: Program | None = None
@@ -113,7 +113,7 @@ class _Run:
         self._size = sum(map(len, self.candidates)) + len(problem.jobs)
 
     def climb(self) -> list[tuple[float | None, bool]]:
-        """Optimises one objective after the other; the bound of each, and whether it is reached."""
+        """Optimise one objective after the other; return the bound of each, and whether it is reached."""
         bounds: list[tuple[float | None, bool]] = []
         for index, form in enumerate(self.forms):
             self.best = replace(self.best, value=self._value(form), bound=np.inf)
@@ -140,7 +140,7 @@ class _Run:
                 break
 
     def _rungs(self, form: LinearForm, ladder: Heuristics, until: float) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What is tried, in this order, for an objective in Z and X that is maximised."""
+        """Return the rungs to try, in order, to maximise an objective in Z and X."""
         yield "greedy", lambda: self._take(ladder.greedy())
         is_integer = self._rung == 2 and self._size <= SMALL
         if self._rung and self._size <= RELAXED_AT_MOST:
@@ -155,11 +155,11 @@ class _Run:
             target = self._target(form)
             yield "search", lambda: self._take(ladder.searched(self.best, target, pause, self._rng))
         if is_integer:
-            # Started from what search found, HiGHS takes six times as long to prove it (docs/use/matching.md).
+            # From the result of search, HiGHS takes six times as long to prove it (docs/use/matching.md).
             yield "integer", lambda: self._integer(form, until, is_started=False)
 
     def _try(self, rung: str, climb: Callable[[], None]) -> None:
-        """If a rung fails, for want of memory or by a fault of ours or of a solver, the best so far stays."""
+        """Climb a rung; if it fails, for want of memory or by a fault of ours or of a solver, keep the best so far."""
         try:
             climb()
         except Exception as error:
@@ -184,7 +184,7 @@ class _Run:
         self.best = ladder.by_relaxation(self.best, matched, score)
 
     def _by_sets(self, form: LinearForm, until: float) -> None:
-        """Tries the sets of jobs that could be worth more, where jobs alone make the value."""
+        """Try sets of jobs that could be worth more, if the objective is of jobs alone."""
         pause = self._clock() + _SETS * (until - self._clock())
         classes = self._built().classes
         sets = JobSets(self.eligibility, self.candidates, classes, form.z, self._prices, self._rng)
@@ -194,7 +194,7 @@ class _Run:
         self.best = replace(self.best, bound=min(self.best.bound, bound))
 
     def _part(self, share: float) -> float:
-        """The end of this share of the time that is left."""
+        """Return the end of this share of the time left."""
         now = self._clock()
         return now + share * (self._until - now)
 
@@ -204,7 +204,7 @@ class _Run:
         self._try("integer", lambda: self._integer(form, until))
 
     def _move(self, form: LinearForm) -> None:
-        """Moves single jobs to where they add more to an objective in X, as long as no objective before it is worse."""
+        """Move single jobs to where they add more to an objective in X, unless an objective before it gets worse."""
         if form.x is None:
             return
         packing = Packing(self.eligibility, self.candidates, self.best.placed)
@@ -218,7 +218,7 @@ class _Run:
             self.best = replace(self.best, placed=packing.placed, value=value)
 
     def _integer(self, form: LinearForm, until: float, is_started: bool = True) -> None:
-        """HiGHS, where the program is small enough; what it finds replaces the best only if it is better."""
+        """Run HiGHS if the program is small enough; its result replaces the best only if it is better."""
         if self._rung < 2 or self._size > SMALL or self._clock() >= until:
             return
         program, sign = self._built(), form.sign
@@ -226,7 +226,7 @@ class _Run:
         start = program.values(self.best.placed) if is_started else None
         found = solve(start)
         placed = self._placed(program, found)
-        if placed is None and found.values is not None:  # one that holds within 1e-6 only
+        if placed is None and found.values is not None:  # a solution that holds within 1e-6 only
             found = solve(start, is_strict=True)
             placed = self._placed(program, found)
         if found.bound is not None:
@@ -240,7 +240,7 @@ class _Run:
             self.best = replace(self.best, rung="integer")
 
     def _placed(self, program: Program, found: Solved) -> dict[int, Placement] | None:
-        """What was found as placements; None if it exceeds a capacity, or misses an objective that is kept."""
+        """Convert a solution to placements; None if it exceeds a capacity, or misses a kept objective."""
         if found.values is None:
             return None
         placed = program.placements(found.values)
@@ -248,7 +248,7 @@ class _Run:
         return placed if fits and self._keeps(placed) else None
 
     def _keeps(self, placed: Mapping[int, Placement]) -> bool:
-        """Whether no objective before is worse."""
+        """Whether no objective before gets worse."""
         return all(form.is_kept(self._value(form, placed), value) for form, value in self._kept)
 
     def _built(self) -> Program:
@@ -263,14 +263,14 @@ class _Run:
         return self._program
 
     def _target(self, form: LinearForm) -> float:
-        """The value at which the best is proven, in the sense of a maximum."""
+        """Return the value that proves the best, as of a maximum."""
         slack = PROVEN * max(1.0, abs(self.best.bound))
         if not form.is_whole or not np.isfinite(self.best.bound):
             return self.best.bound - slack if np.isfinite(slack) else np.inf
-        return float(np.floor(self.best.bound + 1e-6)) - min(slack, 0.5)  # one less is another value
+        return float(np.floor(self.best.bound + 1e-6)) - min(slack, 0.5)  # values differ by 1 or more
 
     def _bound(self, form: LinearForm) -> tuple[float | None, bool]:
-        """The bound as the answer has it, and whether it is reached."""
+        """Return the bound for the answer, and whether it is reached."""
         bound, sign = self.best.bound, form.sign
         if not np.isfinite(bound):
             return None, False
@@ -280,7 +280,7 @@ class _Run:
 
 
 def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tuple[Match, ...]:
-    """Placed jobs by name, in the order of the batch."""
+    """Return placed jobs by name, in the order of the batch."""
     problem, types = eligibility.problem, eligibility.types
     return tuple(
         Match(

@@ -1,4 +1,4 @@
-"""The objectives as linear forms, and what placements are worth by them, whatever a solver claims.
+"""The objectives as linear forms, and the values of placements, independent of any solver.
 
 Z: a job is matched. X: an instance serves a job. S: a resource is used. F: the largest share used.
 """
@@ -17,20 +17,20 @@ from .predicates import Name, Node
 from .problem import Dependency, MatchJob, Objective, Resource, ValueOrder
 
 PIECES = 4
-"""Squares are straight lines between multiples of 1 / ``PIECES``."""
+"""Squares are piecewise linear between multiples of 1 / ``PIECES``."""
 
 KEPT = 1e-7
-"""By which share of its value an objective that is kept may be missed, because solvers compute in floating point."""
+"""Tolerance of a kept objective, as a share of its value, since solvers compute in floating point."""
 
-_SMALLEST_TOTAL = 1e-300  # a capacity with less has no share
+_SMALLEST_TOTAL = 1e-300  # a smaller capacity has no share
 _NO_RESOURCE = Resource("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """``counted`` (R, K) says which capacities of each type are balanced; ``others`` are the shares in use of those
+    """The balanced capacities: ``counted`` (R, K) flags those of each type.
 
-    that no job asks for.
+    ``others`` are the shares in use of those that no job asks for.
     """
 
     counted: dict[str, Flags]
@@ -42,8 +42,8 @@ class LinearForm:
     """Coefficients of Z, X, S and F.
 
     ``z`` (jobs,), ``x`` for each dependency aligned to its candidates, None where all are 0, ``s`` for each type (R,),
-    and ``f``, of the largest of ``shares``; with ``is_squared``, of the sum of their squares. ``constant`` is the part
-    of the value that is the same whatever is matched.
+    and ``f``, of the largest of ``shares``; with ``is_squared``, of the sum of their squares. ``constant`` does not
+    depend on the matches.
     """
 
     name: str
@@ -58,22 +58,22 @@ class LinearForm:
 
     @property
     def sign(self) -> float:
-        """By which values are multiplied to be maximised."""
+        """Return the factor that makes the objective a maximum."""
         return 1.0 if self.is_max else -1.0
 
     @property
     def is_whole(self) -> bool:
-        """Whether every value that it can have is a whole number."""
+        """Whether all its possible values are whole numbers."""
         return self.is_of_jobs and bool((self.z == np.rint(self.z)).all())
 
     @property
     def is_of_jobs(self) -> bool:
-        """Whether the jobs that are matched make its value, wherever they are."""
+        """Whether its value depends only on which jobs are matched."""
         return self.x is None and not self.s and not self.f
 
     @property
     def costs_only(self) -> bool:
-        """Whether it is minimised and every match can only add to it."""
+        """Whether it is minimised and matches only add to it."""
         terms = [self.z, *(self.x or ()), *self.s.values(), np.array([self.f])]
         return not self.is_max and all(bool((term >= 0.0).all()) for term in terms)
 
@@ -82,7 +82,7 @@ class LinearForm:
         return self.sign * (value - than) >= -KEPT * max(1.0, abs(than))
 
     def value(self, eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement]) -> float:
-        """What placements are worth."""
+        """Return the value of placements."""
         found = float(self.z[list(placed)].sum()) + self.constant
         if self.x is not None:
             for job, placement in placed.items():
@@ -105,9 +105,9 @@ class LinearForm:
 
 
 def linear_forms(objective: Objective, eligibility: Eligibility, candidates: list[Integers]) -> list[LinearForm]:
-    """``objective`` over the batch (docs/use/definitions.md, Matching); after ``balance`` the squares of the shares.
+    """Return ``objective`` over the batch (docs/use/definitions.md, Matching); after ``balance`` the squares of shares.
 
-    The largest share alone leaves open how the others are used where one resource is saturated.
+    The largest share alone does not decide the others if one resource is saturated.
     """
     jobs, name = eligibility.problem.jobs, objective.name
     nothing = np.zeros(len(jobs))
@@ -142,13 +142,13 @@ def linear_forms(objective: Objective, eligibility: Eligibility, candidates: lis
 
 
 def inverse_totals(of: ResourcesOfType) -> Floats:
-    """1 / total for each resource and kind, (R, K); 0 where there is none."""
+    """Return 1 / total for each resource and kind, (R, K); 0 without one."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.where(of.total > _SMALLEST_TOTAL, 1.0 / of.total, 0.0)
 
 
 def _shares_of(shares: Shares, eligibility: Eligibility, placed: Mapping[int, Placement]) -> Floats:
-    """The share of each balanced capacity that jobs ask for that is used."""
+    """Return the used share of each balanced capacity that jobs ask for."""
     used = {name: of.used.copy() for name, of in eligibility.types.items()}
     for job, placement in placed.items():
         for number, chosen in zip(eligibility.numbers[job], placement, strict=True):
@@ -163,7 +163,7 @@ def _shares_of(shares: Shares, eligibility: Eligibility, placed: Mapping[int, Pl
 
 
 def _squares(shares: Floats) -> float:
-    """The sum of their squares, by straight lines, the last of which goes on."""
+    """Return the sum of piecewise linear squares; the last piece has no end."""
     pieces = np.arange(PIECES)
     widths = np.append(np.full(PIECES - 1, 1.0 / PIECES), np.inf)
     parts = np.clip(shares[:, None] - pieces / PIECES, 0.0, widths)
@@ -171,7 +171,7 @@ def _squares(shares: Floats) -> float:
 
 
 def _preferences(eligibility: Eligibility, candidates: list[Integers]) -> list[Floats]:
-    """How much each dependency prefers each candidate, 0 to 1.
+    """Return the preference of each dependency for each candidate, 0 to 1.
 
     That is the expression over E(j, d), scaled from its lowest to its highest value, 1 where all are equal, times the
     preference of the resource's policy. A candidate without a value has 0.
@@ -201,12 +201,12 @@ def _scaled(values: Floats) -> Floats:
     low, high = values[known].min(), values[known].max()
     if low == high:
         return known.astype(np.float64)
-    span = high / 2.0 - low / 2.0  # of numbers near the largest, the difference would overflow
+    span = high / 2.0 - low / 2.0  # the difference of numbers near the largest would overflow
     return np.where(known, np.clip((values / 2.0 - low / 2.0) / span, 0.0, 1.0), 0.0)
 
 
 def _in_use(node: Node, eligibility: Eligibility) -> tuple[dict[str, Floats], float]:
-    """The terms in S, and their sum over held resources of types that no job asks for."""
+    """Return the terms in S, and their sum over held resources of types that no job asks for."""
     resources = eligibility.problem.resources
     every = np.nan_to_num(ResourceColumns(resources).numbers(node))
     rest = [resource.is_held and resource.type not in eligibility.types for resource in resources]
@@ -214,7 +214,7 @@ def _in_use(node: Node, eligibility: Eligibility) -> tuple[dict[str, Floats], fl
 
 
 def _shares(objective: Objective, eligibility: Eligibility) -> Shares:
-    """What counts for F."""
+    """Return the shares that count for F."""
     types = eligibility.types
     of_objective = [
         (objective.type is None or objective.type == resource.type)
@@ -235,7 +235,7 @@ def _shares(objective: Objective, eligibility: Eligibility) -> Shares:
 
 
 def _own(objective: Objective, eligibility: Eligibility, candidates: list[Integers]) -> LinearForm:
-    """Where a coefficient has no value, it is 0."""
+    """Return the form of an own objective; a coefficient without a value is 0."""
     jobs, nodes = eligibility.problem.jobs, objective.coefficients
     z = np.zeros(len(jobs))
     if "Z" in nodes:

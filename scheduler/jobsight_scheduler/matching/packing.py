@@ -1,4 +1,4 @@
-"""What is left of the resources while jobs are placed one by one, each whole or not at all."""
+"""The rest of the resources while jobs are placed one by one, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .eligibility import Eligibility
 from .problem import Relation
 
 Placement = tuple[Integers, ...]
-"""For each dependency of a job the positions of its instances among the resources of their type."""
+"""Positions of the instances of each dependency of a job among the resources of their type."""
 
 Score = Callable[[int, Integers], Floats] | None
-"""How little a dependency (by its number in the batch) wants each of the given resources: the lowest is tried first.
+"""Score of each given resource for a dependency (by its number in the batch): the lowest is tried first.
 
-None is first fit: those that come first in the batch.
+None is first fit: resources in the order of the batch.
 """
 
 TRIES = 200
@@ -24,7 +24,7 @@ TRIES = 200
 
 
 class Packing:
-    """Free capacities of each type, reduced by the jobs that are placed, ``placed`` as far as they fit together."""
+    """Free capacities of each type, less those of placed jobs; starts with ``placed`` as far as they fit together."""
 
     def __init__(
         self, eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement] | None = None
@@ -32,7 +32,7 @@ class Packing:
         self.eligibility = eligibility
         self.candidates = candidates
         self.left: dict[str, Integers] = {name: of.free.T.copy() for name, of in eligibility.types.items()}
-        """For each type what is left, (K, R)."""
+        """The rest of each type, (K, R)."""
         self.placed: dict[int, Placement] = {}
         self._numbers = eligibility.numbers
         self._needs: list[Integers] = []
@@ -48,7 +48,7 @@ class Packing:
             self.put(job, placement)
 
     def place(self, job: int, score: Score) -> bool:
-        """Places a job on the resources with the lowest scores, if it fits; otherwise nothing is changed."""
+        """Place a job on the resources with the lowest scores if it fits; otherwise change nothing."""
         numbers = self._numbers[job]
         relations = self.eligibility.problem.jobs[job].relations
         order = sorted(range(len(numbers)), key=lambda index: len(self.candidates[numbers[index]]))
@@ -59,7 +59,7 @@ class Packing:
         return True
 
     def put(self, job: int, placement: Placement) -> bool:
-        """Places a job as given, if it fits; otherwise nothing is changed."""
+        """Place a job as given if it fits; otherwise change nothing."""
         for index, (number, chosen) in enumerate(zip(self._numbers[job], placement, strict=True)):
             if not self._fitting(number, chosen).all():
                 for before in range(index):
@@ -70,14 +70,14 @@ class Packing:
         return True
 
     def remove(self, job: int) -> Placement:
-        """Takes a placed job away; where it was."""
+        """Remove a placed job; return its placement."""
         placement = self.placed.pop(job)
         for number, chosen in zip(self._numbers[job], placement, strict=True):
             self.give(number, chosen)
         return placement
 
     def open_to(self, number: int) -> Integers:
-        """The candidates of a dependency that have its amounts left."""
+        """Return the candidates of a dependency that have its amounts left."""
         candidates = self.candidates[number]
         fits: Integers = candidates[self._fitting(number, candidates)]
         return fits
@@ -91,19 +91,19 @@ class Packing:
         return np.ones(len(resources), dtype=np.bool_) if fits is None else fits
 
     def take(self, number: int, chosen: Integers) -> None:
-        """Takes the amounts of a dependency off ``chosen``, which must have them."""
+        """Subtract the amounts of a dependency from ``chosen``, which must have them."""
         self._left_of[number][:, chosen] -= self._needs[number]
 
     def give(self, number: int, chosen: Integers) -> None:
-        """Undoes ``take``."""
+        """Undo ``take``."""
         self._left_of[number][:, chosen] += self._needs[number]
 
     def snapshot(self) -> tuple[dict[str, Integers], dict[int, Placement]]:
-        """The present state, for ``restore``."""
+        """Return the present state, for ``restore``."""
         return {name: left.copy() for name, left in self.left.items()}, dict(self.placed)
 
     def restore(self, state: tuple[dict[str, Integers], dict[int, Placement]]) -> None:
-        """Takes back a state."""
+        """Return to a state."""
         left, placed = state
         for name in left:
             self.left[name][:] = left[name]
@@ -126,7 +126,7 @@ class Packing:
         return tuple(found)
 
     def _search(self, job: int, order: list[int], relations: tuple[Relation, ...], score: Score) -> Placement | None:
-        """Depth first, best score first; each instance of a dependency is a level of its own."""
+        """Search depth first, best score first; each instance of a dependency is a level."""
         numbers = self._numbers[job]
         names = {self.eligibility.dependencies[number].of.name: index for index, number in enumerate(numbers)}
         related: dict[int, list[tuple[int, Relation]]] = {}

@@ -1,4 +1,4 @@
-"""Policy rules of a resource: which job classes may use it, when, and how much they prefer it."""
+"""Policy rules of a resource: job classes, hours, conditions and preference."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .records import Hour, InvalidProblemError, Many, Part, Share, Text, express
 
 
 class PolicyRule(Part, frozen=True, omit_defaults=True):
-    """Applies to jobs of ``classes`` (all where empty), within ``hours`` and ``when`` its conditions hold.
+    """A rule for jobs of ``classes`` (all if empty), within ``hours`` and ``when`` its conditions hold.
 
     ``hours`` is (from, to) in local hours of the day and may pass midnight; ``to`` is not included. ``when`` is
-    ``matches_running <= N``, ``used_share <= X`` or both with ``and``: at most so many matches hold the resource, and
-    at most so much of its fullest capacity is used. ``preference`` is how much the resource is preferred where the
-    effect is ``prefer``, from 0 (last) to 1 (as where it is allowed).
+    ``matches_running <= N``, ``used_share <= X`` or both with ``and``: at most N matches hold the resource, and at most
+    X of its fullest capacity is used. ``preference`` belongs to the effect ``prefer``, from 0 (last) to 1 (as with
+    ``allow``).
     """
 
     effect: Literal["allow", "deny", "prefer"]
@@ -31,12 +31,12 @@ class PolicyRule(Part, frozen=True, omit_defaults=True):
         if (self.effect == "prefer") != (self.preference is not None):
             raise InvalidProblemError(f"effect {self.effect!r}; give a preference with 'prefer', and only there")
         if self.hours is not None and self.hours[0] == self.hours[1]:
-            raise InvalidProblemError(f".hours: {self.hours} is no time at all; leave it out for the whole day")
+            raise InvalidProblemError(f".hours: {self.hours} is an empty span; leave it out for the whole day")
         if self.when is not None:
             _at_most(self.when)
 
     def applies(self, job_class: str, hour: float | None, matches_running: int, used_share: float) -> bool:
-        """Whether the rule decides for a job of ``job_class`` now. Without a known hour, rules with hours do not."""
+        """Whether the rule applies to a job of ``job_class`` now; a rule with hours does not if the hour is unknown."""
         if self.classes and job_class not in self.classes:
             return False
         if self.hours is not None:
@@ -50,9 +50,9 @@ class PolicyRule(Part, frozen=True, omit_defaults=True):
 def verdict(
     rules: Sequence[PolicyRule], job_class: str, hour: float | None, matches_running: int, used_share: float
 ) -> float | None:
-    """How much a resource is preferred, 0 to 1, by the first rule that applies; 1 where none does, None if denied.
+    """Return the preference, 0 to 1, of the first rule that applies; 1 if none does, None if it denies.
 
-    Where all rules are of the effect ``allow``, jobs to which none applies are denied: to allow some is to deny others.
+    If all rules have the effect ``allow``, jobs to which none applies are denied.
     """
     for rule in rules:
         if rule.applies(job_class, hour, matches_running, used_share):
@@ -62,7 +62,7 @@ def verdict(
 
 @lru_cache(maxsize=10_000)
 def _at_most(when: str) -> tuple[tuple[str, float], ...]:
-    """The bounds of ``matches_running <= 3 and used_share <= 0.8``."""
+    """Parse the bounds of ``matches_running <= 3 and used_share <= 0.8``."""
     node = expression(".when", when)
     found: list[tuple[str, float]] = []
     for part in node.operands if isinstance(node, Operation) and node.operator == "and" else (node,):

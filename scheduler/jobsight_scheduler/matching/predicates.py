@@ -1,4 +1,4 @@
-"""The grammar of predicates, preferences and coefficients: what Python's own parser reads of it, and nothing more.
+"""The grammar of predicates, preferences and coefficients, parsed by a restriction of Python's own parser.
 
     predicate  = conjunction, { "or", conjunction }
     conjunction = negation, { "and", negation }
@@ -28,7 +28,7 @@ DEEPEST_NESTING = 40
 
 
 class PredicateError(ValueError):
-    """A text that is no predicate: what is wrong, at which character."""
+    """A text that is not a predicate; the message has the fault and its character."""
 
 
 class Name(NamedTuple):
@@ -78,12 +78,12 @@ _SIGNS: dict[type[ast.AST], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.In: "in", ast.NotIn: "in",
 }  # fmt: skip
-_FIRST_LETTER = 0x4E00  # of thousands of which each is a name to Python
+_FIRST_LETTER = 0x4E00  # thousands of strings of which each is a name to Python
 
 
 @lru_cache(maxsize=20_000)
 def parse(text: str) -> Node:
-    """``text`` as a tree.
+    """Parse ``text`` into a tree.
 
     Raises:
         PredicateError: it is too long, too deep or not of the grammar.
@@ -154,12 +154,12 @@ def _node(tree: ast.expr, leaves: list[Node], deepest: int) -> Node:
                 Operation("not", (p,)) if isinstance(s, ast.NotIn) else p for s, p in zip(signs, parts, strict=True)
             ]
             return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
-    raise PredicateError("no predicate: names, numbers, strings and lists, compared and calculated with")
+    raise PredicateError("not a predicate; compare and calculate with names, numbers, strings and lists")
 
 
 @lru_cache(maxsize=20_000)
 def names_in(node: Node) -> frozenset[str]:
-    """Every name that ``node`` reads."""
+    """Return every name that ``node`` reads."""
     match node:
         case Name(name):
             return frozenset({name})
@@ -170,7 +170,7 @@ def names_in(node: Node) -> frozenset[str]:
 
 
 def text_of(node: Node) -> str:
-    """``node`` as it would be written."""
+    """Write ``node`` as text."""
     match node:
         case Name(name):
             return name if _PLAIN.fullmatch(name) else f"`{name}`"

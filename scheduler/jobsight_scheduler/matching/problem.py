@@ -1,7 +1,7 @@
-"""What is matched: a batch of jobs, the resources that they depend on, and what is to be optimised.
+"""The matching problem: a batch of jobs, the resources that they depend on, and the objectives.
 
 Source: V. K. Naik, C. Liu, L. Yang, J. Wagner, Online resource matching for heterogeneous grid environments (CCGrid
-2005). Amounts are in whatever unit a site's capacities are in; a match compares, and converts nothing.
+2005). Amounts are in the unit of the site's capacities; matching converts nothing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ AttributeValue = bool | float | str | tuple[bool | float | str, ...]
 
 
 class Capacity(Part, frozen=True):
-    """``total`` of one kind, and how much of it is ``used``: held by matches, or measured beyond what these explain."""
+    """``total`` of one kind, and its ``used`` part: held by matches, or measured beyond the holds."""
 
     total: Amount
     used: Amount = 0.0
 
     @property
     def free(self) -> float:
-        """What a new match may take; never negative."""
+        """Return the capacity for new matches; never negative."""
         return max(0.0, self.total - self.used)
 
 
@@ -49,16 +49,16 @@ class Hold(Part, frozen=True):
 
 if TYPE_CHECKING:
     CapacityOrTotal = Capacity
-else:  # in JSON, the total alone is a capacity of which nothing is used
+else:  # in JSON, the total alone is an unused capacity
     CapacityOrTotal = Capacity | Amount
 
 
 class Resource(Part, frozen=True):
-    """An instance of ``type``. ``used`` of its capacities includes what ``holds`` hold.
+    """An instance of ``type``. ``used`` of its capacities includes its ``holds``.
 
-    ``cost`` counts in the objective ``fewest``; ``held`` says whether matches hold something of it, so that taking more
-    of it adds no cost: whether something is used, where it is not given. ``matches_running`` are as many as there are
-    holds, where they are not given. ``unavailable`` is the reason why it takes no new match, None if it does.
+    ``cost`` counts in the objective ``fewest``; ``held``: matches hold part of it, so that more use adds no cost
+    (default: whether any capacity is used). ``matches_running`` defaults to the number of holds. ``unavailable`` is the
+    reason why it takes no new match, None if it does.
     """
 
     name: Name
@@ -81,17 +81,17 @@ class Resource(Part, frozen=True):
 
     @property
     def is_held(self) -> bool:
-        """Whether matches hold something of it."""
+        """Whether matches hold part of it."""
         in_use = bool(self.holds) or any(capacity.used > 0.0 for capacity in self.capacities.values())
         return in_use if self.held is None else self.held
 
     @property
     def running(self) -> int:
-        """How many matches hold something of it."""
+        """Return the number of matches that hold part of it."""
         return len(self.holds) if self.matches_running is None else self.matches_running
 
     def preference(self, job_class: str, hour: float | None) -> float | None:
-        """How much its policies prefer it, 0 to 1; None if they deny it."""
+        """Return its preference by policies, 0 to 1; None if they deny it."""
         if not self.policies:
             return 1.0
         shares = [min(1.0, capacity.used / capacity.total) for capacity in self.capacities.values() if capacity.total]
@@ -108,7 +108,7 @@ class ValueOrder(Part, frozen=True):
         self.ranks()
 
     def ranks(self) -> dict[Scalar, float]:
-        """For each value how many steps down from it the longest way to a worst value is."""
+        """Return for each value the length of the longest way down to a worst value."""
         worse: dict[Scalar, set[Scalar]] = {}
         for better, than in self.better:
             worse.setdefault(better, set()).add(than)
@@ -142,12 +142,12 @@ class Dependency(Part, frozen=True):
 
     @property
     def predicate(self) -> Node | None:
-        """``where``, parsed; None where all resources satisfy it."""
+        """Parse ``where``; None if all resources satisfy it."""
         return expression(".where", self.where) if self.where else None
 
     @property
     def preferred(self) -> tuple[Node, bool] | None:
-        """The expression of ``prefer``, and whether the lowest is preferred; None where it is none."""
+        """Return the expression of ``prefer``, and whether the lowest is best; None if it is an order of values."""
         return _directed(self.prefer) if isinstance(self.prefer, str) else None
 
 
@@ -160,8 +160,8 @@ def _directed(prefer: str) -> tuple[Node, bool]:
 class Relation(Part, frozen=True):
     """Every instance of one and every instance of the other dependency of ``between`` must be related.
 
-    They are if their attribute ``same`` has equal values, or, where ``pairs`` is given, if (name of the instance of
-    the first, name of the instance of the second) is one of them.
+    They are if their attribute ``same`` has equal values, or, with ``pairs``, if (name of the first's instance, name
+    of the second's) is one of these.
     """
 
     between: tuple[Name, Name]
@@ -176,9 +176,9 @@ class Relation(Part, frozen=True):
 
 
 class MatchJob(Part, frozen=True):
-    """A job. ``duration_s`` is how long its match holds what it gets, None if unknown.
+    """A job. ``duration_s`` is the duration of its match, None if unknown.
 
-    ``executable`` and ``inputs`` are allowed and not looked at.
+    ``executable`` and ``inputs`` are allowed and ignored.
     """
 
     name: Name
@@ -198,7 +198,7 @@ class MatchJob(Part, frozen=True):
             for end, name in enumerate(relation.between):
                 if name not in names:
                     raise InvalidProblemError(
-                        f".relations[{index}].between[{end}]: {shown(name)} is no dependency of the job"
+                        f".relations[{index}].between[{end}]: {shown(name)} is not a dependency of the job"
                     )
         instances = sum(dependency.count for dependency in self.dependencies)
         if self.relations and instances > RELATED_AT_MOST:
@@ -208,19 +208,19 @@ class MatchJob(Part, frozen=True):
 
     @property
     def weight(self) -> float:
-        """What it counts in objectives."""
+        """Return its weight in objectives."""
         return self.priority
 
 
 class AgedJob(MatchJob, frozen=True):
-    """A job that counts more than its priority, because it has waited."""
+    """A job that counts more than its priority because it has waited."""
 
     aged: float = 1.0
-    """Times its priority."""
+    """Factor of its priority."""
 
     @property
     def weight(self) -> float:
-        """What it counts in objectives."""
+        """Return its weight in objectives."""
         return self.priority * self.aged
 
 
@@ -233,16 +233,17 @@ OBJECTIVES = {
     "fewest": False,
     "balance": False,
 }
-"""The objectives that ship, and whether each is maximised."""
+"""The built-in objectives, and whether each is maximised."""
 
 MATCH_NOTHING = ("fewest", "balance")
-"""Alone, these are best when nothing is matched."""
+"""Alone, these objectives are best without any match."""
 
 
 class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F"}):
-    """One of ``OBJECTIVES``, ``balance`` of these ``resources`` or this ``type`` only; or an own one, linear in Z, X, S
+    """One of ``OBJECTIVES``, or an own one.
 
-    and F with coefficients from fields of job and resource.
+    ``resources`` or ``type`` restrict ``balance``. An own one is linear in Z, X, S and F, with coefficients from fields
+    of job and resource.
     """
 
     name: Name
@@ -256,7 +257,7 @@ class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F
 
     def __post_init__(self) -> None:
         if self.is_own and self.name in OBJECTIVES:
-            raise InvalidProblemError(f".name: {self.name!r} is one that ships; give your own another name")
+            raise InvalidProblemError(f".name: {self.name!r} is built in; give your own another name")
         if not self.is_own and self.name not in OBJECTIVES:
             raise InvalidProblemError(f": unknown objective {shown(self.name)}; known: {', '.join(OBJECTIVES)}")
         if self.name != "balance" and (self.resources, self.type) != (None, None):
@@ -272,13 +273,13 @@ class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F
 
     @property
     def coefficients(self) -> dict[str, Node]:
-        """What Z, X and S are multiplied by, of an own objective."""
+        """Return the coefficients of Z, X and S of an own objective."""
         texts = {"Z": self.z, "X": self.x, "S": self.s}
         return {name: expression(f".{name}", text) for name, text in texts.items() if text is not None}
 
     @property
     def largest(self) -> float:
-        """What F is multiplied by, a number."""
+        """Return the coefficient of F, a number."""
         try:
             return decoded(float(self.f or 0.0), _Finite)
         except ValueError as error:
@@ -286,7 +287,7 @@ class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F
 
     @property
     def is_own(self) -> bool:
-        """Whether it is none that ships."""
+        """Whether it is not built in."""
         return (self.z, self.x, self.s, self.f) != (None, None, None, None)
 
     @property
@@ -297,14 +298,14 @@ class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F
 
 if TYPE_CHECKING:
     ObjectiveOrName = Objective
-else:  # in JSON, the name alone is an objective that ships
+else:  # in JSON, the name alone is a built-in objective
     ObjectiveOrName = Objective | str
 
 Objectives = Annotated[tuple[ObjectiveOrName, ...], Meta(min_length=1, max_length=10)]
 
 
 class Problem(Part, frozen=True):
-    """A batch. Objectives in order of importance: the optimum of each is kept for those after it.
+    """A batch. Objectives are in order of importance: later ones keep the optimum of earlier ones.
 
     ``hour`` is the local hour of day for policy rules (0 to 24; None: rules with hours do not apply), ``now_s`` the
     time for holds.
@@ -321,18 +322,18 @@ class Problem(Part, frozen=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What an administrator should know of the objectives."""
+        """Return warnings about the objectives."""
         first = self.objectives[0].name
         if first not in MATCH_NOTHING:
             return ()
-        return (f"the objective {first!r} alone is best when nothing is matched; put 'throughput' before it",)
+        return (f"the objective {first!r} alone is best without any match; put 'throughput' before it",)
 
 
 def named(objectives: Objectives, place: str = ".objectives") -> tuple[Objective, ...]:
-    """``objectives`` with records in place of names.
+    """Replace the names in ``objectives`` by records.
 
     Raises:
-        InvalidProblemError: one is not known, or one is there twice.
+        InvalidProblemError: one is unknown, or is there twice.
     """
     found = []
     for index, entry in enumerate(objectives):

@@ -1,7 +1,7 @@
 """The batch as an integer program.
 
-Columns: Z for each class of identical jobs (how many of it are matched), X for each of its dependencies and candidates,
-then, where an objective needs them, S for each resource (used or not), F (the largest share) and the square of each
+Columns: Z for each class of identical jobs (the number of matched ones), X for each of its dependencies and candidates,
+then, if an objective needs them, S for each resource (used or not), F (the largest share) and the square of each
 share. Rows: gangs whole, instances distinct, capacities (scaled to 1), relations, and the definitions of S, F and the
 squares (docs/use/definitions.md, Matching).
 """
@@ -35,7 +35,7 @@ class Program(HighsProgram):
         self._eligibility, self._candidates = eligibility, candidates
         self.classes = classes
         self._numbers = [number for jobs in classes for number in eligibility.numbers[jobs[0]]]
-        """Of the dependencies that have X."""
+        """Numbers of the dependencies that have X."""
         sizes = np.array([len(jobs) for jobs in classes], dtype=np.float64)
         self._class_of = np.repeat(np.arange(len(classes)), [len(eligibility.numbers[jobs[0]]) for jobs in classes])
         lengths = [len(candidates[number]) for number in self._numbers]
@@ -63,7 +63,7 @@ class Program(HighsProgram):
                 self._relation(jobs[0], relation)
 
     def costs(self, form: LinearForm) -> Floats:
-        """The coefficient of each column in an objective."""
+        """Return the coefficient of each column in an objective."""
         found = np.zeros(self.columns)
         found[: len(self.classes)] = [form.z[jobs[0]] for jobs in self.classes]
         if form.x is not None:
@@ -76,11 +76,11 @@ class Program(HighsProgram):
         return found
 
     def placements(self, values: Floats) -> dict[int, Placement]:
-        """The jobs that whole ``values`` of the columns match, and on what.
+        """Return the placements of whole ``values`` of the columns.
 
-        Of a class with several matched jobs, those that come first in the batch are the matched ones. The instances of
-        a dependency, each as often as it is used, are dealt to them in turn: no job gets the same twice, because none
-        is used more often than there are matched jobs.
+        The matched jobs of a class are the first ones in the batch. They get the instances of a dependency, each as
+        often as it is used, in turn: no job gets the same twice, because none is used more often than there are matched
+        jobs.
         """
         found: dict[int, Placement] = {}
         for index, jobs in enumerate(self.classes):
@@ -94,9 +94,9 @@ class Program(HighsProgram):
         return found
 
     def spread(self, values: Floats) -> tuple[Floats, list[Floats]]:
-        """Of a relaxed solution how far each job is matched (jobs,), and for each dependency how far on each candidate.
+        """Return how far a relaxed solution matches each job (jobs,), and each dependency on each candidate.
 
-        Every job of a class has its share of the class.
+        All jobs of a class have equal shares.
         """
         matched = np.zeros(len(self._eligibility.problem.jobs))
         chosen: list[Floats] = [np.empty(0)] * len(self._eligibility.dependencies)
@@ -108,14 +108,14 @@ class Program(HighsProgram):
         return matched, chosen
 
     def prices(self, duals: Floats) -> dict[str, Floats]:
-        """What the ``duals`` of the rows ask for each whole capacity of each type, (R, K); never negative."""
+        """Return the price of each whole capacity of each type by the ``duals`` of the rows, (R, K); never negative."""
         found = {name: np.zeros(of.free.shape) for name, of in self._eligibility.types.items()}
         for name, kind, row, positions in self._capacity_rows:
             found[name][positions, kind] = np.maximum(duals[row : row + len(positions)], 0.0)
         return found
 
     def values(self, placed: dict[int, Placement]) -> Floats:
-        """The whole columns for given placements; NaN for the others, which HiGHS completes."""
+        """Return the whole columns of given placements; NaN for the others, which HiGHS completes."""
         found = np.full(self.columns, np.nan)
         found[: self._starts[-1]] = 0.0
         for index, jobs in enumerate(self.classes):
@@ -131,7 +131,7 @@ class Program(HighsProgram):
         return found
 
     def _x_of_type(self, name: str) -> tuple[Integers, Integers, Integers]:
-        """Of all X of a type: their columns, the position of the resource, the row in ``needs``."""
+        """Return column, position of the resource and row in ``needs`` of all X of a type."""
         numbers = [number for number in self._numbers if self._eligibility.dependencies[number].of.type == name]
         rows = [np.full(len(self._x[number]), self._eligibility.dependencies[number].row) for number in numbers]
         none = np.empty(0, dtype=np.int64)
@@ -153,7 +153,7 @@ class Program(HighsProgram):
         self._at_most_times(x[several], np.repeat(self._class_of, lengths)[several], np.ones(int(several.sum())))
 
     def _at_most_times(self, smaller: Integers, larger: Integers, times: Floats) -> None:
-        """Rows ``smaller <= times * larger``."""
+        """Add rows ``smaller <= times * larger``."""
         rows = np.arange(len(smaller))
         self.at_most(
             np.concatenate((rows, rows)),
@@ -170,7 +170,7 @@ class Program(HighsProgram):
                 asked = needs > 0
                 x, on, share = columns[asked], positions[asked], needs[asked] / free[asked].astype(np.float64)
                 most = np.bincount(on, share * self.upper[x], len(of.members))
-                kept = most > (0.0 if self._s else 1.0)  # others are kept whatever is matched
+                kept = most > (0.0 if self._s else 1.0)  # other rows hold for all matches
                 row_of = np.cumsum(kept) - 1
                 of_row = kept[on]
                 chosen = np.flatnonzero(kept)
@@ -182,7 +182,7 @@ class Program(HighsProgram):
                 self._capacity_rows.append((name, kind, first, chosen))
 
     def _used(self, is_sought: bool) -> None:
-        """X <= S, which tightens the relaxation; S <= sum of X where S is sought."""
+        """Add X <= S, which tightens the relaxation, and S <= sum of X where S is sought."""
         for name, of in self._eligibility.types.items():
             columns, positions, _ = self._of_type[name]
             self._at_most_times(columns, self._s[name] + positions, self.upper[columns])
@@ -197,7 +197,7 @@ class Program(HighsProgram):
                 )
 
     def _shares(self, form: LinearForm) -> Integers:
-        """The columns of F, which no share exceeds, or of the square of each, no less than any of its lines."""
+        """Add the columns of F, which no share exceeds, or of the square of each, no less than any of its lines."""
         shares = form.shares or Shares({}, np.empty(0))
         pieces, slopes, found = np.zeros(1), np.ones(1), np.empty(0, dtype=np.int64)
         if form.is_squared:
@@ -229,7 +229,7 @@ class Program(HighsProgram):
         return found
 
     def _relation(self, job: int, relation: Relation) -> None:
-        """``n_e X(j,d,r) <= sum of X(j,e,s) over the s related to r``, for each r, and the same from e to d."""
+        """Add ``n_e X(j,d,r) <= sum of X(j,e,s) over the s related to r``, for each r, and the same from e to d."""
         numbers = {self._eligibility.dependencies[number].of.name: number for number in self._eligibility.numbers[job]}
         first, second = (numbers[end] for end in relation.between)
         for mine, other in ((first, second), (second, first)):
@@ -242,15 +242,15 @@ class Program(HighsProgram):
 
 
 def _is_sought(form: LinearForm) -> bool:
-    """Whether an objective is better for some resource that is in use."""
+    """Whether the use of some resource improves an objective."""
     return any(bool((values > 0.0).any() if form.is_max else (values < 0.0).any()) for values in form.s.values())
 
 
 def relaxed_by_type(eligibility: Eligibility, worth: Floats, clock: Clock, until: float) -> tuple[float, Floats] | None:
-    """The linear relaxation of a batch with all resources of a type as one, of jobs that are worth ``worth`` (jobs,).
+    """Solve the linear relaxation of a batch with all resources of a type as one, for jobs worth ``worth`` (jobs,).
 
-    It has a row for each capacity of each type, so that it is solved in no time where the whole relaxation takes too
-    long, and its bound holds. Returns the bound and what each job is worth beyond its cost; None when out of time.
+    It has a row for each capacity of each type, so that it is fast where the whole relaxation takes too long, and its
+    bound is valid. Return the bound and each job's worth beyond its cost; None when out of time.
     """
     program = HighsProgram()
     program.add_columns(np.zeros(len(worth)), np.ones(len(worth)), is_whole=False)
@@ -277,4 +277,4 @@ def relaxed_by_type(eligibility: Eligibility, worth: Floats, clock: Clock, until
         return None
     prices = np.maximum(solved.duals, 0.0)
     margins = worth - np.bincount(column_of, values * prices[row_of], len(worth))
-    return float(prices.sum() + np.maximum(margins, 0.0).sum()), margins  # a bound at any prices
+    return float(prices.sum() + np.maximum(margins, 0.0).sum()), margins  # valid at any prices

@@ -1,4 +1,4 @@
-"""Reads a batch that was decoded from JSON, and checks what its parts cannot check by themselves."""
+"""Reads a batch decoded from JSON, with the checks across its parts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .problem import MatchJob, Objective, Objectives, Problem, Resource, named
 from .records import InvalidProblemError, decoded, once
 
 DEPENDENCIES_AT_MOST, PAIRS_AT_MOST = 50_000, 100_000_000
-"""Of a batch; pairs of a dependency and a resource of its type bound memory."""
+"""Limits of a batch; pairs of a dependency and a resource of its type bound memory."""
 
 
 def read_problem(value: object) -> Problem:
-    """A batch with its resources.
+    """Read a batch with its resources.
 
     Raises:
         InvalidProblemError: a value is missing, wrong or too large; the message has the place and the value.
@@ -26,10 +26,10 @@ def read_problem(value: object) -> Problem:
 
 
 def read_objectives(value: object, place: str) -> tuple[Objective, ...]:
-    """Names of objectives that ship, or documents, in order of importance.
+    """Read objectives, names of built-in ones or documents, in order of importance.
 
     Raises:
-        InvalidProblemError: there is none, one is not known, or one is there twice.
+        InvalidProblemError: there is none, one is unknown, or one is there twice.
     """
     return named(decoded(value, Objectives, place), place)
 
@@ -40,7 +40,7 @@ def check_size(
     dependencies_at_most: int = DEPENDENCIES_AT_MOST,
     pairs_at_most: int = PAIRS_AT_MOST,
 ) -> None:
-    """Bounds what matching takes.
+    """Check the size of a batch.
 
     Raises:
         InvalidProblemError: there are too many dependencies, or too many pairs of a dependency and a resource.

@@ -1,4 +1,4 @@
-"""What the records of a batch are made of: bounds that msgspec checks, and checks of what a schema cannot say."""
+"""The base of the records of a batch: bounds for msgspec, and checks beyond a schema."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Scalar = bool | float | Text
 
 
 class InvalidProblemError(ValueError):
-    """A batch, a resource or an objective that cannot be matched; the message has the place, the value, what to do."""
+    """An invalid batch, resource or objective; the message has the place, the value and what to do."""
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """A record of a batch. What is wrong with the values of one of its fields is said as ``.FIELD: ...``."""
+    """A record of a batch. Errors in a field begin with ``.FIELD: ``."""
 
 
 def decoded(value: object, kind: type[T], place: str = "") -> T:
-    """``value``, a JSON document as Python has it, as a record of this kind.
+    """Convert ``value``, a decoded JSON document, to a record of this kind.
 
     Raises:
         InvalidProblemError: it is none; the message has the place and the value.
@@ -50,13 +50,13 @@ def decoded(value: object, kind: type[T], place: str = "") -> T:
         if isinstance(error.__cause__, InvalidProblemError):  # a record's own check
             raise InvalidProblemError(f"{place}{'' if problem[0] in '.[' else ': '}{problem}".lstrip(".")) from error
         at = value
-        for key, index in _STEP.findall(path.split("[...]")[0]):  # which entry of an object it is, msgspec does not say
+        for key, index in _STEP.findall(path.split("[...]")[0]):  # msgspec does not name the entry of an object
             at = at[key] if key and isinstance(at, dict) else at[int(index)] if isinstance(at, list) else at
         raise InvalidProblemError(f"{place or 'the batch'}: {problem}; it is {shown(at)}") from error
 
 
 def expression(place: str, text: str) -> Node:
-    """``text`` parsed by the grammar of predicates.
+    """Parse ``text`` by the grammar of predicates.
 
     Raises:
         InvalidProblemError: it does not parse.
@@ -68,7 +68,7 @@ def expression(place: str, text: str) -> Node:
 
 
 def once(place: str, names: Sequence[str]) -> None:
-    """Requires ``names`` to differ.
+    """Require ``names`` to differ.
 
     Raises:
         InvalidProblemError: a name is there twice.
@@ -79,6 +79,6 @@ def once(place: str, names: Sequence[str]) -> None:
 
 
 def shown(value: object) -> str:
-    """``value`` as an error message has it: short, and without characters that a terminal cannot show."""
+    """Write ``value`` for an error message: short, without characters that a terminal cannot show."""
     text = repr(value).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,8 +1,8 @@
-"""When the oldest job can start, and what others may take until then.
+"""Reservations: the start of the oldest job, and the capacity that others may take until then.
 
-For the first of the jobs that were passed over too often that could run but does not fit now, the earliest time at
-which its whole gang fits is reserved. Others may then take of the reserved instances only what they give back before
-that time (backfilling; D. A. Lifka, The ANL/IBM SP scheduling system, 1995).
+Of the jobs that were passed over too often, the first that could run but does not fit now gets a reservation at the
+earliest time at which its whole gang fits. Others may then take from the reserved instances only capacity that they
+give back before that time (backfilling; D. A. Lifka, The ANL/IBM SP scheduling system, 1995).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .packing import Packing
 from .problem import Capacity, Hold, MatchJob, Problem, Resource
 
 _ROUNDING = 1e-12
-"""Of a total."""
+"""Share of a total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Reservation:
 def with_matches(
     resources: Sequence[Resource], jobs: Sequence[MatchJob], matches: Sequence[Match]
 ) -> tuple[Resource, ...]:
-    """``resources`` with what ``matches`` take of them in use."""
+    """Add the amounts of ``matches`` to the use of ``resources``."""
     by_name = {job.name: job for job in jobs}
     taken: dict[str, dict[str, float]] = {}
     for one in matches:
@@ -48,7 +48,7 @@ def with_matches(
 
 
 def at_time(resources: Sequence[Resource], time_s: float) -> tuple[Resource, ...]:
-    """``resources`` without the holds that end by ``time_s``."""
+    """Return ``resources`` without the holds that end by ``time_s``."""
     return tuple(
         _without(resource, [hold for hold in resource.holds if hold.until_s <= time_s]) for resource in resources
     )
@@ -63,7 +63,7 @@ def _without(resource: Resource, ended: Sequence[Hold]) -> Resource:
 
 
 def _using(resource: Resource, more: Mapping[str, float], **changes: Any) -> Resource:
-    """``resource`` with so much more used of each kind; nothing where only the rounding of sums is left of it."""
+    """Add ``more`` to the use of each kind of ``resource``; a rest within the rounding of sums becomes 0."""
     used = {kind: of.used + more.get(kind, 0.0) for kind, of in resource.capacities.items()}
     capacities = {
         kind: Capacity(of.total, used[kind] if used[kind] > _ROUNDING * of.total else 0.0)
@@ -73,9 +73,9 @@ def _using(resource: Resource, more: Mapping[str, float], **changes: Any) -> Res
 
 
 def earliest(problem: Problem, job: MatchJob) -> Reservation | None:
-    """The earliest time at which ``job`` fits if nothing more is matched; None if it never does.
+    """Return the earliest time at which ``job`` fits without further matches; None if it never does.
 
-    What is free only grows as holds end, so the time is found by bisection.
+    Free capacity only grows as holds end, so bisection finds the time.
     """
     ends = sorted({hold.until_s for resource in problem.resources for hold in resource.holds} | {problem.now_s})
     ends = [end for end in ends if end >= problem.now_s]
@@ -94,7 +94,7 @@ def earliest(problem: Problem, job: MatchJob) -> Reservation | None:
 
 
 def served(problem: Problem, overdue: Iterable[MatchJob]) -> tuple[tuple[Match, ...], Reservation | None]:
-    """Matches for the oldest jobs as long as they fit, and a reservation for the first that could but does not."""
+    """Match the oldest jobs as long as they fit, and reserve for the first that could run but does not fit."""
     matches: tuple[Match, ...] = ()
     resources = problem.resources
     for job in overdue:
@@ -115,7 +115,7 @@ def _placed(problem: Problem, job: MatchJob, time_s: float) -> Match | None:
 
 
 def without_reserved(resources: Sequence[Resource], job: MatchJob, reservation: Reservation) -> tuple[Resource, ...]:
-    """What jobs may take that end after the reservation starts: what is free now and will be left over then."""
+    """Return the resources for jobs that end after the reservation starts: free now and left over then."""
     later = at_time(resources, reservation.start_s)
     kept = with_matches(later, [job], [Match(job.name, reservation.resources)])
     return tuple(

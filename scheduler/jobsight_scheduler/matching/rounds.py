@@ -1,10 +1,10 @@
 """One round of continuous matching: ageing weights, and a reservation for the job that was passed over too often.
 
-Fairness is ours; the paper leaves it out. A job of age ``a`` (rounds since it was submitted) weighs ``P (1 + a / 5)``.
-From age 10 on, jobs are served in the order of age: each that fits now is matched, and the first that does not, but
-would before all that fits now has ended, gets a reservation (reservations.py). What others hold for longer, nothing
-that is matched now delays. So nothing delays the oldest job that could run, every job becomes the oldest, and none that
-could ever run starves. Jobs that could not be matched now keep no other one out of a round.
+Fairness is ours; the paper leaves it out. A job of age ``a`` (rounds since its submission) weighs ``P (1 + a / 5)``.
+From age 10 on, jobs are served in the order of age: each that fits now is matched. The first that does not fit now, but
+will before the present matches have ended, gets a reservation (reservations.py); matches of this round cannot delay a
+job that waits for longer holds. So the oldest job that could run is never delayed, every job becomes the oldest, and no
+job that could ever run starves. Jobs that do not fit now keep no other one out of a round.
 """
 
 from __future__ import annotations
@@ -29,22 +29,20 @@ from .why_not import is_gang, why_alone, why_not
 AGEING_ROUNDS = 5.0
 RESERVE_AFTER_ROUNDS = 10
 HOLD_S = 900.0
-"""How long a match holds what it has if the duration of its job is unknown."""
+"""Duration of a match whose job has none."""
 
 WINDOW = 120
-"""Jobs that are matched together, the oldest of those that fit now: four times those that make a round due."""
+"""Jobs to match together, the oldest of those that fit now: four times the number that starts a round."""
 
 
 JOBS_AT_ONCE = 500
 PAIRS_AT_ONCE = 1_000_000
-"""Dependencies times resources of a part of the queue that is looked at together, which bounds memory."""
+"""Dependencies times resources of a part of the queue to examine together, which bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A job that waits, and for how many rounds; ``is_explained``: the reason that it has need not be looked for again
-    if it still does not fit.
-    """
+    """A job that waits, and its age in rounds; ``is_explained``: its reason stays valid while it does not fit."""
 
     job: MatchJob
     age: int = 0
@@ -75,9 +73,9 @@ def match_round(
     hour: float | None = None,
     rung: str = RUNGS[-1],
 ) -> RoundAnswer:
-    """Matches ``waiting`` at ``now_s``, the oldest first.
+    """Match ``waiting`` at ``now_s``, the oldest first.
 
-    ``resources`` have their ``holds`` with the times at which these end: a reservation is as good as they are.
+    ``resources`` have their ``holds`` with end times, on which reservations depend.
     """
     start = clock()
     by_age = sorted(waiting, key=lambda one: -one.age)
@@ -89,7 +87,7 @@ def match_round(
     reasons: dict[str, Unmatched | None] = {one.job.name: None for one in by_age if one.is_explained}
     fitting = list(_openings(problem, jobs, reasons))
     overdue = [job for job, one in zip(jobs, by_age, strict=True) if one.age >= RESERVE_AFTER_ROUNDS]
-    # What is matched now has ended by then, so it delays no job whose resources others hold for longer.
+    # Matches of this round have ended by then, so they delay no job that waits for longer holds.
     latest_end_s = max((_end_s(job, now_s) for job in fitting), default=now_s)
     later = replace(problem, resources=at_time(resources, latest_end_s))
     never = dict.fromkeys(job.name for job in overdue)
@@ -134,7 +132,7 @@ def _end_s(job: MatchJob, now_s: float) -> float:
 def _checked(
     problem: Problem, matches: Sequence[Match], reservation: Reservation | None
 ) -> tuple[tuple[Match, ...], dict[str, Unmatched]]:
-    """The matches of all phases of a round, checked as a whole, and why the other jobs of ``problem`` still wait."""
+    """Check the matches of all phases of a round as a whole; return them with the reasons of the other jobs."""
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
     wrong = faults(eligibility, matches)
@@ -147,7 +145,7 @@ def _checked(
         of = why[reservation.job]
         why[of.job] = replace(of, reason=f"{of.reason}; reserved to start in {in_s:,.0f} s")
         until = (
-            f"it would end after {in_s:,.0f} s, when {of.job} starts, which was passed over too often, on what it "
+            f"it would end after {in_s:,.0f} s, when {of.job}, which was passed over too often, starts on resources it "
             "would hold"
         )
         for job in why.keys() - {of.job}:
@@ -158,9 +156,9 @@ def _checked(
 
 
 def _openings(problem: Problem, jobs: Sequence[MatchJob], reasons: dict[str, Unmatched | None]) -> Iterator[MatchJob]:
-    """Those of ``jobs`` that fit on what is free of the resources of ``problem``, in their order.
+    """Return the ``jobs`` that fit on the free resources of ``problem``, in their order.
 
-    Of the others, ``reasons`` gets why they do not, but for those with an entry. Identical jobs are looked at once.
+    The others get an entry in ``reasons``, unless they have one. Identical jobs are examined once.
     """
     waiting = iter(jobs)
     at_once = max(1, min(JOBS_AT_ONCE, PAIRS_AT_ONCE // (2 * max(1, len(problem.resources)))))
@@ -177,7 +175,7 @@ def _openings(problem: Problem, jobs: Sequence[MatchJob], reasons: dict[str, Unm
 
 
 def _fits(packing: Packing, job: int) -> bool:
-    """Whether a job fits by itself; of dependencies that share resources, as far as a short search shows."""
+    """Whether a job fits by itself; if dependencies share resources, by a short search."""
     eligibility = packing.eligibility
     numbers = eligibility.numbers[job]
     if any(len(packing.candidates[number]) < eligibility.dependencies[number].of.count for number in numbers):

@@ -1,4 +1,4 @@
-"""Why jobs are not matched: for each the first reason that applies, in tiers."""
+"""Reasons of jobs without a match: for each the first that applies, in tiers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .problem import MatchJob
 from .program import Program
 
 HARDEST: tuple[Tier, ...] = ("type", "predicate", "never-fits", "policy", "held")
-"""What keeps a job waiting longest comes first."""
+"""The tiers, longest wait first."""
 
 _LISTED = 3
 _KINDS_LISTED = 10
 _LOOKS = 10_000
-"""Of HiGHS at its clock, to decide whether one job fits by itself."""
+"""Readings of the clock by HiGHS, to decide whether one job fits by itself."""
 
 
 def why_not(
     eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement]
 ) -> tuple[Unmatched, ...]:
-    """A reason for each job that is not ``placed``."""
+    """Return a reason for each job that is not ``placed``."""
     empty, full = Packing(eligibility, candidates), Packing(eligibility, candidates, placed)
     return tuple(
         why_alone(eligibility, empty, job, is_exact=True) or _beside(eligibility, full, job)
@@ -39,9 +39,9 @@ def why_not(
 
 
 def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool = False) -> Unmatched | None:
-    """Why ``job`` does not even fit by itself on what is free: of its dependencies the hardest reason; None if it fits.
+    """Return why ``job`` does not even fit by itself: the hardest reason of its dependencies; None if it fits.
 
-    Whether dependencies that share resources fit together is tried; with ``is_exact``, it is decided.
+    Dependencies that share resources are tried together; with ``is_exact``, the result is exact.
     """
     of = eligibility.problem.jobs[job]
     found = [
@@ -57,7 +57,7 @@ def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool
 
 
 def is_gang(job: MatchJob) -> bool:
-    """Whether dependencies of a job share resources or are related, so that each may fit without the others."""
+    """Whether dependencies of a job share resources or are related, so that one may fit without the others."""
     return bool(job.relations) or len({dependency.type for dependency in job.dependencies}) < len(job.dependencies)
 
 
@@ -69,7 +69,7 @@ def _fits(packing: Packing, job: int) -> bool:
 
 
 def _fits_exactly(eligibility: Eligibility, candidates: list[Integers], job: int) -> bool:
-    """Whether ``job`` fits on what is free; True where HiGHS does not decide it."""
+    """Whether ``job`` fits on the free resources; True if HiGHS does not decide it."""
     form = LinearForm("throughput", True, np.ones(len(eligibility.problem.jobs)))
     program = Program(eligibility, candidates, [[job]], [form])
     looks = steps(1)
@@ -78,21 +78,21 @@ def _fits_exactly(eligibility: Eligibility, candidates: list[Integers], job: int
 
 
 def _beside(eligibility: Eligibility, full: Packing, job: int) -> Unmatched:
-    """Why a job that fits by itself is not matched beside those of ``full``."""
+    """Return why a job that fits by itself is not matched beside those of ``full``."""
     name = eligibility.problem.jobs[job].name
     for number in eligibility.numbers[job]:
         at = eligibility.dependencies[number]
         if len(full.open_to(number)) < at.of.count:
             eligible = f"any of {len(full.candidates[number])} eligible {at.of.type}"
             worth = "is worth at least as much to other jobs of the batch"
-            return Unmatched(name, "outpriced", f"{at.of.name}: what {_amounts(at)} would take on {eligible} {worth}")
+            return Unmatched(name, "outpriced", f"{at.of.name}: the capacity for {_amounts(at)} on {eligible} {worth}")
     if _fits(full, job):
         return Unmatched(name, "outpriced", "it fits, but matching it would add nothing to the objectives")
     return Unmatched(name, "outpriced", "each dependency fits, but all together only in place of other jobs")
 
 
 def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> tuple[Tier, str]:
-    """Why too few resources are eligible for one dependency: the first tier that leaves fewer than it needs."""
+    """Return why too few resources are eligible for one dependency: the first tier that leaves fewer than it needs."""
     of, count, name = eligibility.types[at.of.type], at.of.count, at.of.name
     if not len(of.members):
         return "type", f"{name}: there is no resource of type {of.name!r}"
@@ -116,7 +116,7 @@ def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> tuple[T
 
 
 def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt, satisfying: Flags) -> str:
-    """Which part of the predicate removes how many resources, the part that removes most first."""
+    """Return how many resources each part of the predicate removes, the largest number first."""
     of, where = eligibility.types[at.of.type], at.of.predicate
     removes = []
     for part in where.operands if isinstance(where, Operation) and where.operator == "and" else (where,):
@@ -141,7 +141,7 @@ def _denied(eligibility: Eligibility, at: DependencyAt, denied: Flags, job: Matc
 
 
 def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Flags, idle: Flags) -> str:
-    """Which amount is more than even an idle resource has, or that none has any of it."""
+    """Return which amount exceeds even an idle resource, or which capacity none has."""
     of, largest = eligibility.types[at.of.type], ""
     for column, kind in enumerate(of.kinds):
         amount, has = at.of.amounts.get(kind, 0.0), of.idle[:, column] >= 0
@@ -157,7 +157,7 @@ def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Flags, idle: 
 
 
 def _holders(eligibility: Eligibility, at: DependencyAt, held: Flags) -> str:
-    """Which resources would have the amounts if less were used, and who holds it until when."""
+    """Return the resources that have the amounts when idle, with their holders and the ends of the holds."""
     of, now = eligibility.types[at.of.type], eligibility.problem.now_s
     texts = []
     for position in np.flatnonzero(held)[:_LISTED]:
@@ -175,7 +175,7 @@ def _holders(eligibility: Eligibility, at: DependencyAt, held: Flags) -> str:
 
 
 def _apart(eligibility: Eligibility, empty: Packing, job: int) -> str:
-    """Which dependencies do not fit together though each does."""
+    """Return which dependencies do not fit together though each does."""
     of = eligibility.problem.jobs[job]
     names = [dependency.name for dependency in of.dependencies]
     if of.relations:

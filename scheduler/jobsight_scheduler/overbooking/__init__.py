@@ -1,1 +1,1 @@
-"""A plan of jobs over processors and time, and which jobs to accept into it (docs/use/definitions.md, Overbooking)."""
+"""A plan of jobs over processors and time, and the acceptance of jobs (docs/use/definitions.md, Overbooking)."""

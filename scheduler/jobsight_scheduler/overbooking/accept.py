@@ -1,4 +1,4 @@
-"""Whether to accept a job, and where: the rules of the strategies."""
+"""Acceptance of jobs into time slots, by the rules of the strategies."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REASONS = (TOO_WIDE, WIDE, NO_ROOM, RISKY, GUARDED)
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRule:
-    """How offers are judged.
+    """A rule for offers.
 
-    ``rule``: conservative needs room for all of the requested time; the others sell what may be used. ``pmax``: highest
+    ``rule``: conservative needs room for all of the requested time; the others sell shorter slots. ``pmax``: highest
     probability of failure, exclusive. ``filters_machine``: refuse by the risk of node failures alone. ``guards``:
-    refuse what would take a booked successor above ``pmax``. ``expects_run``: node failures during the expected run
+    refuse a slot that takes a booked successor above ``pmax``. ``expects_run``: node failures during the expected run
     time, not during all of the requested time. ``limits_machine``: ``pmax`` limits PoF, node failures included;
     otherwise only the risk that overbooking adds.
     """
@@ -49,7 +49,7 @@ class AcceptanceRule:
 
 @dataclass(frozen=True, slots=True)
 class TouchedJob:
-    """A booked job that waits after the accepted place, with its new probability of failure."""
+    """A booked job that waits after the accepted slot, with its new probability of failure."""
 
     job: int
     pof: float
@@ -60,7 +60,7 @@ class TouchedJob:
 class OfferDecision:
     """``place`` and its ``success`` if accepted, else the ``reason``. ``raw_pof`` is before recalibration.
 
-    ``candidates`` is the number of places that were looked at. ``touched`` are overbooked jobs whose risk rises.
+    ``candidates`` is the number of slots considered. ``touched`` are overbooked jobs whose risk rises.
     """
 
     place: BookingPlace | None
@@ -80,10 +80,10 @@ def decide(
     correct: Correct | None = None,
     risk: PlanRisk[Any, Any] | None = None,
 ) -> OfferDecision:
-    """Whether and where to book ``offer``. Changes nothing.
+    """Decide whether and where to book ``offer``. Changes nothing.
 
-    ``correct`` is of the probability that a job does not end in its gap. ``risk`` of this plan, as of now, may be
-    given; None: ``FastRisk``.
+    ``correct`` corrects the probability that a job does not end in its gap. ``risk``: of this plan, as of now; None:
+    ``FastRisk``.
     """
     if offer.nodes > plan.processors:
         return _rejected(TOO_WIDE)
@@ -106,7 +106,7 @@ def _rejected(reason: str, candidates: int = 0) -> OfferDecision:
 
 
 def _conservative(plan: BookingPlan, offer: JobOffer, available: float, survives: float) -> OfferDecision:
-    """The first place with processors that are free for all of the requested time, the lowest-numbered of them."""
+    """Choose the first slot with processors free for all of the requested time, the lowest-numbered of them."""
     success = SuccessProbability(available, 1.0, survives)
     starts = plan.starts(offer.release_h, offer.deadline_h)
     candidates = 0
@@ -120,8 +120,10 @@ def _conservative(plan: BookingPlan, offer: JobOffer, available: float, survives
 def decide_corrected(
     test: Callable[[Correct | None], OfferDecision], recalibration: Recalibration, now_h: float
 ) -> tuple[OfferDecision, bool | None]:
-    """``test``, which is ``decide`` for one offer, with the correction as of now; of the jobs that only the correction
-    refuses, a small share is accepted. The second value says whether this one was; None: it was not for it to decide.
+    """Apply ``test``, which is ``decide`` for one offer, with the present correction.
+
+    Accept a small share of the jobs that only the correction refuses. The second value: whether this one was accepted
+    so; None if the correction did not decide.
     """
     correct = recalibration.as_of(now_h)
     decision = test(correct)
@@ -135,7 +137,7 @@ def decide_corrected(
 
 
 class _Search:
-    """Goes through the places for one offer."""
+    """The search for a slot for one offer."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class _Search:
         return 1.0 - (pos if self._rule.limits_machine else executable) < self._rule.pmax
 
     def decision(self) -> OfferDecision:
-        """The first place that is acceptable, or the best one."""
+        """Return the first acceptable slot, or the best one."""
         offer, rule = self._offer, self._rule
         machine = self._available * self._survives
         best: OfferDecision | None = None
@@ -191,7 +193,7 @@ class _Search:
         return executable if self._correct is None else 1.0 - self._correct(1.0 - executable)
 
     def _touched(self, place: BookingPlace) -> tuple[TouchedJob, ...] | None:
-        """The jobs whose risk rises; None if the guard does not allow it for one of them."""
+        """Return the jobs whose risk rises; None if the guard forbids it for one of them."""
         found = []
         for job, raw in self._risk.after(self._offer, place):
             touched = TouchedJob(job, 1.0 - self._plan.bookings[job].machine * self._corrected(raw), 1.0 - raw)
@@ -212,4 +214,4 @@ RULES: dict[str, AcceptanceRule] = {
     "conservative": AcceptanceRule("conservative"),
     "jobsight": AcceptanceRule("highest-pos", choice="full-first", guards=True, expects_run=True, limits_machine=False),
 }
-"""Those that sites choose from."""
+"""The rules that a site can choose."""

@@ -1,4 +1,4 @@
-"""The plan: bookings over processors and time, and where in it there is room."""
+"""The plan: bookings over processors and time, and its free slots."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class JobOffer:
 class BookingPlace:
     """Processors that are free from ``start_h`` until ``end_h``: next booking, deadline, or end of the requested time.
 
-    ``predecessors`` and ``successors`` are the job numbers of the last booking before and the first one after the place
-    on each processor, each once; those that have ended are no predecessors, but their booked time is not free.
+    ``predecessors`` and ``successors`` are the job numbers of the last booking before and the first one after the slot
+    on each processor, each once. A job that has ended is no predecessor, but its booked time is not free.
     """
 
     start_h: float
@@ -76,7 +76,7 @@ class Booking:
         self.from_h = place.start_h
         self.until_h = place.end_h
         self.end_h = place.end_h
-        """Last instant at which the job may still run."""
+        """Last instant at which the job may run."""
         self.started_h: float | None = None
         self.has_ended = False
 
@@ -87,15 +87,15 @@ class Booking:
 
 
 _NONE = np.int32(2**31 - 1)
-_ROOM = 64  # bookings; for which a timetable has room at first
+_ROOM = 64  # bookings; room of a new timetable
 
 
 class Timetable:
-    """Row r is what holds after the first r bookings, by their beginning, have begun; columns are processors.
+    """Row r is the state after the first r bookings, by their beginning, have begun; columns are processors.
 
-    ``last`` is the booking that began last on a processor, ``until`` when it ends; ``next`` the one that begins next,
-    ``next_from`` when: bookings by their number in the order in which they came. ``froms`` are the beginnings,
-    ascending. ``places`` are those of bookings that were asked for.
+    ``last`` is the booking that began last on a processor, ``until`` its end; ``next`` the one that begins next,
+    ``next_from`` its beginning. Bookings have numbers in the order of arrival. ``froms`` are the beginnings, ascending.
+    ``places`` caches slots of bookings.
     """
 
     def __init__(self, bookings: Iterable[Booking], processors: int) -> None:
@@ -119,7 +119,7 @@ class Timetable:
         self._make_room(froms, last, untils[last], following, next_from)  # -1 is the last of the untils
 
     def insert(self, booking: Booking) -> None:
-        """Adds a booking whose processors are free for all of its time."""
+        """Add a booking whose processors are free for all of its time."""
         count, processors = len(self.froms), booking.place.processors
         row = int(np.searchsorted(self.froms, booking.from_h, side="right"))
         if len(self._all_froms) == count:
@@ -141,11 +141,11 @@ class Timetable:
         self._replace(slice(0, row + 1), after, self.next, number, self.next_from, booking)
 
     def row_of(self, job: int) -> int:
-        """How many bookings begin before that of the job."""
+        """Return the number of bookings that begin before that of the job."""
         return int(self._rows[self._number[job]])
 
     def jobs_of(self, numbers: NDArray[np.int32], running: bool) -> tuple[int, ...]:
-        """Jobs of the bookings with these numbers, each once; with ``running``, of those that have not ended."""
+        """Return the jobs of the bookings with these numbers, each once; with ``running``, without ended ones."""
         found = dict.fromkeys(numbers.tolist())
         count = len(self._bookings)
         chosen = [self._bookings[number] for number in found if 0 <= number < count]
@@ -160,7 +160,7 @@ class Timetable:
         times: NDArray[np.float64],
         booking: Booking,
     ) -> None:
-        """On the booking's processors, in these rows, it takes the place of what was known there."""
+        """Overwrite these rows on the booking's processors."""
         processors = booking.place.processors
         numbers = table[rows, processors]
         same = numbers == known
@@ -169,7 +169,7 @@ class Timetable:
         times[rows, processors] = np.where(same, time, times[rows, processors])
 
     def _make_room(self, froms: NDArray[np.float64], *tables: NDArray[np.int32] | NDArray[np.float64]) -> None:
-        """Takes over the tables, with room for as many bookings again."""
+        """Copy the tables into ones with room for twice the bookings."""
         count, room = len(froms), max(_ROOM, len(froms))
         self._all_froms = np.concatenate((froms, np.empty(room)))
         self._all = [np.concatenate((table, np.empty((room, table.shape[1]), table.dtype))) for table in tables]
@@ -182,13 +182,13 @@ class Timetable:
 
 Choice = Literal["strict", "full-first"]
 CHOICES: tuple[Choice, ...] = ("strict", "full-first")
-"""Which free processors a place has: the lowest-numbered, or first those free for all of the requested time."""
+"""Free processors to choose: the lowest-numbered, or first those free for all of the requested time."""
 
 LARGEST_PLAN = 100_000
 """Most processors of a plan."""
 
-_AT_ONCE = 32  # starts that are looked at together
-_FEW = 8  # bookings; that are added to the timetable one by one
+_AT_ONCE = 32  # starts to examine together
+_FEW = 8  # bookings to add to the timetable one by one
 
 Floats = NDArray[np.float64]
 
@@ -206,11 +206,11 @@ class BookingPlan:
         self.processors = processors
         self.bookings: dict[int, Booking] = {}
         self.run_times: dict[tuple[int, float], Floats] = {}
-        """Run times of booked jobs as forms of risk keep them: by job, and step of the grid or 0."""
+        """Run times of booked jobs, kept for forms of risk: by job, and step of the grid or 0."""
         self._tables: Timetable | None = None
 
     def add(self, booking: Booking) -> None:
-        """Books a place that ``places`` gave since the last change.
+        """Book a slot that ``places`` returned since the last change.
 
         Raises:
             ValueError: the job is in the plan, or its processors are taken for part of the time.
@@ -223,12 +223,12 @@ class BookingPlan:
         if (tables.until[row, processors] > booking.from_h).any() or (
             tables.next_from[row, processors] < booking.until_h
         ).any():
-            raise ValueError(f"job {job}: its processors are taken at {booking.from_h:g} h; ask for a place again")
+            raise ValueError(f"job {job}: its processors are taken at {booking.from_h:g} h; ask for a time slot again")
         self.bookings[job] = booking
         tables.insert(booking)
 
     def load(self, bookings: Iterable[Booking]) -> None:
-        """Takes over bookings of a plan that was kept elsewhere, as they are."""
+        """Load the bookings of a plan kept elsewhere, unchanged."""
         loaded = {booking.offer.job: booking for booking in bookings}
         if self._tables is None or len(loaded) > _FEW or not self.bookings.keys().isdisjoint(loaded):
             self._tables = None
@@ -238,7 +238,7 @@ class BookingPlan:
         self.bookings |= loaded
 
     def remove(self, job: int) -> Booking:
-        """Takes a job out of the plan; its time is free.
+        """Remove a job from the plan; its time is free.
 
         Raises:
             KeyError: it is not in the plan.
@@ -248,24 +248,24 @@ class BookingPlan:
         return self.bookings.pop(job)
 
     def start(self, job: int, now_h: float) -> None:
-        """The job starts, not after its planned start; what it occupies begins now."""
+        """Start a job, not after its planned start; its occupied time begins now."""
         booking = self.bookings[job]
         booking.started_h = booking.from_h = now_h
         booking.end_h = min(booking.end_h, now_h + booking.offer.requested_h)
         self._tables = None
 
     def end(self, job: int, now_h: float, resell: bool) -> None:
-        """The job has ended; with ``resell`` the rest of its time is free from now on, otherwise lost."""
+        """End a job; with ``resell`` the rest of its time is free from now on, otherwise lost."""
         booking = self.bookings[job]
         booking.has_ended = True
         if self._tables is not None:
-            self._tables.places.clear()  # it is no predecessor any more
+            self._tables.places.clear()  # no longer a predecessor
         if resell:
             booking.until_h = min(booking.until_h, now_h)
             self._tables = None
 
     def move(self, job: int, place: BookingPlace) -> None:
-        """A job that runs goes on at another place, from now (the start of ``place``) on."""
+        """Move a running job to another slot, from now (the start of ``place``) on."""
         booking = self.bookings[job]
         booking.place = place
         booking.from_h = place.start_h
@@ -273,7 +273,7 @@ class BookingPlan:
         self._tables = None
 
     def forget(self, now_h: float) -> None:
-        """Drops jobs that have ended and whose booked time is over."""
+        """Drop ended jobs whose booked time is over."""
         gone = [job for job, booking in self.bookings.items() if booking.has_ended and booking.until_h <= now_h]
         for job in gone:
             del self.bookings[job]
@@ -282,14 +282,14 @@ class BookingPlan:
             self._drop_run_times(gone)
 
     def starts(self, earliest_h: float, latest_h: float) -> Floats:
-        """Candidate starts, ascending: ``earliest_h``, and every booked end from there until before ``latest_h``."""
+        """Return candidate starts, ascending: ``earliest_h``, and every later booked end before ``latest_h``."""
         ends = [booking.until_h for booking in self.bookings.values() if earliest_h < booking.until_h < latest_h]
         return np.unique(np.array([earliest_h, *ends]))
 
     def places(
         self, starts_h: Floats, nodes: int, requested_h: float, deadline_h: float, choice: Choice = "strict"
     ) -> Iterator[BookingPlace]:
-        """For each start at which at least ``nodes`` processors are free, the place there, up to the deadline."""
+        """Return the slot, up to the deadline, for each start at which at least ``nodes`` processors are free."""
         if nodes > self.processors:
             return
         tables = self._current()
@@ -317,7 +317,7 @@ class BookingPlan:
                 )
 
     def place_of(self, job: int) -> BookingPlace:
-        """The place of a booking, with the predecessors and successors that it has now.
+        """Return the slot of a booking, with its present predecessors and successors.
 
         Raises:
             KeyError: it is not in the plan.
@@ -347,5 +347,5 @@ class BookingPlan:
 
 
 def processors_of(numbers: Sequence[int]) -> Ints:
-    """Processor numbers as a plan holds them: sorted."""
+    """Sort processor numbers, as a plan holds them."""
     return np.array(sorted(numbers), dtype=np.int64)

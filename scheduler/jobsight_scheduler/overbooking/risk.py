@@ -1,4 +1,4 @@
-"""When the jobs in a plan start and end, as known now, by scenarios."""
+"""Starts and ends of the jobs in a plan, as known now, by scenarios."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from jobsight_predictor.runtime.success import ends_of_running, ends_of_waiting,
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 
 STEP_H = 0.1
-"""Step of the published grid of times; ends within it count as the same."""
+"""Step of the published grid of times; ends within one count as equal."""
 
 NEGLIGIBLE = 0.002
-"""Change of the probability to have ended, at any instant, below which jobs further on are not looked at."""
+"""Change of the probability to have ended, at any instant, below which later jobs are ignored."""
 
 Ends = TypeVar("Ends")
 Starts = TypeVar("Starts")
@@ -32,20 +32,19 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
         self._ends: dict[int, Ends] = {}
 
     def executable(self, offer: JobOffer, place: BookingPlace) -> float:
-        """P_executable of ``offer`` at ``place``; 1 where there is room for all of the requested time."""
+        """Return P_executable of ``offer`` at ``place``; 1 if there is room for all of the requested time."""
         if place.end_h >= place.start_h + offer.requested_h:
             return 1.0
         return self._executable(self._starts(offer, place), offer, place.end_h)
 
     def executable_booked(self, job: int) -> float:
-        """P_executable of a job of the plan that waits, as the plan stands."""
+        """Return P_executable of a job of the plan that waits, by the present plan."""
         return self.executable(self._plan.bookings[job].offer, self._plan.place_of(job))
 
     def after(self, offer: JobOffer, place: BookingPlace) -> Iterator[tuple[int, float]]:
-        """P_executable of the overbooked jobs that wait after ``place``, if ``offer`` were booked there.
+        """Yield P_executable of the overbooked jobs that wait after ``place``, if ``offer`` were booked there.
 
-        In the order of their starts: those right after it, and those further on whose predecessors would end later
-        because of it.
+        In the order of starts: jobs right after it, and later ones whose predecessors would end later because of it.
         """
         bookings = self._plan.bookings
         own = self._ends_waiting(offer, self._starts(offer, place), place.end_h)
@@ -73,7 +72,7 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
                         heappush(queue, (bookings[other].from_h, other))
 
     def best_case(self, offer: JobOffer, place: BookingPlace) -> float:
-        """An upper bound of P_executable, without a look at the predecessors: the job starts as early as it may."""
+        """Return an upper bound of P_executable: the job starts as early as it may, whatever its predecessors."""
         earliest = max(offer.release_h, self.now_h)
         return float(offer.accuracy.within((place.end_h - earliest) / offer.requested_h))
 
@@ -82,7 +81,7 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
         return self._starts_after(max(offer.release_h, self.now_h), place.start_h, ends)
 
     def _ends_of(self, job: int) -> Ends:
-        """When a job of the plan ends; without recursion, since chains may be long."""
+        """Return the ends of a job of the plan; without recursion, since chains may be long."""
         waiting = [job]
         while waiting:
             current = waiting[-1]
@@ -117,7 +116,7 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
 
 
 class FastRisk(PlanRisk[Floats | float, Floats]):
-    """By equally likely scenarios, without convolution."""
+    """Risk by equally likely scenarios, without convolution."""
 
     def _starts_after(self, earliest_h: float, planned_h: float, ends: list[Floats]) -> Floats | float:
         if not ends:
@@ -149,25 +148,25 @@ class FastRisk(PlanRisk[Floats | float, Floats]):
 
 
 STALE_H = 1.0 / 60.0
-"""Hours after which the ends of jobs are computed again; a sixth of the step of the published grid."""
+"""Hours after which to recompute the ends of jobs; a sixth of the step of the published grid."""
 
 
 class KeptRisk(FastRisk):
-    """``FastRisk`` that remembers when the jobs of its plan end.
+    """``FastRisk`` that caches the ends of the jobs of its plan.
 
     Call ``changed`` after a change of the plan; ``as_of`` moves the time on.
     """
 
     def as_of(self, now_h: float) -> None:
-        """The time is ``now_h``; ends that are older than ``STALE_H``, or of a later time, are forgotten."""
+        """Set the time to ``now_h``; forget ends older than ``STALE_H``, or of a later time."""
         if not 0.0 <= now_h - self.now_h < STALE_H:
             self.now_h = now_h
             self._ends.clear()
 
     def changed(self, from_h: float) -> None:
-        """Jobs that start at ``from_h`` or later have come, gone or moved: what depends on them is forgotten.
+        """Forget the ends of jobs that start at ``from_h`` or later: these have come, gone or moved.
 
-        A job's start depends only on jobs before it, so that all that begin earlier are as they were.
+        A job's start depends only on jobs before it, so earlier jobs are unchanged.
         """
         bookings = self._plan.bookings
         for job in [job for job in self._ends if job not in bookings or bookings[job].from_h >= from_h]:

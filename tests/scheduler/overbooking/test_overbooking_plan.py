@@ -257,7 +257,7 @@ def test_a_place_that_is_gone_is_refused() -> None:
     old = decide(plan, asked, 0.0, CONSERVATIVE, SAFE).place
     assert old is not None
     plan.add(Booking(offer(2, 1, 1.0), BookingPlace(1.0, 2.0, processors_of([1]), (), ()), 0.0))
-    with pytest.raises(ValueError, match="ask for a place again"):
+    with pytest.raises(ValueError, match="ask for a time slot again"):
         plan.add(Booking(asked, old, 0.0))
     with pytest.raises(ValueError, match="in the plan already"):
         plan.add(Booking(offer(2, 1, 1.0), BookingPlace(5.0, 6.0, processors_of([1]), (), ()), 0.0))

@@ -284,7 +284,8 @@ def risk_reason(executable: float, max_failure: float) -> str:
 
 
 def percent(share: float) -> str:
-    """
+    """Write a share in percent.
+
     >>> percent(0.0525)
     '5.2 %'
     """
