@@ -1,4 +1,4 @@
-"""Which client a request came from, where proxies pass requests on."""
+"""The client of a request, if proxies pass requests on."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ UNIX = "unix"
 _INET = frozenset({socket.AF_INET, socket.AF_INET6})
 _LOOPBACK = ("127.0.0.0/8", "::1")
 _HOPS_AT_MOST = 16
-_LENGTH_AT_MOST = 64  # of an address as text, with room for spaces
+_LENGTH_AT_MOST = 64  # characters of an address, with room for spaces
 
 
 def trusted_proxy(text: str) -> IPv4Network | IPv6Network | None:
-    """Return the network, or the one address, that ``text`` names; None of ``unix``.
+    """Return the network or the single address in ``text``; None for ``unix``.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: neither of these.
     """
     if text == UNIX:
         return None
@@ -50,10 +50,9 @@ class TrustedProxies:
         self._unix = None in found
 
     def client(self, peer: str, forwarded: str) -> str:
-        """The client's address: ``peer``, or the right-most address in ``forwarded`` that is no trusted proxy.
+        """Return the client's address: ``peer``, or the right-most address in ``forwarded`` that is no trusted proxy.
 
-        What stands left of it the client may have made up. An entry that is no address ends the search at the proxy
-        that passed it on.
+        The client may have forged entries left of it. An invalid entry ends the search at the proxy that passed it on.
         """
         address = _address(peer)
         found = peer if address is None else str(address)
@@ -74,7 +73,7 @@ class TrustedProxies:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
-    """None of what is no address. An IPv4 client of an IPv6 socket has its IPv4 address."""
+    """Return the address in a text; None if invalid. An IPv4 client of an IPv6 socket has its IPv4 address."""
     try:
         address = ip_address(text[:_LENGTH_AT_MOST].strip())
     except ValueError:

@@ -1,6 +1,6 @@
-"""MUNGE credentials: who is asking, proven by the munged that a cluster's hosts already share.
+"""MUNGE credentials: users identified by the munged that a cluster's hosts already share.
 
-A credential is made by ``munge -n``, expires after some minutes and decodes once: a copy of it is worth nothing.
+``munge -n`` makes a credential. It expires after some minutes and decodes once: a copy is worthless.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class MungeUsers:
         self._free = BoundedSemaphore(_AT_ONCE)
 
     def user(self, header: str) -> str:
-        """Return the name of the user whose credential an ``Authorization`` header has.
+        """Return the user of the credential in an ``Authorization`` header.
 
         Raises:
-            AuthError: credentials are not accepted here, or this one is invalid, expired or was used before; 503 while
-                too many are being decoded, or munged does not answer.
+            AuthError: credentials are not accepted here, or this one is invalid, expired or used; 503 if too many are
+            being decoded, or munged does not answer.
         """
         if not self._socket:
             raise AuthError(401, "this server accepts no MUNGE credentials: set munge_socket")
@@ -54,7 +54,7 @@ class MungeUsers:
         return uid[0]
 
     def _decode(self, credential: str) -> dict[str, tuple[str, str]]:
-        """Name of a field -> its text and number."""
+        """Decode a credential: name of a field -> its text and number."""
         command = ["unmunge", f"--socket={self._socket}", "--no-output", "--metadata=-", "--keys=STATUS,UID"]
         try:
             done = subprocess.run(

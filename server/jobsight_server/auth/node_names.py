@@ -1,6 +1,6 @@
 """Sets of node names as administrators write them: ``n[001-128]``, ``login1,r[1-4]n[01-16,20]``.
 
-A set is matched by a pattern and never expanded, so that ``n[1-999999999]`` costs nothing.
+A set is a pattern and never expanded: ``n[1-999999999]`` costs nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ LONGEST = 4000
 _PARTS_AT_MOST = 500
 _DIGITS_AT_MOST = 9
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?", re.ASCII)
-# A name outside brackets: anything that a host name, or a name in an accounting log, may contain.
+# A name outside brackets: all characters of a host name, or of a name in an accounting log.
 _LITERAL = re.compile(r"[A-Za-z0-9._:-]*", re.ASCII)
 
 _Range = tuple[int, int, int]
-"""First number, last number, digits to which numbers are padded with zeros."""
+"""First number, last number, digits after padding with zeros."""
 
 
 class NodeNamesError(ValueError):
@@ -24,7 +24,7 @@ class NodeNamesError(ValueError):
 
 
 class NodeNames:
-    """The names in one text.
+    """The set of node names in one text.
 
     >>> names = NodeNames("n[001-128],login[1,3]")
     >>> "n007" in names, "n7" in names, "n129" in names, "login3" in names, "login2" in names
@@ -45,7 +45,7 @@ class NodeNames:
 
 @lru_cache(maxsize=1024)
 def node_names(text: str) -> NodeNames:
-    """``NodeNames(text)``, cached: every batch is compared with those of its token."""
+    """Return ``NodeNames(text)``, cached: every batch is compared with those of its token."""
     return NodeNames(text)
 
 
@@ -77,7 +77,7 @@ def _parse(part: str, text: str) -> tuple[re.Pattern[str], list[list[_Range]]]:
         if not _LITERAL.fullmatch(literal):
             raise NodeNamesError(f"{part[:60]!r}: {literal[:60]!r} is not part of a node name; write n[1-16]")
     for between in pieces[2:-1:2]:
-        if not between.strip("0123456789"):  # otherwise one name could be parsed in two ways
+        if not between.strip("0123456789"):  # otherwise a name could be parsed in two ways
             raise NodeNamesError(f"{part[:60]!r}: put a letter or a sign between two ranges")
     ranges = [[_range(one.strip(), part) for one in piece.split(",")] for piece in pieces[1::2]]
     group = f"([0-9]{{1,{_DIGITS_AT_MOST}}})"

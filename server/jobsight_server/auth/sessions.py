@@ -19,21 +19,21 @@ LOGIN_LINK_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a session is: ``role`` that of the token it was made from, ``user`` the name, if it has one."""
+    """The owner of a session: ``role`` of its token, and ``user``, the name, if any."""
 
     role: str | None
     user: str | None
 
 
 def create_login(connection: Connection, now: float, user: str | None = None) -> str:
-    """The secret of a one-time login, valid for an hour, as ``user`` or as an administrator."""
+    """Create a one-time login, valid for an hour, as ``user`` or as an administrator; return its secret."""
     return _create(connection, "login", None, now, now + LOGIN_LINK_S, user)
 
 
 def redeem_login(connection: Connection, secret: str, now: float, session_s: float) -> str | None:
-    """Use up a one-time login: the secret of a new session, or None if the login is unknown, used or too old.
+    """Use up a one-time login; return the secret of a new session, or None if the login is unknown, used or too old.
 
-    Deleting the row decides, so of two simultaneous attempts only one succeeds.
+    Deleting the row decides: only one of two simultaneous attempts succeeds.
     """
     used = connection.execute(
         delete(sessions)
@@ -46,13 +46,13 @@ def redeem_login(connection: Connection, secret: str, now: float, session_s: flo
 def create_session(
     connection: Connection, token_id: int | None, now: float, session_s: float, user: str | None = None
 ) -> str:
-    """The secret of a new session; expired sessions and logins are removed as well."""
+    """Create a session and return its secret; remove expired sessions and logins."""
     connection.execute(delete(sessions).where(sessions.c.expires <= now))
     return _create(connection, "session", token_id, now, now + session_s, user)
 
 
 def session_owner(connection: Connection, secret: str, now: float) -> Owner | None:
-    """Whose the session is; None if it does not exist or has expired, or its token is revoked."""
+    """Return the owner of the session; None if it does not exist or has expired, or its token is revoked."""
     query = (
         select(tokens.c.role, func.coalesce(sessions.c.user, tokens.c.user).label("user"))
         .select_from(sessions)
@@ -95,14 +95,14 @@ class LoginFailures:
         self._times: dict[str, deque[float]] = {}
 
     def wait_s(self, address: str, now: float) -> float:
-        """Seconds until this address may try again; 0 when it may now."""
+        """Return the seconds until this address may try again; 0 if it may now."""
         times = self._times.get(address)
         while times and times[0] <= now - WINDOW_S:
             times.popleft()
         return times[0] + WINDOW_S - now if times and len(times) >= ALLOWED else 0.0
 
     def add(self, address: str, now: float) -> None:
-        """One failed attempt."""
+        """Count a failed attempt."""
         if address not in self._times and len(self._times) >= _ADDRESSES_KEPT:
             self._times.pop(next(iter(self._times)))
         self._times.setdefault(address, deque(maxlen=ALLOWED)).append(now)

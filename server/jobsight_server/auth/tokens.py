@@ -23,10 +23,10 @@ _CACHED_AT_MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A known, unrevoked token; the secret itself is not stored anywhere.
+    """A known, unrevoked token; its secret is not stored anywhere.
 
-    ``cluster`` and ``nodes`` (see ``auth.node_names``) are what an agent's token may write as; None is any.
-    ``user`` is whose data a token of role user reads.
+    ``cluster`` and ``nodes`` (see ``auth.node_names``) restrict the writes of an agent's token; None is any. A token of
+    role user reads the data of ``user``.
     """
 
     id: int
@@ -44,7 +44,7 @@ class Token:
 
     @property
     def scope(self) -> str:
-        """What the token may write as, in words."""
+        """The clusters and nodes of the token, in words."""
         cluster = "any cluster" if self.cluster is None else f"cluster {self.cluster!r}"
         return f"{cluster}, {'any node' if self.nodes is None else f'nodes {self.nodes}'}"
 
@@ -64,8 +64,8 @@ class AuthError(Exception):
 def digest_of(secret: str) -> str:
     """Return the stored digest of a secret.
 
-    The secrets are 256 random bits, so a plain digest cannot be reversed by guessing, and the timing of a look-up by
-    digest reveals nothing, because an attacker cannot choose the digest.
+    The secrets are 256 random bits: guessing cannot reverse a plain digest. The timing of a look-up reveals nothing,
+    because an attacker cannot choose the digest.
     """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -79,10 +79,10 @@ def create_token(
     nodes: str | None = None,
     user: str | None = None,
 ) -> tuple[int, str]:
-    """A new token's number and its secret, which is never shown again.
+    """Create a token; return its number and its secret, which is never shown again.
 
-    ``cluster`` and ``nodes`` restrict a token of role agent to what it may write as; None is any. A token of role user
-    is for the data of ``user``.
+    ``cluster`` and ``nodes`` restrict the writes of a token of role agent; None is any. A token of role user reads the
+    data of ``user``.
 
     Raises:
         UserError: unknown role, a role without nodes, invalid node names, or role user without a user.
@@ -130,7 +130,7 @@ _FIND = 'SELECT id, name, role, cluster, nodes, "user" FROM tokens WHERE digest 
 def find_token(engine: Engine, secret: str) -> Token | None:
     """Return the token with this secret, unless it is unknown or revoked.
 
-    Bypasses SQLAlchemy's transactions: on a writing engine, they would wait for the writer's lock.
+    Bypasses SQLAlchemy's transactions, which on a writing engine would wait for the writer's lock.
     """
     connection = engine.raw_connection()
     try:
@@ -150,7 +150,7 @@ def find_token(engine: Engine, secret: str) -> Token | None:
 
 
 class TokenCache:
-    """Finds tokens and caches those it found for 5 s, never a wrong one."""
+    """Finds tokens and caches found ones for 5 s, never an unknown one."""
 
     def __init__(self, engine: Engine, keep_s: float = KEEP_S) -> None:
         self._engine = engine
@@ -166,7 +166,7 @@ class TokenCache:
         return _checked(bearer(header), lambda secret: self._find(secret, now), roles)
 
     def cached(self, header: str, roles: Collection[str], now: float) -> Token | None:
-        """What ``authenticate`` would return without asking the database; None if it would ask or refuse."""
+        """Return the result of ``authenticate`` if it needs no query of the database; None if it does, or refuses."""
         with suppress(AuthError):
             return _checked(bearer(header), lambda secret: self._recall(secret, now), roles)
         return None

@@ -65,7 +65,7 @@ def forget_files(args: argparse.Namespace) -> int:
     print(f"{found.lines} lines, {found.runs} runs removed{'; forecasts retrained without them' * bool(found.runs)}")
     print("A server that follows the directory of a withdrawn file reads it again: move the file out.")
     if not found.runs and not found.kept:
-        print("no stored run is described in the files")
+        print("the files describe no stored run")
     if found.kept:
         print(f"{found.kept} runs stay: other files describe them too")
     if found.absent:

@@ -1,1 +1,1 @@
-"""The weekly mail: to users about memory that they leave unused, to administrators about what is wrong now."""
+"""The weekly mail: to users about their unused memory, to administrators about present faults."""

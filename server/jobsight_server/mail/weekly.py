@@ -1,5 +1,6 @@
-"""The weekly mail: to users whose jobs leave most of the memory that they request unused, with the line to paste and
-which of their jobs will run out; to administrators with what is wrong now."""
+"""The weekly mail: to users whose jobs leave most of their requested memory unused, with the line to paste and a list
+of jobs that will run out; to administrators with present faults.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +40,10 @@ class DueMail:
 
 
 def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, now: float) -> Iterator[DueMail]:
-    """The mails of this week that were not sent yet: of each user the cluster where most memory stays unused.
+    """Return the unsent mails of this week: for each user the cluster with the most unused memory.
 
-    Only where there is something better to ask for. Users whose name makes no address have none. Administrators have
-    one if something is wrong.
+    Only users with a better request get one, if their name makes an address. Administrators get one if something is
+    wrong.
     """
     wanted, week = settings.weekly_mail, f"{datetime.fromtimestamp(now, UTC):%G-W%V}"
     had = set(connection.scalars(select(weekly_mails.c.user).where(weekly_mails.c.week == week)))
@@ -74,9 +75,9 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
 
 
 def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: float) -> tuple[int, int]:
-    """Send them; how many arrived and how many failed, which are tried again next time.
+    """Send the mails; return how many arrived and how many failed. Failed ones are sent again next time.
 
-    A mail is noted before it is sent: if the server is killed between the two, this week's is lost, not doubled.
+    A mail is noted before sending: if the server is killed between the two, it is lost, not doubled.
     """
     with engine.connect().execution_options(reading=True) as connection:
         due = list(due_mails(connection, reader, settings, now))
@@ -109,7 +110,7 @@ def _text(row: SavingsRow, unused: float, period: str, lines: list[str], now_out
 
 
 def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
-    """Return the memory to ask for in the words of the cluster's scheduler, or of several where it is not known."""
+    """Return the memory to request in the syntax of the cluster's scheduler, or of several if it is unknown."""
     found = asking.of(row.cluster, row.user, row.application)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""What is wrong now, a line each: the conditions of ``deploy/prometheus/jobsight.rules.yml`` in words."""
+"""Present faults, a line each: the conditions of ``deploy/prometheus/jobsight.rules.yml`` in words."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LISTED = 20
 
 
 def wrong_now(connection: Connection, now: float) -> list[str]:
-    """Return a sentence for each thing that an administrator should look at; none if all is well."""
+    """Return a sentence for each fault that needs an administrator; none if all is well."""
     return [*_silent(connection, now), *_rejected(connection, now), *_disk(connection, now), *_broken(connection, now),
             *(f"{soon_out(each)}." for each in running_out(connection, now)[:_LISTED])]  # fmt: skip
 
 
 def soon_out(each: Foreseen) -> str:
-    """Return the job that will run out, and of what."""
+    """Return a sentence with the job that will run out, and the resource."""
     chance = "" if each.soon is None else f" with a chance of {each.soon:.0%} within the hour"
     return f"Job {each.job_id} of {each.user} on {each.cluster} runs out of {each.resource}{chance}"
 
@@ -41,7 +41,7 @@ def _silent(connection: Connection, now: float) -> Iterator[str]:
 
 
 def _rejected(connection: Connection, now: float) -> Iterator[str]:
-    """Batches alone: the other counts have no times."""
+    """Count batches alone: the other counts have no times."""
     recent = select(func.count()).select_from(quarantine).where(quarantine.c.received_at >= now - _WEEK_S)
     if number := connection.scalar(recent):
         yield f"Batches rejected in the last seven days: {number}; the page Rejected data says why."

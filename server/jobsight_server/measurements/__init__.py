@@ -1,1 +1,1 @@
-"""What jobs used, from a site's own monitoring: Prometheus and what speaks its HTTP API."""
+"""Measured use of jobs from a site's own monitoring: Prometheus and servers with its HTTP API."""

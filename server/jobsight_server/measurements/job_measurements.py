@@ -1,4 +1,4 @@
-"""What one job used, by node, from all queries of its cluster."""
+"""Measurements of one job, by node, from all queries of its cluster."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from jobsight_server.measurements.prometheus import MetricSeries, QueryError, ev
 from jobsight_server.settings.measurements import MeasurementSource, Quantity
 
 AROUND_S = 300.0
-"""What is asked for before and after the life: how much of a node is used without the job."""
+"""Time to query before and after the life, for the node's use without the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobMeasurements:
-    """Series by node and quantity, in the quantity's unit; ``refused``: by quantity, why a query gave nothing."""
+    """Series by node and quantity, in the quantity's unit; ``refused``: the reason for a query without a result, by
+    quantity.
+    """
 
     nodes: Mapping[str, Mapping[Quantity, Sequence[MetricSeries]]]
     refused: Mapping[Quantity, str] = field(default_factory=dict)
@@ -25,7 +27,7 @@ class JobMeasurements:
 def job_measurements(
     source: MeasurementSource, job_id: str, nodes: Sequence[str], start: float, end: float
 ) -> JobMeasurements:
-    """Ask one question a metric; series of nodes that the job did not have are left out.
+    """Query each metric; leave out series of nodes that the job did not have.
 
     Raises:
         UnavailableError: the server does not answer now.
@@ -50,7 +52,7 @@ def job_measurements(
 
 
 def _queries(source: MeasurementSource) -> Iterator[tuple[PresetQuery, str]]:
-    """The site's own, and those of presets for other quantities, each with the label of nodes' names."""
+    """Yield the site's own queries, and those of presets for other quantities, each with the label of nodes' names."""
     own = source.node_label or "instance"
     yield from ((PresetQuery(quantity, text, is_expression=True), own) for quantity, text in source.queries.items())
     known = set[str](source.queries)
@@ -79,15 +81,15 @@ _PLACE = re.compile(r"\{(job|job_regex|nodes|start|end|labels)\}")
 
 
 def _quoted(text: str) -> str:
-    """``text`` within the double quotes of a query."""
+    """Escape ``text`` for the double quotes of a query."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _node_of(name: str, nodes: Sequence[str], is_of_node: bool) -> str | None:
-    """Return the one of ``nodes`` that is called ``name``, which may have a port or a domain."""
+    """Return the one of ``nodes`` with this ``name``, which may have a port or a domain."""
     host = re.sub(r":\d+$", "", name)
     for node in nodes:
         if host == node or host.partition(".")[0] == node.partition(".")[0]:
             return node
-    # The only node of a job is where its processes were, whatever the label.
+    # A job's processes ran on its only node, whatever the label.
     return nodes[0] if len(nodes) == 1 and not is_of_node else None

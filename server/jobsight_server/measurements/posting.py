@@ -1,6 +1,6 @@
-"""One question by HTTP to a server that is not trusted: its answer is bounded in bytes and in time, from first to last.
+"""One query by HTTP to an untrusted server: its answer is bounded in bytes and in total time.
 
-Redirects are not followed, because they would take the token elsewhere. Nothing compressed is asked for or unpacked.
+Redirects are not followed: they would take the token elsewhere. Compressed answers are refused.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _MOST_BYTES_OF_ERROR = 10_000
 
 
 class UnavailableError(Exception):
-    """It does not answer now, or not to us; it may later."""
+    """The server does not answer now, or not to us; it may later."""
 
 
 class Answered(NamedTuple):
-    """What came back; ``is_whole`` is False where there was more than wanted."""
+    """The answer; ``is_whole`` is False if it was longer than wanted."""
 
     status: int
     body: bytes
@@ -31,10 +31,10 @@ class Answered(NamedTuple):
 def post(
     url: str, question: Mapping[str, str], headers: Mapping[str, str], timeout_s: float, most_bytes: int
 ) -> Answered:
-    """Send ``question`` as a form; of a status other than 200 only the beginning of the answer.
+    """Send ``question`` as a form; return only the beginning of an answer with a status other than 200.
 
     Raises:
-        UnavailableError: there is no whole answer within ``timeout_s``, or one that redirects or is compressed.
+        UnavailableError: no whole answer within ``timeout_s``, or one that redirects or is compressed.
     """
     place = urlsplit(url)
     kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
@@ -43,7 +43,7 @@ def post(
         connection.connect()
     except (OSError, ValueError) as error:
         raise UnavailableError(str(error) or type(error).__name__) from error
-    # The connection's own timeout is for each piece, of which a slow server sends as many as it likes.
+    # The connection's own timeout is for each piece, and a slow server may send any number of them.
     is_late = threading.Event()
     timer = threading.Timer(timeout_s, _end, (connection.sock, is_late))
     timer.daemon = True

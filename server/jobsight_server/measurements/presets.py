@@ -1,6 +1,6 @@
-"""The exporters that are known by name: which of their series has which quantity, and in which unit.
+"""The exporters known by name: the series, quantity and unit of each.
 
-A selector's values are read as they were scraped. ``{job}`` stands for the job's id, ``{job_regex}`` for the same in
+A selector's values are read as scraped. ``{job}`` stands for the job's id, ``{job_regex}`` for the same in
 a regular expression, ``{nodes}`` for a regular expression of ``instance`` that the job's nodes match, and ``{labels}``
 for the site's own labels.
 """
@@ -14,7 +14,7 @@ from jobsight_server.settings.measurements import Preset, Quantity
 
 
 class PresetQuery(NamedTuple):
-    """A selector, or an expression to be evaluated step by step; its values times ``scale`` are of the quantity."""
+    """A selector, or an expression to evaluate step by step; its values times ``scale`` are in the quantity's unit."""
 
     quantity: Quantity
     text: str
@@ -24,7 +24,7 @@ class PresetQuery(NamedTuple):
 
 _MIB, _PER_CENT, _NANO = 2.0**20, 0.01, 1e-9
 
-# Each packet once: not on loopback, containers' ends, and what is made of other interfaces.
+# Each packet once: not on loopback, containers' ends, and interfaces built on others.
 _VIRTUAL = "lo|(veth|docker|br|virbr|bond|team|tap|tun|cni|flannel|cali|vxlan|vlan|dummy|ib).*|.+[.].+"
 
 _CGROUP = '{cgroup=~".*/(job_)?{job_regex}"{labels}}'
@@ -83,4 +83,4 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
 }
 
 NODE_LABELS: Mapping[Preset, str] = {"ceems": "hostname", "dcgm": "Hostname"}
-"""The label that has the node's name where it is not ``instance``."""
+"""The label with the node's name if it is not ``instance``."""

@@ -1,4 +1,4 @@
-"""Questions to a server that speaks Prometheus's HTTP API: Prometheus, VictoriaMetrics, Mimir, Thanos."""
+"""Queries to a server with Prometheus's HTTP API: Prometheus, VictoriaMetrics, Mimir, Thanos."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from jobsight_server.measurements.posting import UnavailableError, post
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.storage.sample_columns import Floats
 
-_MOST_BYTES = 64 * 2**20  # of one answer
+_MOST_BYTES = 64 * 2**20  # bytes of one answer
 _MOST_VALUES = 20_000_000  # of all pieces of a life: 320 MB
-_LARGEST = 1e24  # no job moved as many bytes
+_LARGEST = 1e24  # above any job's bytes
 _ROUNDED_S = 0.001  # of times in questions
 _PIECE_S = 6 * 3600.0  # of a life, in one answer
 _MOST_STEPS = 10_000  # Prometheus gives at most 11,000 values of a series
 
 
 class QueryError(Exception):
-    """It refuses the question, and would again."""
+    """The server refuses the query, and would again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 
 def scraped(source: MeasurementSource, selector: str, since: float, until: float) -> list[MetricSeries]:
-    """Return the values of all series that match ``selector``, as scraped, asked for in pieces of six hours.
+    """Return the scraped values of all series that match ``selector``, queried in pieces of six hours.
 
     Raises:
         UnavailableError, QueryError
@@ -110,7 +110,7 @@ def _ask(
     if not answered.is_whole:
         raise QueryError(f"{source.url} has more than {_MOST_BYTES >> 20} MiB for a query: {question['query']}")
     try:
-        # As objects an answer takes ten times its bytes: one at a time.
+        # One at a time: an answer takes ten times its bytes as objects.
         with _decoding:
             answer = _decode(answered.body)
             found = [_series(result, since, until) for result in answer.data.result if result.values]
@@ -125,7 +125,7 @@ def _ask(
 
 
 def _series(result: _Result, since: float, until: float) -> MetricSeries:
-    """Its values that are numbers, of the time asked for, in order of time."""
+    """Return the series' numeric values within the queried time, in order of time."""
     time, first = np.unique(np.array([time for time, _ in result.values], dtype=np.float64), return_index=True)
     value = np.array([float(value) for _, value in result.values], dtype=np.float64)[first]
     known = np.isfinite(value) & (time >= since - _ROUNDED_S) & (time <= until + _ROUNDED_S)

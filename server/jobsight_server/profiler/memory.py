@@ -125,7 +125,7 @@ FRESH_S = 86_400.0
 AFTER_S = 3600.0
 """Time after a run's life to search for other jobs: a later reading is unusable."""
 
-NOT_KNOWN = Missing("how much memory {node} holds without a job is not known: no reading without one within a day")
+NOT_KNOWN = Missing("the idle memory of {node} is unknown: no reading without a job within a day")
 
 # Accounting logs give the second in which a job ended; its processes may exist until the next second.
 _ENDING_S = 1.0

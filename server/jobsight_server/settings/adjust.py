@@ -1,4 +1,4 @@
-"""Within which limits `jobsight adjust` changes jobs that wait: ``[[adjust]]`` tables, one for a cluster."""
+"""Limits of `jobsight adjust` for changing waiting jobs: ``[[adjust]]`` tables, one for a cluster."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from msgspec import Meta, Struct
 
 
 class AdjustLimits(Struct, frozen=True, forbid_unknown_fields=True):
-    """What may be changed of the jobs of ``cluster``, and for whom.
+    """Limits of changes to the jobs of ``cluster``.
 
-    ``users_share``: the share of the users whose jobs are changed, always the same ones. ``memory`` and ``time``: what
-    is changed. No job gets less than the share ``keep_share`` of what its user requested, nor more than ``raise_to``
-    times that. Running jobs that reach their limit within ``running_within_s``, and are expected to need longer, get
-    more; 0: running jobs are left alone. ``command`` is `scontrol` or `qalter`, an argument list.
+    ``users_share``: the share of the users whose jobs are changed, always the same ones. ``memory`` and ``time``: the
+    resources to change. No job gets less than the share ``keep_share`` of its user's request, nor more than
+    ``raise_to`` times that. Running jobs that reach their limit within ``running_within_s``, and should need longer,
+    get more; 0: running jobs are left alone. ``command`` is `scontrol` or `qalter`, an argument list.
 
-    ``FIXED`` are no settings: no job gets less than ``memory_at_least`` and ``time_at_least_s``; what would change by
-    less than the share ``least_change`` stays; one run makes ``jobs_at_most`` changes; a command is ended after
+    ``FIXED`` are no settings: no job gets less than ``memory_at_least`` and ``time_at_least_s``; changes by less than
+    the share ``least_change`` are not made; one run makes ``jobs_at_most`` changes; a command is ended after
     ``timeout_s``.
     """
 

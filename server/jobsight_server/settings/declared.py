@@ -1,6 +1,6 @@
 """Every setting of the server: one field each, with its type, bounds, help and default.
 
-Help texts, flags, environment names and the table in the docs are all made from these fields.
+Help texts, flags, environment names and the table in the docs follow from these fields.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Fabric = Literal["fastest", "sum", "ethernet", "infiniband", "opa", "other"]
 
 
 def from_text(kind: type, value: str) -> Any:
-    """A msgspec hook: parses a path, which is text in JSON and TOML.
+    """Parse a path, which is text in JSON and TOML; a msgspec hook.
 
     Raises:
         ValueError: it is empty, which would mean the current directory.
@@ -38,9 +38,9 @@ def from_text(kind: type, value: str) -> Any:
 class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
     """The log of one cluster's scheduler: a directory of files, one file that grows, or Slurm's commands.
 
-    The format of files is guessed if it is not named. ``sacct``, and ``squeue`` or ``qstat`` for the jobs that wait,
-    are argument lists, run every ``interval_s``. ``FIXED`` are no settings: the commands are ended after ``timeout_s``;
-    sacct is asked again for the last ``overlap_s``, and the first time for ``history_s``.
+    Without a format, the files' own is guessed. ``sacct``, and ``squeue`` or ``qstat`` for waiting jobs, are argument
+    lists, run every ``interval_s``. ``FIXED`` are no settings: the commands are ended after ``timeout_s``; sacct is
+    queried again for the last ``overlap_s``, and the first time for ``history_s``.
     """
 
     FIXED: ClassVar[frozenset[str]] = frozenset({"timeout_s", "overlap_s", "history_s"})
@@ -58,7 +58,7 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
     history_s: Annotated[float, Meta(ge=0)] = 86400.0
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which msgspec reports with the place."""
+        """Check the values; msgspec reports a ValueError with its place."""
         if [self.directory is None, self.file is None, not self.sacct].count(False) != 1:
             raise ValueError("expected directory, file or sacct, one of them")
         if self.sacct and self.format not in (None, "slurm"):
@@ -70,22 +70,22 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def name(self) -> str:
-        """What is followed, as it is shown."""
+        """The log, as shown to people."""
         return " ".join(self.sacct) or str(self.place)
 
     @property
     def scheduler(self) -> str:
-        """The scheduler whose log it is; empty if that is not known before the log is read."""
+        """The scheduler of the log; empty if unknown before reading it."""
         return "slurm" if self.sacct else self.format or ""
 
     @property
     def queue_command(self) -> tuple[str, ...]:
-        """The command that lists what waits; empty without one."""
+        """The command that lists waiting jobs; empty without one."""
         return self.squeue or self.qstat
 
     @property
     def place(self) -> Path:
-        """The directory or the file, where there is one."""
+        """The directory or the file, if any."""
         found = self.directory or self.file
         assert found is not None
         return found
@@ -95,7 +95,7 @@ LONGEST_NAME = 255
 
 
 def check_cluster_name(value: str) -> None:
-    """Raises ValueError for a name that no cluster can have."""
+    """Refuse an impossible name of a cluster with a ValueError."""
     if not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
         raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
 
@@ -105,7 +105,7 @@ def setting(
 ) -> Meta:
     """Declare a field as a setting, with its help and bounds; ``check`` raises ValueError for a bad text of a list.
 
-    A field without this is no setting: its value is no choice of a site, and only tests give another.
+    A field without this is no setting: a site cannot choose its value, and only tests give another.
     """
     return Meta(description=help_text, extra={"metavar": metavar, "check": check}, **bounds)
 
@@ -150,14 +150,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     query_workers: Annotated[int, setting("processes that serve the API and the pages", ge=1)] = 2
     munge_socket: Annotated[
         str,
-        setting("socket of munged, by which users prove who they are to ask for their own jobs; empty: they cannot"),
+        setting("socket of munged, which identifies users who query their own jobs; empty: disabled"),
     ] = ""
     retention_days: Annotated[
         float,
         setting("raw samples older than this are deleted; profiles, and summaries by hour and day, stay", ge=0.01),
     ] = 90.0
     database_bytes_at_most: Annotated[
-        int, setting("size of the database from which on the oldest samples are deleted early; 0 is no limit", ge=0)
+        int, setting("size of the database above which the oldest samples are deleted early; 0 is no limit", ge=0)
     ] = 0
     follow_interval_s: Annotated[
         float, setting("how often to read accounting logs and to profile finished jobs", ge=0.05)
@@ -208,14 +208,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     weekly_mail: WeeklyMail = WeeklyMail()
     sections: dict[str, dict[str, Any]] = {}
 
-    ingest_threads: int = 32  # batches that can wait to be committed together
-    max_body_bytes: int = 4 * 2**20  # of a batch, as sent
+    ingest_threads: int = 32  # batches that can wait for a common commit
+    max_body_bytes: int = 4 * 2**20  # bytes of a batch, as sent
     max_unpacked_bytes: int = 16 * 2**20
-    max_future_s: float = 300.0  # how far a reading may be ahead of the server's clock
-    assumed_speed_bps: float = 1e10  # of a link whose speed the agent does not report, to detect counter wraps
-    quarantine_bytes: int = 256 * 2**20  # beyond it the oldest batches are dropped
+    max_future_s: float = 300.0  # longest lead of a reading over the server's clock
+    assumed_speed_bps: float = 1e10  # speed of a link if the agent reports none, to detect counter wraps
+    quarantine_bytes: int = 256 * 2**20  # above it the oldest batches are dropped
     upkeep_interval_s: float = 3600.0
-    session_hours: float = 12.0  # of a login to the pages
+    session_hours: float = 12.0  # life of a login to the pages
 
     @property
     def declared_clusters(self) -> frozenset[str]:

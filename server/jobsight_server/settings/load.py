@@ -1,7 +1,7 @@
 """Settings from their sources; later sources override earlier ones.
 
 Default, TOML file, environment (``JOBSIGHT_`` and the name in capitals), command line flag. Those of a placing system
-stand in a table of the file, and have its name in front elsewhere: ``hold_s`` of ``[matching]`` is
+are in a table of the file, and start with its name elsewhere: ``hold_s`` of ``[matching]`` is
 ``JOBSIGHT_MATCHING_HOLD_S`` and ``--matching-hold-s``.
 """
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class SettingsError(UserError):
-    """A setting that cannot be used; the message names it, its value and its source."""
+    """An unusable setting; the message names it, its value and its source."""
 
 
 class Setting(Struct, frozen=True):
@@ -49,7 +49,7 @@ class Setting(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Unique: with the section in front."""
+        """The setting's unique name, which starts with its section."""
         return f"{self.section}_{self.field}" if self.section else self.field
 
     @property
@@ -68,13 +68,13 @@ class Setting(Struct, frozen=True):
 
     @property
     def default_text(self) -> str:
-        """The default as written in help and documents."""
+        """The default in help and documents."""
         if isinstance(self.default, bool):
             return str(self.default).lower()
         return (" ".join(self.default) or "none") if isinstance(self.default, tuple) else str(self.default)
 
     def parse(self, value: Any, source: str) -> Any:
-        """``value`` converted to the setting's type; several texts are a list, or one text separated by spaces.
+        """Convert ``value`` to the setting's type; a list is several texts, or one text separated by spaces.
 
         Raises:
             SettingsError: wrong type, out of bounds, or invalid.
@@ -112,7 +112,7 @@ _GONE = frozenset(
         "alpha",
     }
 )
-"""Settings of 0.1 and 0.2 that are none any more."""
+"""Removed settings of 0.1 and 0.2."""
 
 
 def settings_in(kind: type[Struct], section: str = "") -> tuple[Setting, ...]:
@@ -127,7 +127,7 @@ def settings_in(kind: type[Struct], section: str = "") -> tuple[Setting, ...]:
 
 
 SETTINGS = settings_in(Settings)
-"""Those of the core."""
+"""Settings of the core."""
 
 
 def load_settings(
@@ -136,7 +136,7 @@ def load_settings(
     flags: Mapping[str, Any] | None = None,
     sections: Sequence[type[Section]] | None = None,
 ) -> Settings:
-    """Settings from defaults, then ``file``, then ``environ``, then ``flags`` (None there means not given).
+    """Return settings from defaults, then ``file``, then ``environ``, then ``flags`` (None there means not given).
 
     ``flags["accounting"]`` is a list of ``CLUSTER=DIRECTORY`` texts that are added to the file's. ``sections`` are
     those of the placing systems; without them, tables of the file are left unread.
@@ -184,7 +184,7 @@ def load_settings(
 
 
 def _chosen(name: str, tables: Any, fixed: frozenset[str], file: Path | None) -> Any:
-    """Return the tables of this name without what is no setting of them any more."""
+    """Return the tables of this name without removed settings."""
     if not isinstance(tables, list):
         return tables
     for field in sorted({field for table in tables if isinstance(table, dict) for field in table.keys() & fixed}):
@@ -247,7 +247,7 @@ _RECORDS: Mapping[str, tuple[Any, str]] = {
     "mail": (Mail, "write a table [mail] with relay and sender"),
     "weekly_mail": (WeeklyMail, "write a table [weekly_mail] with domain, share, unsubscribed and admins"),
 }
-"""Tables of the file that are no settings one by one, and how to write them."""
+"""Tables of the file that are settings as a whole, and how to write them."""
 
 
 def _record(name: str, value: Any, place: str) -> Any:
@@ -259,6 +259,6 @@ def _record(name: str, value: Any, place: str) -> Any:
 
 
 def _lower(error: Exception) -> str:
-    """msgspec's message in lower case, to end a sentence."""
+    """Return msgspec's message in lower case, to end a sentence."""
     text = str(error)
     return text[:1].lower() + text[1:]

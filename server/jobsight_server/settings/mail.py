@@ -18,7 +18,7 @@ class Mail(Struct, frozen=True, forbid_unknown_fields=True):
 class WeeklyMail(Struct, frozen=True, forbid_unknown_fields=True):
     """The mail to users (NAME@``domain``) whose jobs leave more than ``share`` of their memory unused; empty: none.
 
-    ``unsubscribed`` users get none. ``admins`` are addresses that get what is wrong now.
+    ``unsubscribed`` users get none. ``admins`` are addresses for the mail on present faults.
     """
 
     domain: str = ""
@@ -27,7 +27,7 @@ class WeeklyMail(Struct, frozen=True, forbid_unknown_fields=True):
     admins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which msgspec reports with the place."""
+        """Check the values; msgspec reports a ValueError with its place."""
         if self.domain and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", self.domain):
             raise ValueError(f"expected a domain such as example.org, got {self.domain!r}")
         for address in self.admins:

@@ -1,4 +1,4 @@
-"""Where a cluster's measurements are, if not from Jobsight's own agents: ``[[measurements]]`` tables."""
+"""Sources of a cluster's measurements besides Jobsight's own agents: ``[[measurements]]`` tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Quantity = Literal[
     "node_infiniband_received_bytes",
     "node_infiniband_sent_bytes",
 ]
-"""What a query gives: of a job's own processes, or of a whole node."""
+"""The quantity of a query: of a job's own processes, or of a whole node."""
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
@@ -34,12 +34,12 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
-    """A server that speaks Prometheus's HTTP API, and which of its metrics tell what jobs of ``cluster`` used.
+    """A server with Prometheus's HTTP API, and its metrics that measure jobs of ``cluster``.
 
-    ``presets`` name exporters; ``queries`` are the site's own, by quantity, and take precedence. ``labels`` are
-    required of every series of a preset, ``node_label`` says which label has the node's name. Jobs are asked for
-    ``delay_s`` after their end, when their last readings have been scraped. ``FIXED`` are no settings: a question is
-    given up after ``timeout_s``, and the site's own queries are evaluated every ``step_s`` of a job's life.
+    ``presets`` name exporters; ``queries`` are the site's own, by quantity, and take precedence. Every series of a
+    preset must have ``labels``; ``node_label`` is the label with the node's name. Jobs are queried ``delay_s`` after
+    their end, when their last readings have been scraped. ``FIXED`` are no settings: a query is given up after
+    ``timeout_s``, and the site's own queries are evaluated every ``step_s`` of a job's life.
     """
 
     FIXED: ClassVar[frozenset[str]] = frozenset({"timeout_s", "step_s"})
@@ -57,12 +57,12 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
     step_s: Annotated[float, Meta(ge=1)] = 15.0
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which msgspec reports with the place."""
+        """Check the values; msgspec reports a ValueError with its place."""
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"expected an http:// or https:// url, got {self.url!r}")
-        place = urlsplit(self.url)  # a port that is no number raises by itself
+        place = urlsplit(self.url)  # an invalid port raises by itself
         if not place.hostname or place.username is not None or place.query or place.fragment or place.port == 0:
-            # It is not shown, because it may have a password.
+            # The url is not shown: it may have a password.
             raise ValueError("expected a url of host, port and path, without a user; headers can have credentials")
         if not self.presets and not self.queries:
             raise ValueError(f"expected presets ({', '.join(PRESETS)}) or queries")

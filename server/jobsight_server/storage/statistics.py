@@ -7,9 +7,8 @@ from sqlalchemy import Engine, inspect, select, text
 from jobsight_server.storage.engine import is_sqlite, own_connection
 from jobsight_server.storage.job_counts import NUMBER
 
-_ROWS_ANALYZED = (
-    1000  # rows of each index: all rows of a large table take many seconds, during which nothing can be stored
-)
+# Rows of each index: all rows of a large table take many seconds, during which nothing can be stored.
+_ROWS_ANALYZED = 1000
 _FEWEST_JOBS = 1000
 # Of each index an estimate.
 _JOBS_AT_LAST = text("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = 'jobs'")

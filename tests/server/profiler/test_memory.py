@@ -212,7 +212,7 @@ def test_an_idle_level_that_is_not_known_is_not_zero(site: Any) -> None:
     assert profile_finished(site.engine, 0.0, lambda: 1e9) == 3
     row = site.profile(run)["memory"]
     assert (row.value, row.mean, row.source) == (None, None, "samples-idle-unknown")
-    assert row.reason == "how much memory n1 holds without a job is not known: no reading without one within a day"
+    assert row.reason == "the idle memory of n1 is unknown: no reading without a job within a day"
     # The log's own peak needs no idle level; the average beside it does.
     assert (site.profile(logged)["memory"].value, site.profile(logged)["memory"].mean) == (300 * MIB, None)
     learned = {(series_row[1], series_row[2]): series_row[3] for series_row in site.dump(series)}
