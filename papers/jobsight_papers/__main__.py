@@ -43,7 +43,7 @@ PAPERS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return the exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run the named paper; return 0 if done, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["all"]:
         return max(main([name, *arguments[1:]]) for name in PAPERS if name != "design-cluster")

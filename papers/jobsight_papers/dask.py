@@ -10,7 +10,8 @@ from jobsight_server.errors import UserError
 
 
 def on_dask(run: RunTask[Task], tasks: Sequence[Task], address: str) -> Generator[tuple[Task, dict[str, Any]]]:
-    """As ``in_processes``, on the Dask cluster at ``address``, whose workers have this checkout and the tasks' files.
+    """Yield results as ``in_processes`` does, from the Dask cluster at ``address``. Its workers need this checkout and
+    the tasks' files.
 
     Raises:
         UserError: Dask is not installed here, or does not answer.

@@ -14,20 +14,20 @@ Interval = Mapping[str, float | None]
 
 
 def interval(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean of the known values, and its 95 % confidence interval (Student); None where it takes more values."""
+    """Return the mean of the known values, and its 95 % confidence interval (Student); None for too few values."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     mean, low, high = figures.interval(known) if len(known) else (None, None, None)
     return {"mean": mean, "low": low, "high": high}
 
 
 def interval_text(found: Interval, scale: float = 1.0, digits: int = 1) -> str:
-    """Both ends, ``scale`` times; empty without an interval."""
+    """Return both ends, ``scale`` times; empty without an interval."""
     low, high = found["low"], found["high"]
     return "" if low is None or high is None else f"{scale * low:.{digits}f} to {scale * high:.{digits}f}"
 
 
 def changes(ours: Mapping[int, Any], other: Mapping[int, Any], figure: str, seeds: Sequence[int]) -> Floats:
-    """Per cent by which ``figure`` of ``ours`` exceeds that of ``other``, by seed, shape (seeds,).
+    """Return the per cent by which ``figure`` of ``ours`` exceeds that of ``other``, by seed, shape (seeds,).
 
     NaN where the other's is 0 or unknown.
     """
@@ -38,12 +38,12 @@ def changes(ours: Mapping[int, Any], other: Mapping[int, Any], figure: str, seed
 
 
 def p_value(values: Floats) -> float | None:
-    """Two-sided p-value of the mean being 0 (Student); None for less than two values."""
+    """Return the two-sided p-value of the mean being 0 (Student); None for fewer than two values."""
     if len(values) < 2 or np.isnan(values).any():
         return None
     if not np.ptp(values):
         return 0.0 if values[0] else 1.0
-    from statsmodels.stats.weightstats import DescrStatsW  # takes a second to load
+    from statsmodels.stats.weightstats import DescrStatsW  # slow to load: a second
 
     return float(DescrStatsW(values).ttest_mean(0.0)[1])
 
@@ -53,7 +53,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     known = [p for p in p_values if p is not None]
     if not known:
         return list(p_values)
-    from statsmodels.stats.multitest import multipletests  # takes a second to load
+    from statsmodels.stats.multitest import multipletests  # slow to load: a second
 
     corrected = iter(multipletests(known, method="holm")[1].tolist())
     return [None if p is None else next(corrected) for p in p_values]

@@ -1,4 +1,4 @@
-"""The runs of an experiment, on all cores or a Dask cluster, resumed where they stopped; and how they are shown."""
+"""The runs of an experiment, on all cores or a Dask cluster, resumed where they stopped; and their output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Task = TypeVar("Task")
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, out: Path | None = None) -> None:
-    """``--workers``, ``--dask`` and ``--out``, whose default is ``out``."""
+    """Add ``--workers``, ``--dask`` and ``--out``, whose default is ``out``."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     where.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster, e.g. tcp://host:8786")
@@ -40,13 +40,13 @@ def add_run_arguments(parser: argparse.ArgumentParser, out: Path | None = None) 
 
 
 def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--json`` and ``--plot``."""
+    """Add ``--json`` and ``--plot``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
 
 
 def check_run(args: argparse.Namespace) -> None:
-    """Check early what would otherwise fail only after minutes.
+    """Check now what would otherwise fail after minutes.
 
     Raises:
         UserError: the arguments cannot be used.
@@ -58,10 +58,10 @@ def check_run(args: argparse.Namespace) -> None:
 
 
 def check_outcome(args: argparse.Namespace) -> None:
-    """Before the experiment runs.
+    """Check the output options before the experiment runs.
 
     Raises:
-        UserError: plots cannot be written where they are wanted.
+        UserError: plots cannot be written to that place.
     """
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
         raise UserError(f"--plot {args.plot}: is a file; name a directory")
@@ -74,10 +74,10 @@ def run_all(
     args: argparse.Namespace,
     key: Callable[[Task], RunKey] = lambda task: (repr(task),),
 ) -> dict[Task, dict[str, Any]]:
-    """Return the figures of every task. ``key`` names a run in the file of finished runs.
+    """Return the figures of every task. ``key`` is the name of a run in the file of finished runs.
 
     Raises:
-        KeyboardInterrupt: after a line that says how to go on.
+        KeyboardInterrupt: after a line that says how to resume.
         UserError: a worker was killed, or the Dask cluster does not answer.
     """
     kept = FinishedRuns(args.out) if args.out is not None else None
@@ -141,8 +141,9 @@ class FinishedRuns:
 
 
 def give_out(account: Account, args: argparse.Namespace, plots: str, show: Callable[[Account, Console], None]) -> None:
-    """Draw if asked for, by ``draw(account, directory)`` of the module ``plots``, which is loaded only then: loading
-    takes half a second. Then prints JSON, or shows tables."""
+    """Draw with ``--plot``, by ``draw(account, directory)`` of the module ``plots``, loaded only then because that
+    takes half a second. Then print JSON, or show tables.
+    """
     if args.plot is not None:
         importlib.import_module(plots).draw(account, args.plot)
         print(f"plots written to {args.plot}", file=sys.stderr)
@@ -155,11 +156,11 @@ def give_out(account: Account, args: argparse.Namespace, plots: str, show: Calla
 WORDS = frozenset(
     ("cluster", "estimator", "fields", "forecaster", "over", "policy", "rank", "retry", "scenario", "strategy", "trace")
 )
-"""Columns of text; all others are of figures."""
+"""Columns of text; all others have figures."""
 
 
 def table_of(title: str, *columns: str) -> Table:
-    """Return a table whose figures are aligned on the right."""
+    """Return a table with figures aligned on the right."""
     table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
     for column in columns:
         if column in WORDS:

@@ -101,7 +101,7 @@ def test_the_command_prints_what_the_later_jobs_confirm(
     assert main(["profile-guided", "--tune", file, "--metric", "memory", "--workers", "1"]) == 0
     printed = capsys.readouterr().out
     assert "Confirmed on the later jobs for memory: window 1" in printed
-    assert "Jobsight's answer" in printed
+    assert "Jobsight's forecast" in printed
     assert "…" not in printed
 
 

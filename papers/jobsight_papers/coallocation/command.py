@@ -1,4 +1,4 @@
-"""On all cores or a Dask cluster; resumes where it was stopped."""
+"""The command of the co-allocation experiment: on all cores or a Dask cluster, resumed where it stopped."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"policies compared with none: {', '.join(map(repr, POLICIES))} (default: all)".replace("%", "%%"),
     )
     parser.add_argument(
-        "--seeds", type=int, default=SEEDS, metavar="COUNT", help=f"draws of what jobs communicate (default: {SEEDS})"
+        "--seeds", type=int, default=SEEDS, metavar="COUNT", help=f"draws of the jobs' communication (default: {SEEDS})"
     )
     parser.add_argument(
         "--jobs", type=int, default=0, metavar="COUNT", help="first jobs of each trace to run (default: all)"
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
-    """Does one run; called in worker processes."""
+    """Do one run; worker processes call it."""
     return run_case(case, files[case.trace])
 
 
@@ -95,7 +95,7 @@ def _digest(file: Path) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check early what would otherwise fail only after minutes."""
+    """Check now what would otherwise fail after minutes."""
     for flag, values, good in (
         ("--seeds", [args.seeds], args.seeds >= 1),
         ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),

@@ -16,7 +16,7 @@ COLOURS = {
     "aware oracle": ACTUAL,
 }
 AT_MOST = 20.0
-"""Per cent; policies that make turnaround longer than this are said in words."""
+"""Per cent; the plot names policies with a longer turnaround in words."""
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:

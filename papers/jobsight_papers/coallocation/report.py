@@ -13,7 +13,7 @@ from jobsight_server.amounts import percent
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """The policies compared with ``none`` for each trace and scenario, and application means with their rivals."""
+    """Show the policies compared with ``none`` for each trace and scenario, and application means with their rivals."""
     jobs = f"the first {account['jobs']:,} jobs" if account["jobs"] else "whole traces"
     console.print(
         f"{account['runs']:,} runs of {jobs}. Turnaround compared with jobs that are never spread; full: link time in "
@@ -37,7 +37,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
 
 
 def _show_worth(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """Application means against everything else, in points of turnaround."""
+    """Show application means against everything else, in points of turnaround."""
     title = "aware means, compared with its rivals"
     table = table_of(title, "trace", "scenario", "against", "points", "p (Holm)", "means are")
     for row in rows:

@@ -22,7 +22,7 @@ CHANGES = {
     "throughput_percent": "jobs_per_hour",
     "makespan_percent": "makespan_s",
 }
-"""Compared with ``none``, and the figure that each is of."""
+"""Figures compared with ``none``, and the source of each."""
 
 SHOWN = (
     *("saturated", "spread", "mean_stretch", "mean_bounded_slowdown", "mean_turnaround_s", "mean_wait_s"),
@@ -34,9 +34,9 @@ SIGNIFICANT = 0.05
 
 
 def account(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """One row for each trace, scenario and policy that was run together with ``none``.
+    """Return one row for each trace, scenario and policy that was run together with ``none``.
 
-    ``turnaround_percent``: mean over seeds of how much longer jobs took from submission to end than with ``none``,
+    ``turnaround_percent``: mean over seeds of the turnaround's increase over ``none``,
     and its 95 % confidence interval (Student, paired by seed; None for a single seed); likewise queue wait, throughput
     and makespan. The others are means over seeds.
     """
@@ -49,11 +49,11 @@ def account(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> lis
 
 
 def worth(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return a row for each trace, scenario and rival ``against`` which ``aware means`` was run.
+    """Return a row for each trace, scenario and rival of ``aware means``, named ``against``.
 
     ``points``: its turnaround (``none`` is 100) minus the rival's, below 0 if knowing the means is better; mean and
     95 % confidence interval over seeds. ``p_holm``: p-value, corrected for all rows (Holm 1979). ``verdict``:
-    ``better``, ``worse``, or ``no difference`` found at 5 %. ``constant``: which was the best in hindsight.
+    ``better``, ``worse``, or ``no difference`` found at 5 %. ``constant``: the best one in hindsight.
     """
     rows: list[dict[str, Any]] = []
     for of, runs in _by_cell(finished):
@@ -75,7 +75,7 @@ def worth(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> list[
 def _by_cell(
     finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]],
 ) -> list[tuple[dict[str, Any], RunsByPolicy]]:
-    """Return the runs of each trace and scenario that have those of ``none``."""
+    """Return the runs of each trace and scenario that have runs of ``none``."""
     found: dict[tuple[str, str], RunsByPolicy] = defaultdict(lambda: defaultdict(dict))
     for case, run in finished:
         found[case.trace, case.scenario][case.policy][case.seed] = run
@@ -94,7 +94,7 @@ def _best_constant(runs: RunsByPolicy) -> str | None:
 
 
 def _turnaround(runs: RunsByPolicy, policy: str, seeds: list[int]) -> Floats:
-    """Per cent by which jobs took longer than with ``none``, by seed."""
+    """Return the per cent by which jobs took longer than with ``none``, by seed."""
     return changes(runs[policy], runs["none"], "mean_turnaround_s", seeds)
 
 

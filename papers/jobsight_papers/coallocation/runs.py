@@ -1,4 +1,4 @@
-"""Does a scheduler that asks about bandwidth before it spreads a job over clusters do better?
+"""Runs of the experiment: does a scheduler that knows bandwidths spread jobs over clusters better?
 
 A run takes a whole trace, draws communication for its jobs by the seed, and simulates one policy. Policies are compared
 on the same jobs, seed by seed.
@@ -37,7 +37,7 @@ class ExperimentCase:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Everything that the result depends on, as JSON values."""
+        """Everything that determines the result, as JSON values."""
         scenario, policy = SCENARIOS[self.scenario], POLICIES[self.policy]
         return (*asdict(self).values(), repr(scenario), repr(policy))
 
@@ -45,7 +45,7 @@ class ExperimentCase:
 def cases(
     traces: Sequence[str], seeds: int, scenarios: Sequence[str], policies: Sequence[str], jobs: int = 0
 ) -> Iterator[ExperimentCase]:
-    """Every run, with ``none`` in each scenario; seed by seed, so that an interrupted experiment has whole seeds."""
+    """Yield every run, with ``none`` in each scenario; seed by seed: an interrupted experiment has whole seeds."""
     for seed in range(seeds):
         for trace in traces:
             for scenario in scenarios:
@@ -54,7 +54,7 @@ def cases(
 
 
 def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
-    """Figures of one run, on the trace in ``file``.
+    """Return the figures of one run, on the trace in ``file``.
 
     Raises:
         ValueError: too few jobs, or all of them were submitted at once.

@@ -1,4 +1,4 @@
-"""What the co-allocation experiment varies: the sites on which jobs run, and the policies that place them."""
+"""Variations of the co-allocation experiment: sites that run jobs, and policies that place them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, Estimate
 from jobsight_scheduler.coallocation.communication import RIGHT, Habits, LabelFaults
 
 HALF_BPS = 25e6
-"""Bandwidth per processor of a job that communicates for half of its time, where that share rises with bandwidth."""
+"""Bandwidth per processor of a job that communicates half of its time, if that share rises with bandwidth."""
 
 
 HABITS = Habits()
@@ -16,7 +16,7 @@ HABITS = Habits()
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A site: its uplinks (Mb/s, of as many clusters), how its jobs communicate, and what its users say of them.
+    """A site: its uplinks (Mb/s, one for each cluster), its jobs' communication, and its users' statements.
 
     ``has_wide``: jobs larger than any cluster are run, rather than left out.
     """
@@ -55,7 +55,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 @dataclass(frozen=True, slots=True)
 class PlacingPolicy:
-    """Where jobs are placed, by whose bandwidths, or by ``constant_mbps`` for every job; how links are shared."""
+    """Placement of jobs, source of bandwidths, or ``constant_mbps`` for every job, and sharing of links."""
 
     placement: str
     bandwidth: str = "oracle"
@@ -75,7 +75,7 @@ POLICIES: dict[str, PlacingPolicy] = {
     "aware means": PlacingPolicy("aware", "application-means"),
     "aware oracle": PlacingPolicy("aware", "oracle"),
 }
-"""Naive max-min tests whether a network that shares fairly would make all this needless."""
+"""Naive max-min tests whether a network that shares fairly would make forecasts needless."""
 
 BEST_CONSTANT = "best constant"
-"""Of ``CONSTANTS``, the one with the least turnaround in hindsight, by trace and scenario."""
+"""The one of ``CONSTANTS`` with the least turnaround in hindsight, by trace and scenario."""

@@ -1,4 +1,4 @@
-"""Jobs accepted into gaps shorter than they request, simulated on traces."""
+"""The command of the overbooking experiment, on traces."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PMAX = ".05:1:.05"
 MOST_PMAX, MOST_SEEDS, MOST_JOBS, MOST_RUNS = 1000, 1000, 1_000_000, 100_000
 MOST_HOURS = 1e6
 VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
-"""Options that rows show if they differ from the published set-up."""
+"""Options shown in rows if they differ from the published set-up."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,15 +129,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """Does one run; called in worker processes."""
+    """Do one run; worker processes call it."""
     return run_overbooking(*of)
 
 
 def parse_range(text: str) -> list[float]:
-    """``FROM:TO:STEP``, both ends included, or values with commas.
+    """Parse ``FROM:TO:STEP``, both ends included, or values with commas.
 
     Raises:
-        UserError: it is neither, or a value is not a probability.
+        UserError: neither of these, or a value is not a probability.
     """
     problem = UserError(f"--pmax {text!r}: give FROM:TO:STEP within 0..1, such as {PMAX}, or values such as .05,.1")
     try:
@@ -165,7 +165,7 @@ def _check_count(count: int, what: str) -> None:
 def _groups(
     args: argparse.Namespace, sources: Sequence[OverbookingSource], pmax: Sequence[float]
 ) -> list[tuple[OverbookingSource, OverbookingCase]]:
-    """One for each row."""
+    """Return a source and a run for each row."""
     base = OverbookingCase(
         nodes=args.nodes,
         arrival_h=LOW_LOAD_ARRIVAL_H if args.low_load else args.arrival,

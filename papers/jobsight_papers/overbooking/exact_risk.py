@@ -1,7 +1,7 @@
-"""When a planned job starts and ends, as distributions on a grid of hours; the exact form, by convolution.
+"""Start and end of a planned job as distributions on a grid of hours; the exact form, by convolution.
 
-A job starts when it is released and the jobs before it on its processors (its predecessors) have ended, at its planned
-start at the latest. Predecessors count as independent of one another, which those with a predecessor in common are not.
+A job starts after its release and the ends of the jobs before it on its processors (its predecessors), at its planned
+start at the latest. Predecessors count as independent, although those with a common predecessor are not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StartTime:
 class FinishTime:
     """``cdf[k]`` is the probability that the job has ended at ``(first + k) * step_h``; ``end_h`` is its last instant.
 
-    Probability at ``end_h`` that is missing from the last value is that of being killed (or of ending) there.
+    The probability missing from the last value is that of being killed (or of ending) at ``end_h``.
     """
 
     first: int
@@ -44,7 +44,7 @@ class FinishTime:
     step_h: float
 
     def by(self, time_h: float) -> float:
-        """Probability that the job has ended at ``time_h``."""
+        """Return the probability that the job has ended at ``time_h``."""
         if time_h >= self.end_h:
             return 1.0
         place = time_h / self.step_h - self.first
@@ -75,7 +75,7 @@ class FinishTime:
 def start_time(
     earliest_h: float, planned_h: float, predecessors: Iterable[FinishTime], step_h: float = STEP_H
 ) -> StartTime:
-    """Return when a job starts that may start from ``earliest_h`` on (released, and not in the past).
+    """Return the start of a job that may start from ``earliest_h`` on (released, and not in the past).
 
     F(t) = product of the predecessors' F_i(t) from ``earliest_h`` on, and 1 at ``planned_h``.
     """
@@ -109,9 +109,9 @@ def run_lags(requested_h: float, accuracy: RuntimeAccuracy, step_h: float = STEP
 
 
 def finish_of_waiting(start: StartTime, lags: Floats, end_h: float, step_h: float = STEP_H) -> FinishTime:
-    """Return when a job ends that starts at ``start``, and is killed at ``end_h``: start and run time convolved.
+    """Return the end of a job that starts at ``start`` and is killed at ``end_h``: start and run time convolved.
 
-    ``lags`` is the run time as ``run_lags`` gives it.
+    ``lags`` is the run time from ``run_lags``.
     """
     places = start.times_h / step_h
     below = np.floor(places).astype(np.int64)
@@ -131,7 +131,7 @@ def finish_of_waiting(start: StartTime, lags: Floats, end_h: float, step_h: floa
 def finish_of_running(
     started_h: float, requested_h: float, end_h: float, now_h: float, accuracy: RuntimeAccuracy, step_h: float = STEP_H
 ) -> FinishTime:
-    """Return when a job ends that started at ``started_h`` and still runs at ``now_h``; ``end_h`` as before."""
+    """Return the end of a job that started at ``started_h`` and still runs at ``now_h``; ``end_h`` as before."""
     rest = accuracy.after((now_h - started_h) / requested_h)
     first = floor(now_h / step_h)
     known = max(ceil(end_h / step_h - 1e-9) - first, 0)
@@ -140,17 +140,18 @@ def finish_of_running(
 
 
 def executable(start: StartTime, window_end_h: float, requested_h: float, accuracy: RuntimeAccuracy) -> float:
-    """P_executable: the probability that a job ends by itself before ``window_end_h``: sum p(t) G((w - t) / requested).
+    """Return P_executable: the probability that a job ends by itself before ``window_end_h``: sum p(t) G((w - t) /
+    requested).
 
-    ``window_end_h`` is the next start booked on its processors, its deadline, or its planned start plus its requested
-    time, whichever comes first.
+    ``window_end_h`` is the first of the next start booked on its processors, its deadline, and its planned start plus
+    its requested time.
     """
     fractions = (window_end_h - start.times_h) / requested_h
     return min(1.0, float(start.mass @ accuracy.within(fractions)))
 
 
 class ExactRisk(PlanRisk[StartTime, FinishTime]):
-    """By convolution on a grid of ``step_h``."""
+    """Risk by convolution on a grid of ``step_h``."""
 
     def __init__(self, plan: BookingPlan, now_h: float, step_h: float = STEP_H) -> None:
         super().__init__(plan, now_h)

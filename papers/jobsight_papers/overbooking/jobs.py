@@ -31,7 +31,7 @@ class PublishedTrace:
 
 
 PUBLISHED_TRACES: dict[str, PublishedTrace] = {
-    "BLUE": PublishedTrace(144, 1.0),  # before SDSC, whose name its header has, too
+    "BLUE": PublishedTrace(144, 1.0),  # before SDSC, whose name is also in this header
     "CTC": PublishedTrace(430, 0.1),
     "KTH": PublishedTrace(100, 0.1),
     "SDSC": PublishedTrace(128, 0.5),
@@ -47,7 +47,7 @@ _OTHER_NAMES = {"BLUE HORIZON": "BLUE", "CORNELL THEORY": "CTC"}
 
 @dataclass(frozen=True, slots=True)
 class OverbookingSource:
-    """Which jobs: the last ``last_jobs`` of a trace but for the last ``skipped``.
+    """The source of jobs: the last ``last_jobs`` of a trace without the last ``skipped``.
 
     ``exact_estimates``: run time = requested time.
     """
@@ -59,7 +59,7 @@ class OverbookingSource:
 
     @property
     def before(self) -> OverbookingSource:
-        """As many jobs right before these, for a rehearsal."""
+        """The source of as many jobs right before these, for a rehearsal."""
         return replace(self, skipped=self.skipped + self.last_jobs)
 
 
@@ -83,7 +83,7 @@ class OverbookingJobs:
 
 
 def published_name(file: Path, header: list[str]) -> str | None:
-    """Return the published trace that ``file`` is, by its name or else by its header."""
+    """Return the published trace in ``file``, by its name or else by its header."""
     for text in (file.name.upper(), *(line.upper() for line in header if line.startswith(("Computer", "Install")))):
         names = {name: name for name in PUBLISHED_TRACES} | _OTHER_NAMES
         for found, name in names.items():
@@ -99,11 +99,11 @@ def _trace(file: Path) -> Trace:
 
 @lru_cache(maxsize=4)
 def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
-    """Return the usable jobs of the trace. Run times beyond the requested time are cut, and counted.
+    """Return the usable jobs of the trace. Cut and count run times beyond the requested time.
 
     Raises:
         TraceError: the file is not a trace.
-        ValueError: it has no usable job, or ``last_jobs`` is less than 1.
+        ValueError: the trace has no usable job, or ``last_jobs`` is less than 1.
         OSError: the file cannot be read.
     """
     if source.last_jobs < 1:
@@ -156,7 +156,7 @@ def _usable(trace: Trace, nodes: NDArray[np.float64]) -> tuple[NDArray[np.bool_]
 
 @lru_cache(maxsize=8)
 def learned_history(source: OverbookingSource, name: HistoryName) -> AccuracyHistory:
-    """What is known of run times before the first job is offered. Not to be changed: take a copy."""
+    """Return the history of run times before the first offer. Do not change it: take a copy."""
     jobs = overbooking_jobs(source)
     history = HISTORIES[name]()
     ratios = (jobs.run_h[: jobs.learned] / jobs.requested_h[: jobs.learned]).tolist()
@@ -166,10 +166,10 @@ def learned_history(source: OverbookingSource, name: HistoryName) -> AccuracyHis
 
 
 def nodes_of(jobs: OverbookingJobs, nodes: int | None) -> int:
-    """Nodes of the machine: as given, as published, or as in the header of the trace.
+    """Return the machine's nodes: as given, as published, or as in the header of the trace.
 
     Raises:
-        ValueError: nothing is known, or it is out of range.
+        ValueError: the number is unknown or out of range.
     """
     found = nodes or (jobs.published.nodes if jobs.published else jobs.max_processors)
     if found is None:
@@ -180,7 +180,7 @@ def nodes_of(jobs: OverbookingJobs, nodes: int | None) -> int:
 
 
 def arrival_of(jobs: OverbookingJobs, arrival_h: float | None) -> float:
-    """Mean inter-arrival time in hours: as given, as published, or ``ARRIVAL_H``."""
+    """Return the mean inter-arrival time in hours: as given, as published, or ``ARRIVAL_H``."""
     return arrival_h or (jobs.published.arrival_h if jobs.published else ARRIVAL_H)
 
 

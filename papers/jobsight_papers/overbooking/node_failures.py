@@ -1,4 +1,4 @@
-"""When each node is down, drawn in advance: the same for all strategies. Planners always assume a constant rate."""
+"""Down times of each node, drawn in advance: the same for all strategies. Planners always assume a constant rate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUSY_FACTOR = 3.0
 
 GROUP = 16
 SHARED = 0.5
-"""Nodes that fail together, as on one switch, and the share of failures that does."""
+"""Number of nodes that fail together, as on one switch, and the share of such failures."""
 
 
 class Downtimes:
@@ -31,8 +31,9 @@ class Downtimes:
         self._begins, self._ends = begins, ends
 
     def first(self, processors: Ints, from_h: float, until_h: float) -> float | None:
-        """First instant from ``from_h`` until before ``until_h`` at which one of the nodes is down; None if all stay
-        up."""
+        """Return the first instant from ``from_h`` until before ``until_h`` with one of the nodes down; None if all
+        stay up.
+        """
         found: float | None = None
         for node in processors.tolist():
             ends = self._ends[node]
@@ -45,28 +46,28 @@ class Downtimes:
 
     @property
     def hours(self) -> float:
-        """Hours that nodes are down, of all nodes together."""
+        """The down hours of all nodes together."""
         return sum(sum(ends) - sum(begins) for begins, ends in zip(self._begins, self._ends, strict=True))
 
 
 NextFailure = Callable[[np.random.Generator, float], float]
-"""Draws when a node that is up from an instant on fails."""
+"""Draws the failure of a node that is up from an instant on."""
 
 
 def constant(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
-    """Nodes alternate exponentially up (1 / lambda) and down (1 / mu), at first down with lambda / (lambda + mu)."""
+    """Draw exponential up (1 / lambda) and down times (1 / mu) in turn, at first down with lambda / (lambda + mu)."""
     scale = _mean_up(machine)
     return _alternating(nodes, machine, horizon_h, seed, lambda rng, now: now + rng.exponential(scale))
 
 
 def weibull(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
-    """Up times have a Weibull distribution with the same mean."""
+    """Draw up times of a Weibull distribution with the same mean."""
     scale = _mean_up(machine) / gamma(1.0 + 1.0 / WEIBULL_SHAPE)
     return _alternating(nodes, machine, horizon_h, seed, lambda rng, now: now + scale * rng.weibull(WEIBULL_SHAPE))
 
 
 def hour_of_week(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
-    """The rate follows the hour of the week, with the same mean; drawn by thinning."""
+    """Draw by thinning, at a rate that follows the hour of the week, with the same mean."""
     busy_share = 5.0 * (BUSY_HOURS[1] - BUSY_HOURS[0]) / WEEK_H
     highest = BUSY_FACTOR / (1.0 + busy_share * (BUSY_FACTOR - 1.0))
     scale = _mean_up(machine) / highest
@@ -84,7 +85,7 @@ def hour_of_week(nodes: int, machine: MachineFailure, horizon_h: float, seed: in
 
 
 def correlated(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
-    """Half of a node's failures are those of its group of 16, which go down and up together."""
+    """Draw half of a node's failures for its group of 16, which go down and up together."""
     part = MachineFailure(machine.failures_per_h * SHARED, machine.repairs_per_h)
     own, shared = constant(nodes, part, horizon_h, seed), constant(-(-nodes // GROUP), part, horizon_h, seed + 2**40)
     begins: list[list[float]] = []

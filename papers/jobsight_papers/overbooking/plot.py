@@ -32,12 +32,13 @@ PANELS = (
     ("node_hours", "net node-hours"),
 )
 FIRST_FIGURE = {"SDSC": 4, "KTH": 8, "BLUE": 12, "CTC": 16}
-"""Each published trace has jobs and profit of both strategies: four figures; the low load of CTC ends at 21."""
+"""Each published trace has four figures, jobs and profit of both strategies; the low load of CTC ends at 21."""
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Write into ``directory``, created if necessary: figures 2 and 3, per trace the measures of figures 4 to 21 by
-    P_max, and predicted against observed failures."""
+    """Write into ``directory``, created if necessary: figures 2 and 3, for each trace the measures of figures 4 to 21
+    by P_max, and predicted against observed failures.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     for trace, curves in account["accuracy"].items():
         name = _file_name(trace)

@@ -19,7 +19,7 @@ VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """The jobs, then rows by trace and set-up, and what the best of each strategy gains over the controls."""
+    """Show the jobs, then rows by trace and set-up, and the gain of each strategy's best over the controls."""
     for note in account["jobs"]:
         _jobs(note, console)
     gain_of = {_key(gain): gain for gain in account["gains"]}
@@ -59,7 +59,7 @@ def _jobs(note: Row, console: Console) -> None:
 
 
 def _best(rows: Sequence[Row], gain_of: Mapping[Any, Row], console: Console) -> None:
-    """For each strategy, the P_max with the highest profit, and what that gains over the controls."""
+    """Show the P_max with the highest profit for each strategy, and its gain over the controls."""
     for strategy in dict.fromkeys(row["strategy"] for row in rows):
         best = max((row for row in rows if row["strategy"] == strategy), key=lambda row: row["net_hours"]["mean"])
         gain = gain_of[_key(best)]
@@ -74,7 +74,7 @@ def _best(rows: Sequence[Row], gain_of: Mapping[Any, Row], console: Console) -> 
 
 
 def _signed(gain: Row, measure: str) -> str:
-    """Return the gain in per cent; marked if its confidence interval has zero in it, or one seed gives none."""
+    """Return the gain in per cent; marked if its confidence interval contains zero, or one seed gives none."""
     found = gain[measure]
     text = "?" if found["ratio"] is None else f"{100.0 * (found['ratio'] - 1.0):+.1f} %"
     is_sure = found["low"] is not None and (found["low"] > 0.0 or found["high"] < 0.0)
@@ -82,7 +82,7 @@ def _signed(gain: Row, measure: str) -> str:
 
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:
-    """Strategies without P_max once."""
+    """Return rows, with strategies without P_max once."""
     found: dict[Any, Row] = {}
     for row in rows:
         found.setdefault((row["strategy"], *(str(value) for name, value in row.items() if name != "pmax")), row)

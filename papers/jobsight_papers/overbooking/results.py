@@ -26,7 +26,7 @@ PUBLISHED_RESULTS: dict[str, dict[str, Any]] = {
     "BLUE": {"net_jobs": 330, "net_hours": 2500, "time_slice_gain": 0.55, "at_pmax": 0.25, "loses_from": 0.8},
     "CTC": {"net_jobs": 840, "net_hours": 7700, "time_slice_gain": 0.04, "at_pmax": 0.1, "loses_from": 0.3},
 }
-"""Backfilling as published, the largest gain of the time-slice strategy over it, and from which P_max it loses."""
+"""Published: backfilling, the largest gain of the time-slice strategy over it, and the P_max of gain and loss."""
 
 
 def seeds_row(names: Figures, runs: Sequence[Figures]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def seeds_row(names: Figures, runs: Sequence[Figures]) -> dict[str, Any]:
 
 
 def gains(names: Figures, runs: Sequence[Figures], controls: Mapping[str, Sequence[Figures]]) -> dict[str, Any]:
-    """Gain over each control, seed by seed: the difference with its confidence interval, and the ratio of means."""
+    """Return the gain over each control, seed by seed: the difference with its interval, and the ratio of means."""
     return {
         **names,
         **{
@@ -77,7 +77,7 @@ def gains(names: Figures, runs: Sequence[Figures], controls: Mapping[str, Sequen
 
 
 def accuracy_curves(source: OverbookingSource) -> dict[str, Any]:
-    """Figures 2 and 3: the PDF and CDF of run / requested time of the earlier jobs, by class of requested time."""
+    """Return figures 2 and 3: PDF and CDF of run / requested time of the earlier jobs, by class of requested time."""
     history = learned_history(source, "time-slice")
     if not isinstance(history, TimeSliceAccuracy):
         raise TypeError(f"{type(history).__name__} has no classes of requested time")
@@ -92,7 +92,7 @@ def accuracy_curves(source: OverbookingSource) -> dict[str, Any]:
 
 
 def jobs_note(source: OverbookingSource) -> dict[str, Any]:
-    """Return how many jobs there are and what was dropped, by reason."""
+    """Return the numbers of jobs, and of dropped ones by reason."""
     jobs = overbooking_jobs(source)
     return {"trace": jobs.name, "counts": dict(jobs.counts), "dropped": dict(jobs.dropped)}
 

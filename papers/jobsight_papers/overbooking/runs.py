@@ -1,4 +1,4 @@
-"""Does it pay to sell the same hours twice (Birkenheuer, Brinkmann and Karl 2010)?
+"""Runs of the experiment: does it pay to sell the same hours twice (Birkenheuer, Brinkmann and Karl 2010)?
 
 A run simulates one strategy and P_max on the last jobs of one trace. Runs are independent of one another; the seed
 draws submissions, releases and failures, the same for all strategies.
@@ -29,7 +29,7 @@ from jobsight_predictor.runtime.success import PUBLISHED_FAILURES_PER_H, PUBLISH
 from jobsight_scheduler.overbooking.plan import Choice
 
 REHEARSAL_SEED = 2**31
-"""Draws of the rehearsal, which no run has."""
+"""Seed of the rehearsal, different from that of every run."""
 
 CALIBRATION_BINS = (0.0, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 """Edges of predicted probability of failure in the calibration plot."""
@@ -57,7 +57,7 @@ class OverbookingCase:
 
     @property
     def without_pmax(self) -> OverbookingCase:
-        """The same run for every P_max if P_max makes no difference, else itself."""
+        """The common run of every P_max if P_max makes no difference, else itself."""
         return self if STRATEGIES[self.strategy].has_pmax else replace(self, pmax=0.0)
 
 
@@ -94,7 +94,7 @@ def simulated(case: OverbookingCase, source: OverbookingSource) -> OverbookingSi
 
 @lru_cache(maxsize=64)
 def _rehearsed(case: OverbookingCase, source: OverbookingSource) -> dict[str, Any] | None:
-    """State of the recalibration after a simulation of the jobs before, None if these are too few."""
+    """Return the recalibration's state after a simulation of the jobs before, None if these are too few."""
     if overbooking_jobs(source).learned < 2 * source.last_jobs:
         return None
     return simulated(case, source.before).recalibration_state()

@@ -1,4 +1,4 @@
-"""Jobs that are offered, planned, started and ended: one run of one strategy over a workload."""
+"""Simulation of one strategy over a workload: jobs are offered, planned, started and ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _END, _RELEASE = 0, 1  # at one instant, ends come first
 
 @dataclass(frozen=True, slots=True)
 class OfferedJob:
-    """A job offered at ``submitted_h``. Planners see everything but ``run_h``, its run time if nothing stops it."""
+    """A job offered at ``submitted_h``. Planners see everything except ``run_h``, its run time if nothing stops it."""
 
     job: int
     question: Question
@@ -44,8 +44,8 @@ class OfferedJob:
 class AcceptedJob:
     """A job that was accepted and has ended. ``pof`` is the probability of failure predicted at its acceptance.
 
-    ``is_overbooked``: its gap was shorter than its requested time. ``was_killed``: it ran into its limit; otherwise
-    ``node_failed``: one of its nodes was down. ``moves`` is how often it was migrated.
+    ``is_overbooked``: its gap was shorter than its requested time. ``was_killed``: it reached its limit; otherwise
+    ``node_failed``: one of its nodes was down. ``moves`` counts its migrations.
     """
 
     job: int
@@ -64,7 +64,7 @@ class AcceptedJob:
 
     @property
     def has_succeeded(self) -> bool:
-        """Neither killed nor on a node that failed."""
+        """Whether it was neither killed nor on a node that failed."""
         return not (self.was_killed or self.node_failed)
 
     @property
@@ -74,11 +74,11 @@ class AcceptedJob:
 
 
 class OverbookingSimulation:
-    """Runs one strategy. ``accepted`` grows as jobs end, ``rejected`` counts those refused by reason.
+    """A run of one strategy. ``accepted`` grows as jobs end, ``rejected`` counts refused jobs by reason.
 
-    ``history`` has learned the jobs before; the simulation goes on with a copy of it if the strategy learns.
-    ``migration_h`` is the time that a move costs, None if jobs are not moved. ``recalibration_state`` comes from an
-    earlier simulation.
+    ``history`` has learned the jobs before; the simulation continues with a copy of it if the strategy learns.
+    ``migration_h`` is the time of a move, None if jobs are not moved. ``recalibration_state`` is from an earlier
+    simulation.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class OverbookingSimulation:
         self._raw_pof: dict[int, float] = {}
         self._planned_h: dict[int, float] = {}
         self._overbooked: dict[int, bool] = {}
-        # Of a job that runs, at its start or last move: what it will still run, and may still run.
+        # Of a running job, at its start or last move: the time it will still run, and may still run.
         self._left_h: dict[int, float] = {}
         self._left_requested_h: dict[int, float] = {}
         self._causes: dict[int, tuple[bool, bool]] = {}  # killed, node failed
@@ -122,7 +122,7 @@ class OverbookingSimulation:
         self.advance(np.inf)
 
     def recalibration_state(self) -> dict[str, Any] | None:
-        """What recalibration has learned; None if the strategy has none."""
+        """The state of recalibration; None if the strategy has none."""
         return None if self._recalibration is None else self._recalibration.state()
 
     def offer(self, job: OfferedJob) -> OfferDecision:
@@ -218,10 +218,10 @@ class OverbookingSimulation:
         raw = self._raw_pof.pop(job.job)
         if ended.node_failed:
             return
-        if self._recalibration is not None and raw > 0.0:  # what is certain teaches nothing
+        if self._recalibration is not None and raw > 0.0:  # a certain outcome teaches nothing
             self._recalibration.learn(raw, ended.was_killed, ended.ended_h)
         if self._strategy.learns:
-            # A job that was killed would have run longer; what is known is that its request was not too long.
+            # A killed job would have run longer: its request was not too long.
             self._history.learn(job.question, 1.0 if ended.was_killed else job.run_h / job.requested_h)
 
     def _leave(self, number: int, processors: Ints, now: float) -> None:

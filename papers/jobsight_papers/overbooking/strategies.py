@@ -23,10 +23,10 @@ HISTORIES: dict[HistoryName, type[AccuracyHistory]] = {
 
 @dataclass(frozen=True, slots=True)
 class OverbookingStrategy:
-    """``resells``: time that a job does not use is free for others. ``recalibrates``: predictions are corrected by what
-    became of accepted jobs. ``learns``: run times of ended jobs are learned as they end; otherwise only those of the
-    jobs before the simulation. ``rehearses``: recalibration begins with what a simulation of as many earlier
-    jobs taught. ``form`` is that of the risk.
+    """``resells``: time that a job does not use is free for others. ``recalibrates``: predictions are corrected by the
+    outcomes of accepted jobs. ``learns``: run times are learned as jobs end; otherwise only those of the jobs before
+    the simulation. ``rehearses``: recalibration begins with the state from a simulation of as many earlier jobs.
+    ``form`` is the form of the risk.
     """
 
     rule: AcceptanceRule = field(default_factory=AcceptanceRule)
@@ -38,7 +38,7 @@ class OverbookingStrategy:
     form: RiskForm = "exact"
 
     def at(self, pmax: float) -> OverbookingStrategy:
-        """Return the same with another P_max."""
+        """Return the strategy with another P_max."""
         return replace(self, rule=replace(self.rule, pmax=pmax))
 
     @property

@@ -1,1 +1,1 @@
-"""Jobs given the memory that they need instead of what they request (README.md)."""
+"""Jobs with the memory that they need instead of their requests (README.md)."""

@@ -18,7 +18,7 @@ Task = tuple[MemoryCase, JobSource]
 
 
 def step_cases(case: MemoryCase) -> Iterator[MemoryCase]:
-    """``case`` with every alpha and beta, and with both ways to retry."""
+    """Yield ``case`` with every alpha and beta, and with both ways to retry."""
     for alpha in ALPHAS:
         for beta in BETAS:
             yield replace(case, estimator="successive-approximation", alpha=alpha, beta=beta)
@@ -33,5 +33,5 @@ def field_sets(source: JobSource) -> list[tuple[str, ...]]:
 
 
 def ranked(rows: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """By utilisation, highest first; among equals, fewer failures first."""
+    """Rank by utilisation, highest first; among equals, fewer failures first."""
     return sorted(rows, key=lambda row: (-row["utilisation"], row["failed_share"]))

@@ -1,7 +1,7 @@
 """How much memory should a cluster's nodes have, given a budget and a log (Yom-Tov and Aridor 2006, section 4)?
 
-A cluster has nodes of the largest size, on which every job can run, and as many nodes of a second size as the rest of
-the budget buys. The smaller that size, the more nodes; but fewer jobs can be lowered to it.
+A cluster has nodes of the largest size, which can run every job, and the rest of the budget buys nodes of a second
+size. The smaller that size, the more nodes; but fewer jobs can be lowered to it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Prices:
     mb: float
 
     def of(self, memory_mb: float) -> float:
-        """One node with ``memory_mb``."""
+        """Return the price of one node with ``memory_mb``."""
         return self.node + self.mb * memory_mb
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A cluster that the budget buys. ``helped_processors`` is the horizontal axis of Figure 8."""
+    """A cluster within the budget. ``helped_processors`` is the horizontal axis of Figure 8."""
 
     classes: str
     second_mb: float
@@ -41,7 +41,7 @@ class Design:
 def designs(
     jobs: MemoryJobs, first: NodeClass, budget: float, prices: Prices, sizes_mb: Sequence[float]
 ) -> list[Design]:
-    """Return a design for each size that the budget buys at least one node of; most helped processors first.
+    """Return a design for each size with at least one node in the budget; most helped processors first.
 
     Raises:
         ValueError: the budget does not buy the first nodes and one more of any size.
@@ -71,7 +71,5 @@ def designs(
 
 
 def verifying_case(design: Design, estimator: str, policy: str, load: float, reference_nodes: int) -> MemoryCase:
-    """Return the simulation of ``design`` with jobs that would load ``reference_nodes`` to ``load``, whatever its own
-    size.
-    """
+    """Return the simulation of ``design`` with jobs that would load ``reference_nodes`` to ``load``."""
     return MemoryCase(design.classes, policy=policy, load=load * reference_nodes / design.nodes, estimator=estimator)

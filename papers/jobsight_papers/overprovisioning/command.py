@@ -1,4 +1,4 @@
-"""Memory requirements learned from feedback, simulated on a trace."""
+"""The command of the over-provisioning experiment: memory requirements learned from feedback, on a trace."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=tuple(VARIANTS),
         metavar="NAME",
-        help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: all)",
+        help=f"estimators of a job's memory: {', '.join(VARIANTS)} (default: all)",
     )
     parser.add_argument(
         "--group-by",
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FIELDS,
         default=list(SIMILAR),
         metavar="FIELD",
-        help=f"what similar jobs share: some of {', '.join(FIELDS)} (default: {' '.join(SIMILAR)})",
+        help=f"fields that similar jobs share, of {', '.join(FIELDS)} (default: {' '.join(SIMILAR)})",
     )
     parser.add_argument(
         "--similarity-range",
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     source = source_of(trace_file(args), args.classes, args.raw, args.group_by)
     try:
         jobs = jobs_of(source)
-        offered_load(jobs, 1)  # raises where the load cannot be scaled
+        offered_load(jobs, 1)  # raises if the load cannot be scaled
         tasks = list(_tasks(args, source))
     except OSError as error:
         raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
@@ -155,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """Does one run; called in worker processes."""
+    """Do one run; worker processes call it."""
     _, case, source = of
     return run_case(case, source)
 
@@ -205,10 +205,10 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def trace_file(args: argparse.Namespace) -> Path:
-    """``--trace``, or LANL-CM5.
+    """Return ``--trace``, or LANL-CM5.
 
     Raises:
-        UserError: neither is known.
+        UserError: neither is there.
     """
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
         raise UserError("no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
@@ -217,6 +217,6 @@ def trace_file(args: argparse.Namespace) -> Path:
 
 
 def _powers(source: JobSource) -> list[float]:
-    """Capacities of a cluster that has nodes of every half of the largest size: 32, 16, 8, ... MB."""
+    """Return the capacities of a cluster with nodes of every half of the largest size: 32, 16, 8, ... MB."""
     largest = parse_classes(source.classes)[-1].memory_bytes / MIB
     return [largest / 2.0**power for power in range(5, -1, -1)]

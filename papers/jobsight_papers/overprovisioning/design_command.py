@@ -1,4 +1,4 @@
-"""Which memory sizes suit the jobs of a log, within a budget."""
+"""The command for the memory sizes that suit the jobs of a log, within a budget."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(VARIANTS),
         default="jobsight",
         metavar="NAME",
-        help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: jobsight)",
+        help=f"estimator of a job's memory: {', '.join(VARIANTS)} (default: jobsight)",
     )
     parser.add_argument("--policy", choices=tuple(MEMORY_POLICIES), default="fcfs", help="scheduling policy (fcfs)")
     parser.add_argument(
@@ -78,13 +78,13 @@ def run(args: argparse.Namespace) -> int:
     sizes = args.sizes_mb or [float(size) for size in range(1, int(largest_mb) + 1)]
     try:
         jobs = jobs_of(source)
-        offered_load(jobs, first.count)  # which is scaled below
+        offered_load(jobs, first.count)  # scaled below
         found = designs(jobs, first, budget, prices, sizes)
     except (TraceError, ValueError) as error:
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
-    # For comparison: nodes of the largest size for the same money, where estimation gains nothing.
+    # For comparison: nodes of the largest size for the same money. Estimation gains nothing there.
     alike = [design for design in found if design.second_mb == largest_mb]
     verified = found[: args.verify] + [design for design in alike if design not in found[: args.verify]]
     tasks: list[Task] = [
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """Does one run; called in worker processes."""
+    """Do one run; worker processes call it."""
     return run_case(*of)
 
 
@@ -161,5 +161,5 @@ def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
     except ValueError as error:
         raise UserError(f"--first {args.first}: give one kind of nodes, such as 512x32M") from error
     largest = f"{first.count}x{first.memory_bytes / MIB:g}M"
-    # With as many smaller nodes: decides which jobs are too large for any design.
+    # With as many smaller nodes: only jobs too large for any design are dropped.
     return first, JobSource(file, f"{largest},{first.count}x{first.memory_bytes / MIB / 2.0:g}M")

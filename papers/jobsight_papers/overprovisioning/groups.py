@@ -1,4 +1,4 @@
-"""Similarity groups of a trace: how much more is requested than used, and how similar the jobs of a group are."""
+"""Similarity groups of a trace: requests over use, and the similarity of the jobs of a group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BIN = 6.0
 """Width of the bins of ``requested / used`` in Figure 1."""
 
 SIMILARITY_RANGE = 1.1
-"""Largest ``maximum use / minimum use`` of a group whose jobs count as alike (10 %)."""
+"""Largest ``maximum use / minimum use`` of a group of similar jobs (10 %)."""
 
 OF_SIZE = 10
 """Least number of jobs of the groups in Figures 3 and 4."""
@@ -32,7 +32,7 @@ SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 def similarity(
     trace: Trace, fields: Sequence[str] = SIMILAR, similarity_range: float = SIMILARITY_RANGE
 ) -> dict[str, Any]:
-    """Figures 1, 3 and 4 over all jobs of ``trace``."""
+    """Return figures 1, 3 and 4 over all jobs of ``trace``."""
     rows = np.arange(len(trace))
     requested = trace["requested_memory_kb"]
     used = trace["memory_kb"]
@@ -48,7 +48,7 @@ def similarity(
 
 
 def request_over_use(ratio: NDArray[np.float64]) -> dict[str, Any]:
-    """Figure 1: a histogram of ``requested / used``, and a straight line through the logarithms of its shares."""
+    """Return figure 1: a histogram of ``requested / used``, and a line through the logarithms of its shares."""
     shares, edges = np.histogram(ratio, np.arange(1.0, max(ratio.max(initial=1.0) + BIN, 3.0), BIN))
     middle = (edges[1:] + edges[:-1]) / 2.0
     there = shares > 0
@@ -68,7 +68,7 @@ def request_over_use(ratio: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def group_sizes(group: NDArray[np.int64]) -> dict[str, Any]:
-    """Figure 3: the number of groups, and the share of jobs in groups, of at least a given size."""
+    """Return figure 3: the number of groups, and the share of jobs in groups, of at least a given size."""
     sizes = np.bincount(group)
     return {
         "at_least": list(SIZES),
@@ -80,7 +80,7 @@ def group_sizes(group: NDArray[np.int64]) -> dict[str, Any]:
 def gain_by_range(
     group: NDArray[np.int64], requested: NDArray[np.float64], used: NDArray[np.float64], similarity_range: float
 ) -> dict[str, Any]:
-    """Figure 4: for each group of at least ``OF_SIZE`` jobs, the possible gain and the similarity of its jobs."""
+    """Return figure 4: the possible gain and the similarity of each group of at least ``OF_SIZE`` jobs."""
     count = int(group.max(initial=-1)) + 1
     most, least, asked = np.zeros(count), np.full(count, np.inf), np.zeros(count)
     np.maximum.at(most, group, used)
@@ -102,7 +102,7 @@ def gain_by_range(
 
 
 def cycles(jobs: MemoryJobs, group: int, capacities_mb: Sequence[float]) -> list[dict[str, float | None]]:
-    """Figure 7: what each job of a group gets by Algorithm 1, one after the other, and what it used; in MB."""
+    """Return figure 7: the memory of each job of a group by Algorithm 1, in order, and its use; in MB."""
     capacities = [size * MIB for size in capacities_mb]
     estimator = SuccessiveApproximation(capacities)
     found: list[dict[str, float | None]] = []

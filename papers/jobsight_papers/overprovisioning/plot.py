@@ -13,8 +13,7 @@ PAIR = {"none": OTHERS, "successive-approximation": OURS}
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Write the figures 1 and 3 to 8, if there are runs for them, into ``directory``, which is created if
-    necessary."""
+    """Write the figures 1 and 3 to 8, if there are runs for them, into ``directory``, created if necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     _similarity(account["similarity"], directory)
     rows, ratios = account["rows"], account["ratios"]
@@ -51,7 +50,7 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
 
 
 def _styles(rows: Sequence[Row]) -> dict[str, str]:
-    """Return how the lines of each policy are drawn."""
+    """Return the line style of each policy."""
     return dict(zip(dict.fromkeys(row["policy"] for row in rows), ("o-", "o--", "o:"), strict=False))
 
 

@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """The runs by cluster, order and load, and what the groups are like."""
+    """Show the runs by cluster, order and load, and the similarity groups."""
     _groups(account, console)
     show_rows(account["rows"], console)
     if fit := account["figure_8_fit"]:

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """For every run, its utilisation over that without estimation, and the slowdown without estimation over its own."""
+    """Return for every run its utilisation over that without estimation, and the slowdown without it over its own."""
     rows = list(rows)
     none = {_machine(row): row for row in rows if row["estimator"] == "none"}
     found = []
@@ -42,9 +42,8 @@ def _machine(row: Row) -> tuple[Any, ...]:
 
 
 def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0) -> float:
-    """Processors of the jobs that need no more than ``second_bytes``, request more, and are lowered far enough by one
-
-    division by ``alpha``.
+    """Return the processors of the jobs that need at most ``second_bytes``, request more, and get there by one division
+    by ``alpha``.
     """
     requested, used = jobs.requested_bytes, jobs.used_bytes
     helped = (requested > second_bytes) & (used <= second_bytes) & (requested / alpha <= second_bytes)
@@ -55,7 +54,7 @@ def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | Non
     """Return the line of Figure 8: ratio of utilisations against the processors helped; None for fewer than three
     points.
 
-    If there are several fill orders, policies and loads, those of the first run count.
+    Of several fill orders, policies and loads, those of the first run count.
     """
     published = [
         row for row in found if row["estimator"] == "successive-approximation" and row["second_mb"] is not None
@@ -81,9 +80,7 @@ def straight_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, f
 
 
 def failure_delay(rows: Iterable[Row], at_once: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return how much longer jobs wait because of failures, compared with the same run with failed jobs returning at
-    once.
-    """
+    """Return the delay by failures, compared with the same run with failed jobs returning at once."""
     waits = {(*_machine(row), row["estimator"]): row for row in rows}
     found = []
     for row in at_once:

@@ -1,4 +1,4 @@
-"""The runs of the paper (Yom-Tov and Aridor 2006), and those that options choose."""
+"""The runs of the paper (Yom-Tov and Aridor 2006), and runs chosen by options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PUBLISHED_PAIR = ("none", "successive-approximation")
 
 
 def with_second(classes: str, second_mb: float) -> str:
-    """``classes`` with its smallest nodes, or half of the nodes of a single class, given ``second_mb``.
+    """Return ``classes`` with ``second_mb`` for its smallest nodes, or for half of the nodes of a single class.
 
     Raises:
         ValueError: there are more than two classes, or ``second_mb`` is more than the largest nodes have.
@@ -35,7 +35,7 @@ def with_second(classes: str, second_mb: float) -> str:
 
 
 def published_cases() -> Iterator[MemoryCase]:
-    """The runs of Figures 5, 6 and 8, all estimators under all fill orders, and Figures 5 and 6 under EASY."""
+    """Yield the runs of Figures 5, 6 and 8, all estimators under all fill orders, and Figures 5 and 6 under EASY."""
     for order in ORDERS:
         for name in VARIANTS:
             yield MemoryCase(CLASSES, SATURATED, order=order, estimator=name)
@@ -53,7 +53,7 @@ def published_cases() -> Iterator[MemoryCase]:
 def chosen_cases(
     classes: Sequence[str], orders: Sequence[Order], policy: str, loads: Sequence[float], estimators: Sequence[str]
 ) -> Iterator[MemoryCase]:
-    """Every combination."""
+    """Yield every combination."""
     for of in classes:
         for order in orders:
             for load in loads:

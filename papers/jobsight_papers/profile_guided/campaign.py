@@ -1,4 +1,4 @@
-"""The campaign: 600 jobs of many users, the last 50 to test (README.md)."""
+"""The campaign: 600 jobs of many users, of which the last 50 are tests (README.md)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FivePa
 from jobsight_predictor.series import pqm
 
 TESTED = 50
-"""Jobs of the campaign, the last, on which forecasts are tested."""
+"""Number of last jobs of the campaign that test forecasts."""
 
 ALIKE = 0.8
-"""PQM above which a user's jobs count as alike."""
+"""PQM above which a user's jobs count as similar."""
 
 PUBLISHED = {
     "memory": {"share_above": 0.61, "accuracy": 0.80, "accuracy_above": 0.85},
     "bandwidth": {"share_above": 0.40, "accuracy": 0.72, "accuracy_above": 0.80},
 }
-"""The paper's: share of users with PQM above .8, accuracy of the exponential forecast for all and for those."""
+"""Published: share of users with PQM above .8, accuracy of the exponential forecast for all and for those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class CampaignJobs:
 
 
 def campaign_account(jobs: CampaignJobs, parameters: FiveParameters) -> dict[str, Any]:
-    """One campaign in one metric: the share of users with PQM above .8, and per forecaster the accuracies.
+    """Return one campaign in one metric: the share of users with PQM above .8, and per forecaster the accuracies.
 
-    ``accuracy`` is the mean over the tested jobs that have a forecast, each forecast from all jobs of its user before,
-    ``accuracy_above`` that for the users with PQM above .8, ``accuracy_frozen`` that of forecasts from the jobs before
-    the first tested one alone.
+    ``accuracy`` is the mean over the tested jobs with a forecast from all of their user's jobs before,
+    ``accuracy_above`` that for the users with PQM above .8, ``accuracy_frozen`` that of forecasts only from the jobs
+    before the first tested one.
     """
     n = len(jobs.users)
     tested = np.arange(n) >= n - TESTED
@@ -79,7 +79,7 @@ def campaign_account(jobs: CampaignJobs, parameters: FiveParameters) -> dict[str
 
 
 def sensitivity(jobs: CampaignJobs) -> dict[str, list[float | None]]:
-    """Accuracy over the tested jobs by value of each parameter in ``GRID``."""
+    """Return the accuracy over the tested jobs by value of each parameter in ``GRID``."""
     n = len(jobs.users)
     tested = np.arange(n) >= n - TESTED
     members = _members(jobs.users)
@@ -98,7 +98,7 @@ def sensitivity(jobs: CampaignJobs) -> dict[str, list[float | None]]:
 
 
 def over_seeds(accounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means of several campaigns, each figure as ``mean`` and the 95 % interval ``low`` to ``high`` (Student)."""
+    """Return means of campaigns: each figure as ``mean`` and the 95 % interval ``low`` to ``high`` (Student)."""
     return {
         "seeds": len(accounts),
         "share_above": interval([one["share_above"] for one in accounts]),
@@ -122,7 +122,7 @@ def _members(users: Sequence[str]) -> dict[str, NDArray[np.intp]]:
 def _forecasts(
     values: Floats, members: Mapping[str, NDArray[np.intp]], tested: NDArray[np.bool_], parameters: FiveParameters
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Forecasts of each job from all of its user's before, and from those that are not tested; both (n,)."""
+    """Return forecasts of each job from all of its user's jobs before, and from the untested ones; both (n,)."""
     names = (*make_five(parameters), UNCLIPPED)
     said, frozen = ({name: np.full(len(values), np.nan) for name in names} for _ in range(2))
     for of in members.values():

@@ -1,4 +1,4 @@
-"""The five forecasts over users X, Y and Z, and the campaign of 600 jobs."""
+"""The command of the five forecasts over users X, Y and Z, and of the campaign of 600 jobs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from jobsight_server.errors import UserError
 METRICS = ("memory", "bandwidth")
 SEEDS_AT_MOST = 1000
 _NEAR = 0.01
-"""Share; a measured value this near the true one agrees with it."""
+"""Largest relative error of a measured value that agrees with the true one."""
 
 EmulatedTask = tuple[str, int]
-"""What is emulated, and its seed: ``published``, ``campaign``, or ``site``, the campaign through a real server."""
+"""An emulation and its seed: ``published``, ``campaign``, or ``site``, the campaign through a real server."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def emulate(task: EmulatedTask) -> dict[str, Any]:
-    """What the jobs of one emulation used, in order of completion; in any process."""
+    """Return the use of the jobs of one emulation, in order of completion; any process may run it."""
     users, seed = task
     with TemporaryDirectory() as directory:
         if users == "site":
@@ -143,7 +143,7 @@ def _sensitivity(of_seeds: Sequence[dict[str, list[float | None]]]) -> dict[str,
 def _site(
     seed: int, found: dict[str, Any], campaign: Sequence[EmulatedUse], parameters: FiveParameters
 ) -> dict[str, Any]:
-    """One campaign forecast by a real server, compared with the same campaign without one."""
+    """Return one campaign forecast by a real server, compared with the same campaign without one."""
     true, measured = found["true"], found["measured"]
     of_job = {use.job_id: use for use in true}
     if [use.job_id for use in true] != [use.job_id for use in campaign]:

@@ -34,7 +34,7 @@ def add_parameters(parser: argparse.ArgumentParser, default: FiveParameters = DE
 
 
 def parameters_of(args: argparse.Namespace) -> FiveParameters:
-    """Return the parameters that the flags give.
+    """Return the parameters of the flags.
 
     Raises:
         UserError: one of them is out of bounds.

@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 def show(account: Row, console: Console) -> None:
-    """Users X, Y and Z, the campaign beside the published figures, and how the real site agrees."""
+    """Show users X, Y and Z, the campaign beside the published figures, and the agreement of the real site."""
     given = account["parameters"]["published"]
     console.print(
         f"{account['seeds']} seeds; window {given['window']}, bins {given['bins']}, alpha {given['alpha']:g}. "

@@ -34,11 +34,11 @@ LEAST = 20
 """Fewest jobs with a value for which a metric is tuned."""
 
 TuneTask = tuple[str, str | None, str, str]
-"""Trace, cluster, metric, and a parameter, or ``beside`` for the forecasts without parameters."""
+"""Trace, cluster, metric, and a parameter, or ``beside`` for the baselines."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("parameters for a workload of one's own")
+    group = parser.add_argument_group("parameters for another workload")
     group.add_argument(
         "--tune",
         metavar="TRACE",
@@ -90,7 +90,7 @@ def tuned(task: TuneTask) -> dict[str, Any]:
 
 
 def confirmed(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """By metric, the changed parameters that the later jobs confirm."""
+    """Return, by metric, the changed parameters that the later jobs confirm."""
     found = {
         metric: {
             parameter: line["chosen"]
@@ -121,7 +121,7 @@ def _metrics(trace: str, cluster: str | None, metrics: Sequence[str]) -> tuple[l
 
 
 def _beside(jobs: Jobs) -> dict[str, Any]:
-    """Accuracy on the later jobs of the last value, of the history's mean and of Jobsight's own answer."""
+    """Return the accuracy on the later jobs of the last value, the history's mean and Jobsight's own forecast."""
     users = grouped([question.user for question in jobs.questions])
     said = {name: replay_forecaster(name, jobs, users, "completion") for name in ("locality", "history")}
     said["jobsight"] = replay_jobsight(jobs, "completion").forecasts
@@ -156,7 +156,7 @@ def _show(account: Mapping[str, Any], console: Console) -> None:
         beside = row["beside"]
         console.print(
             f"On the same later jobs: last value {percent(beside['locality'], 2)}, mean of the history "
-            f"{percent(beside['history'], 2)}, Jobsight's answer {percent(beside['jobsight'], 2)} "
+            f"{percent(beside['history'], 2)}, Jobsight's forecast {percent(beside['jobsight'], 2)} "
             "(which uses none of the three)."
         )
     for metric, reason in account["left_out"].items():

@@ -1,4 +1,4 @@
-"""Which window, bins and alpha suit a site: chosen on its earlier jobs, judged on its later ones."""
+"""Window, bins and alpha for a site: chosen on its earlier jobs, judged on its later ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 
 EARLIER = 0.7
-"""Share of the jobs, the earliest, on which parameters are chosen."""
+"""Share of the earliest jobs, which choose the parameters."""
 
 FORECASTER_OF = {"window": "sliding-window", "bins": "weighted", "alpha": "exponential"}
 
@@ -25,7 +25,7 @@ GRID: dict[str, tuple[float, ...]] = {
     "bins": (1, 2, 3, 5, 8, 10, 15, 20, 30, 50, 100),
     "alpha": (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
-"""What is tried of each parameter; the defaults are among them."""
+"""Values to try of each parameter, including the defaults."""
 
 _RESAMPLED = 1000
 _SEED = 1
@@ -33,7 +33,7 @@ _SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class TunedParameter:
-    """One parameter: what was chosen on the earlier jobs, and mean accuracies on the later ones.
+    """One parameter: the value chosen on the earlier jobs, and mean accuracies on the later ones.
 
     ``tried`` has (value, accuracy on the earlier jobs). ``gain`` is that of the chosen value over the default on the
     later jobs, ``gain_interval`` its 95 % interval over users, None for fewer than two.
@@ -62,7 +62,7 @@ def with_value(parameter: str, value: float) -> FiveParameters:
 
 
 def sweep(jobs: Jobs, users: Sequence[Indices], protocol: Protocol, parameter: str) -> Iterator[tuple[float, Floats]]:
-    """Accuracy of the forecaster of ``parameter`` for each job, (n,), by value of ``GRID``; NaN without a forecast."""
+    """Yield each value of ``GRID`` and the accuracy of its forecasts for each job, (n,); NaN without a forecast."""
     for value in GRID[parameter]:
         yield value, _hits(jobs, users, protocol, FORECASTER_OF[parameter], with_value(parameter, value))
 
@@ -107,9 +107,9 @@ def earlier_jobs(jobs: Jobs) -> NDArray[np.bool_]:
 def interval_over_users(
     values: Floats, among: NDArray[np.bool_], users: Sequence[Indices]
 ) -> tuple[float, float] | None:
-    """95 % interval of the mean of ``values`` ``among`` jobs, (n,), by drawing whole users 1,000 times.
+    """Return the 95 % interval of the mean of ``values`` ``among`` jobs, (n,), by drawing whole users 1,000 times.
 
-    A user's jobs resemble one another, so that an interval over jobs would be too narrow. None for fewer than two
+    A user's jobs resemble one another: an interval over jobs would be too narrow. None for fewer than two
     users.
     """
     sums = np.array([values[user][among[user]].sum() for user in users])

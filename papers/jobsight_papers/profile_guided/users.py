@@ -13,33 +13,34 @@ from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
 from jobsight_predictor.series import pqm, recent_pqm
 
 PUBLISHED_PARAMETERS = FiveParameters(window=6, alpha=0.1)
-"""Those of the published experiment."""
+"""The users of the published experiment."""
 
 LAST = 10
-"""Jobs of each user, the last, over which the published experiment takes the accuracy."""
+"""Number of last jobs of each user in the published accuracy."""
 
 UNCLIPPED = "exponential-unclipped"
 OVERSHOT = 0.1
-"""Share of a job's use; an unclipped forecast overshoots when it is further above both the job and all before it."""
+"""Share of a job's use; an unclipped forecast overshoots if it is further above the job and all jobs before."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastSeries:
-    """What each forecaster said of each of a user's jobs, (n,), NaN for the first, and of the next, after all."""
+    """Each forecaster's forecasts of a user's jobs, (n,), NaN for the first, and of the next job after all."""
 
     forecasts: dict[str, Floats]
     following: dict[str, float]
 
 
 def forecast_series(values: Floats, parameters: FiveParameters) -> ForecastSeries:
-    """Return the five, and the exponential one as published, without clipping, over ``values`` in order of completion.
+    """Return the five forecasts, and the exponential one without clipping, as published, over ``values`` in order of
+    completion.
 
     Raises:
         ValueError: a value is not a measurement, or there is none.
     """
     if not len(values):
         raise ValueError("no values: a user needs at least one finished job")
-    extended = np.append(values, 0.0)  # the forecast of this one is that after all
+    extended = np.append(values, 0.0)  # the forecast after all
     five = make_five(parameters)
     found = {name: forecaster.replay(extended) for name, forecaster in five.items()}
     exponential = five["exponential"]
@@ -51,16 +52,16 @@ def forecast_series(values: Floats, parameters: FiveParameters) -> ForecastSerie
 
 
 def user_account(values: Floats, parameters: FiveParameters) -> dict[str, Any]:
-    """One user in the shape that the command prints: PQM, and per forecaster the forecasts and the accuracy.
+    """Return one user in the shape that the command prints: PQM, and per forecaster forecasts and accuracy.
 
-    ``accuracy`` is over the last ten jobs. ``overshoots`` counts jobs for which the unclipped forecast was more than
-    10 % above the job and above everything seen before.
+    ``accuracy`` is over the last ten jobs. ``overshoots`` counts jobs with an unclipped forecast more than 10 % above
+    the job and all jobs before.
     """
     series = forecast_series(values, parameters)
     last = slice(max(1, len(values) - LAST), None)
     known = values.tolist()
     raw = series.forecasts[UNCLIPPED][1:]
-    # Clipped is never above what was seen, so that only the unclipped forecast can overshoot.
+    # A clipped forecast is never above a value seen: only the unclipped one can overshoot.
     ceiling = np.maximum(np.maximum.accumulate(values[:-1]), values[1:])
     return {
         "jobs": len(values),

@@ -40,7 +40,7 @@ class DueMail:
 
 
 def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, now: float) -> Iterator[DueMail]:
-    """Return the unsent mails of this week: for each user the cluster with the most unused memory.
+    """Yield the unsent mails of this week: for each user the cluster with the most unused memory.
 
     Only users with a better request get one, if their name makes an address. Administrators get one if something is
     wrong.

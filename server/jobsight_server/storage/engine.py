@@ -121,7 +121,7 @@ def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> li
 
 
 def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Return the rows of ``query`` for all ``keys``, in few statements.
+    """Yield the rows of ``query`` for all ``keys``, in few statements.
 
     ``{asked}`` in it stands for the keys, as in ``WITH asked(a, b) AS (VALUES {asked}) SELECT ... FROM asked CROSS JOIN
     t WHERE t.a = asked.a AND ...``: the keys come first and are joined in this order, because SQLite would scan the
