@@ -24,7 +24,7 @@ from .conftest import Submission
 from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s, with_body
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-SAYS = "Your last 14 such jobs used at most 2151mb and ran at most 40 min. This job requests 64gb and 1 d."
+SAYS = "Your last 14 similar jobs used at most 2151mb and ran at most 40 min. This job requests 64gb and 1 d."
 FILTER = runpy.run_path(str(DEPLOY / "torque" / "submit-filter"), run_name="filter")
 ASKED = {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}
 
@@ -271,9 +271,9 @@ def test_the_filter_shows_the_user_what_similar_jobs_used_and_passes_the_script_
     ]
     assert SAYS in qsub(b"./cfd\n", *arguments, limit_s=5)[1]
     out, said, _ = qsub(b"./cfd\n", "-l", "nodes=1:ppn=4", "/home/ada/other.sh", limit_s=5, message="always")
-    assert (out, "No such job of yours has been measured yet" in said) == (b"./cfd\n", True)
+    assert (out, "No similar job of yours has been measured yet" in said) == (b"./cfd\n", True)
     out, said, _ = qsub(b"", "-l", "nodes=1:ppn=4", "/home/ada/cfd.sh", limit_s=5, message="always")
-    assert (out, "Your last 14 such jobs" in said) == (b"", True)
+    assert (out, "Your last 14 similar jobs" in said) == (b"", True)
 
 
 def test_the_filter_changes_directives_only_where_the_settings_say_so(qsub: Any) -> None:

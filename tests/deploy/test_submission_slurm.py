@@ -21,7 +21,7 @@ from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
-SAYS = "Your last 14 such jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d."
+SAYS = "Your last 14 similar jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d."
 
 
 def _missing() -> str | None:
@@ -314,7 +314,7 @@ def test_the_rule_of_a_snakemake_job_is_asked_for_and_kept(run: Run) -> None:
     uuid = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
     calls = [job(name=uuid, comment="rule_cfd_wildcards_s1'\n; jobsight_asked=time:1"), job(name=uuid, comment="mine")]
     rule, other = run("job_submit.lua", calls, limit_s="5")
-    assert "No such job of yours has been measured yet" in rule["changed"]["admin_comment"]
+    assert "No similar job of yours has been measured yet" in rule["changed"]["admin_comment"]
     assert rule["changed"]["admin_comment"].endswith("; rule_cfd_wildcards_s1")
     [answer] = run("job_submit.lua", [job(comment="x jobsight:a=1e9,b=-2;jobsight_asked=time:1")], limit_s="5")
     assert answer["changed"]["admin_comment"].endswith("; jobsight:a=1e9,b=-2")

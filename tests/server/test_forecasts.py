@@ -241,7 +241,7 @@ def test_the_command_says_first_what_to_do(
     assert max(len(line) for line in printed.splitlines()) <= 80
     text = " ".join(printed.split())
     assert text.startswith("Ask for ")
-    assert " of 100 such jobs. " in text
+    assert " of 100 similar jobs. " in text
     assert "This job requests 64G" in text
     assert cli.main([*ask, "--json", "--per", "job", "--metric", "memory"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]

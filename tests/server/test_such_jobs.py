@@ -19,10 +19,10 @@ def said(*runs: SuchJob) -> str:
 
 def test_a_job_that_was_killed_before_it_was_measured_is_why_more_is_recommended() -> None:
     assert said(MEASURED, KILLED) == (
-        "Ask for 402M. Your last 2 such jobs used at most 104M (1 measured) and ran at most 4 s (1 ran out of memory). "
-        "This job requests 1600M and has no time limit."
+        "Ask for 402M. Your last 2 similar jobs used at most 104M (1 measured) and ran at most 4 s (1 ran out of "
+        "memory). This job requests 1600M and has no time limit."
     )
-    assert said(KILLED) == "Ask for 402M. Your last such job: it ran out of memory. This job requests 1600M."
+    assert said(KILLED) == "Ask for 402M. Your last similar job: it ran out of memory. This job requests 1600M."
     assert said(MEASURED) == (
-        "Ask for 402M. Your last such job used 104M and ran 4 s. This job requests 1600M and has no time limit."
+        "Ask for 402M. Your last similar job used 104M and ran 4 s. This job requests 1600M and has no time limit."
     )

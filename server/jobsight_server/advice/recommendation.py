@@ -315,7 +315,7 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """Write ``Ask for 402M and 12 min: enough for 96 of 100 such jobs.``; empty if the job's own request is best."""
+    """Write ``Ask for 402M and 12 min: enough for 96 of 100 similar jobs.``; empty if the job's own request is best."""
     amounts = [
         write(value)
         for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
@@ -325,7 +325,7 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
         return ""
     source = "" if found.such_jobs.jobs else ", as your other jobs suggest"
     share = found.enough_share
-    enough = "" if share is None else f": enough for {_of_100(share)} of 100 such jobs"
+    enough = "" if share is None else f": enough for {_of_100(share)} of 100 similar jobs"
     return f"Ask for {' and '.join(amounts)}{source}{enough}."
 
 
@@ -344,8 +344,8 @@ def pbs_memory_text(value: float) -> str:
 
 def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
     if not such.jobs:
-        return "No such job of yours has been measured yet"
-    subject = "Your last such job" if such.jobs == 1 else f"Your last {such.jobs} such jobs"
+        return "No similar job of yours has been measured yet"
+    subject = "Your last similar job" if such.jobs == 1 else f"Your last {such.jobs} similar jobs"
     used = []
     if such.memory_bytes is not None:
         at_most = "" if such.jobs == 1 else "at most "

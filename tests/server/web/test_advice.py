@@ -46,8 +46,8 @@ def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: A
     slurm = {"num_tasks": 4, "nodes": 2, "mem": "32G", "time_limit": 1440}
     answer = ask(learned, "submitter", slurm=slurm).json
     assert re.fullmatch(
-        r"Ask for [0-9]+[MG] and [0-9a-z ]+: enough for 9[0-9] of 100 such jobs\. "
-        r"Your last 14 such jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d\.",
+        r"Ask for [0-9]+[MG] and [0-9a-z ]+: enough for 9[0-9] of 100 similar jobs\. "
+        r"Your last 14 similar jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d\.",
         answer["text"],
     )
     assert (answer["such_jobs"], answer["notable"], answer["processors"], answer["nodes"]) == (14, True, 4, 2)
@@ -141,7 +141,7 @@ def test_an_unlimited_or_missing_request_is_no_amount(learned: Any) -> None:
 
 def test_where_nothing_is_known_it_says_so_and_recommends_nothing(served: Any) -> None:
     answer = ask(served, user="stranger", cluster="nowhere", slurm={"num_tasks": 2, "mem": "4G"}).json
-    assert answer["text"] == "No such job of yours has been measured yet."
+    assert answer["text"] == "No similar job of yours has been measured yet."
     assert answer["slurm"] == {"mem": None, "mem_per_cpu": None, "time_limit": None}
     assert answer["notable"] is False
     assert all(entry["reason"].startswith("no history") for entry in answer["forecasts"])

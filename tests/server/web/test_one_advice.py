@@ -165,7 +165,7 @@ def test_the_mail_asks_for_what_the_page_does(site: Any) -> None:
 def test_a_user_without_history_is_advised_nothing_anywhere(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
     found = get(site, "user", name="new", **described("new"))["next_job"]
     assert found["ask_lines"] == []
-    assert found["text"] == "No such job of yours has been measured yet."
+    assert found["text"] == "No similar job of yours has been measured yet."
     asked = {"num_tasks": 4, "mem": "2048M", "time_limit": 300}
     submitted = {"cluster": "gamma", "user": "new", "application": "cfd", "queue": "q", "slurm": asked}
     advice = site.client("submitter").post("/api/v1/advice", json=submitted).json

@@ -66,7 +66,8 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     learn(served)
     answer = ask(served, mem=asked)
     assert (
-        f"Your last 8 such jobs used at most 308M and ran at most 30 min. This job requests {asked}" in answer["text"]
+        f"Your last 8 similar jobs used at most 308M and ran at most 30 min. This job requests {asked}"
+        in answer["text"]
     )
     assert answer["notable"] is True
     memory, minutes = answer["slurm"]["mem"], answer["slurm"]["time_limit"]
@@ -219,7 +220,7 @@ def test_nothing_is_recommended_of_what_only_strangers_used(served: Any) -> None
     assert (found["bandwidth"], found["memory"]) == (None, None)
     asked = {"cluster": "gamma", "user": "new", "application": "solve", "queue": "batch", "slurm": {"num_tasks": 1}}
     answer = served.client("submitter").post("/api/v1/advice", json=asked).json
-    assert answer["text"] == "No such job of yours has been measured yet."
+    assert answer["text"] == "No similar job of yours has been measured yet."
     assert answer["slurm"] == {"mem": None, "mem_per_cpu": None, "time_limit": None}
     assert answer["forecasts"][0]["reserve"] > 0, "the model's answer is there for programs"
 

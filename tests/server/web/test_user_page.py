@@ -160,7 +160,7 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     found = get(client, "user", name="new", **asked)["next_job"]
     memory = next(entry for entry in found["borrowed"] if entry["metric"] == "memory")
     assert (memory["own_jobs"], "user" in memory["level"]) == (0, False)
-    assert (found["ask_lines"], found["text"]) == ([], "No such job of yours has been measured yet.")
+    assert (found["ask_lines"], found["text"]) == ([], "No similar job of yours has been measured yet.")
     new_user = {"cluster": "gamma", "name": "new"}
     page = " ".join(unescape(served.person().get("/user", query_string=new_user | asked).text).split())
     assert "These figures are not of new's own jobs" in page

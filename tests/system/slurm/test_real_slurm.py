@@ -161,7 +161,7 @@ def test_the_next_jobs_ask_for_what_is_recommended(wave: Wave) -> None:
         held = wave.work.memory_bytes(job)
         memory_bytes = asked[job.job_id]["memory_per_node"] * 2**20
         assert held < memory_bytes < 800 * 2**20, "the first such jobs asked for 1000 MiB"
-        assert "Your last 11 such jobs used at most 20" in asked[job.job_id]["admin_comment"]
+        assert "Your last 11 similar jobs used at most 20" in asked[job.job_id]["admin_comment"]
         (run,) = [run for run in live.runs() if run["job_id"] == str(job.job_id)]
         assert (run["requested_memory_bytes"], run["exit_status"]) == (memory_bytes, 0)
     # Now that Slurm asks at each submission: what if nothing answers? After three times, it is not asked for a while.
