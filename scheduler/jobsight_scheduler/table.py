@@ -44,7 +44,7 @@ class JobTable:
 
     @property
     def wait_s(self) -> Floats:
-        """From submission to start."""
+        """Time from submission to start."""
         return self.start_s - self.submit_s
 
     @property

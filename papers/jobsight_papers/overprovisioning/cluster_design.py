@@ -1,4 +1,4 @@
-"""How much memory should a cluster's nodes have, given a budget and a log (Yom-Tov and Aridor 2006, section 4)?
+"""Choice of the memory of a cluster's nodes, given a budget and a log (Yom-Tov and Aridor 2006, section 4).
 
 A cluster has nodes of the largest size, which can run every job, and the rest of the budget buys nodes of a second
 size. The smaller that size, the more nodes; but fewer jobs can be lowered to it.

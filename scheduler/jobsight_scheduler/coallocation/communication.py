@@ -57,7 +57,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How communication varies between applications, from job to job, and from users' statements."""
+    """Variation of communication between applications, from job to job, and from users' statements."""
 
     median_bps: float = 10e6
     """Median over applications of the bandwidth per processor."""

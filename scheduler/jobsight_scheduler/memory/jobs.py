@@ -87,7 +87,7 @@ def memory_jobs(trace: Trace, workload: Workload, largest_bytes: float, most_nod
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """Which jobs: of a trace, for a cluster. ``raw`` uses the processors used and run times beyond the request.
+    """A source of jobs: a trace, for a cluster. ``raw`` uses the processors used and run times beyond the request.
 
     Jobs of one similarity group share ``fields``.
     """

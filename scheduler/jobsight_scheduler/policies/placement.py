@@ -78,7 +78,7 @@ class Plan(ABC, Generic[Where, Step]):
 NEVER = float("inf")
 UNKNOWN = -1.0
 
-"""Where a job runs, as a kind of machine describes it."""
+"""Place of a job, in the form of a kind of machine."""
 
 
 class Placement(ABC, Generic[Where]):

@@ -66,7 +66,7 @@ class Simulation:
 
     @property
     def start_s(self) -> NDArray[np.float64]:
-        """When each job started, shape (jobs,); infinite if it has not."""
+        """Start of each job, shape (jobs,); infinite if it has not started."""
         return np.array(self._starts)
 
     def advance(self, events: int) -> bool:

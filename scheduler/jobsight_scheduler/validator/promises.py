@@ -22,7 +22,7 @@ def check_order(table: JobTable, capacity: int) -> list[BrokenRule]:
     """Check that jobs start in the order of the queue."""
     early = np.flatnonzero(table.start_s < became_head(table))
     return [
-        BrokenRule("order", int(table.job[i]), f"starts at {table.start_s[i]:g}, before a job that came earlier")
+        BrokenRule("order", int(table.job[i]), f"starts at {table.start_s[i]:g}, before an earlier job")
         for i in early.tolist()
         if table.start_s[i] >= table.submit_s[i]
     ]

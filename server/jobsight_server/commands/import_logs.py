@@ -184,7 +184,7 @@ def _cluster(given: str | None, known: set[str]) -> str:
     if given is None:
         if len(known) == 1:
             return next(iter(known))
-        raise UserError(f"give --cluster NAME, the cluster that the files are from; known: {listed(known)}")
+        raise UserError(f"give --cluster NAME, the cluster of the files; known: {listed(known)}")
     if not given.isprintable() or not 0 < len(given) <= LONGEST_NAME:
         raise UserError(f"--cluster {given[:60]!r}: a cluster's name has 1 to {LONGEST_NAME} printable characters")
     if known and given not in known:

@@ -69,7 +69,7 @@ def forget_files(args: argparse.Namespace) -> int:
     if found.kept:
         print(f"{found.kept} runs stay: other files describe them too")
     if found.absent:
-        print(f"{found.absent} other files that were read are gone: what they say about these runs is removed too")
+        print(f"{found.absent} other files are absent: their data on these runs is removed too")
     return 0
 
 

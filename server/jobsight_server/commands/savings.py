@@ -32,9 +32,9 @@ _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"
 _HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
-    "Ask for: for a whole job like the user's last of the application that could save most (--json names both), where "
-    "that is another amount; (more) than they ask for where such jobs need it, or they are killed. The same as in "
-    "`jobsight seff`. --by application --user NAME shows each."
+    "Ask for: recommended for a whole job like the user's last of the application that could save most (--json names "
+    "both), if it differs from the request; (more) than the request if similar jobs need it, or they are killed. "
+    "`jobsight seff` shows the same. --by application --user NAME shows each."
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
 _FIGURES = (

@@ -124,7 +124,9 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
     if name in known and name not in found:
         raise UserError(f"{name} differs from the file that was read under this name: restore that one first")
     if not found:
-        raise UserError(f"nothing of cluster {cluster!r} was read from {name}; `jobsight import --list` shows what was")
+        raise UserError(
+            f"nothing of cluster {cluster!r} was read from {name}; `jobsight import --list` shows its files"
+        )
     return found
 
 

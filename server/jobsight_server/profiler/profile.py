@@ -57,7 +57,7 @@ PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the l
 
 RAN_OUT = "a lower bound: the job ran out of it"
 CUT_SHORT = "a lower bound: the job was killed, cancelled or failed"
-PARTLY_MEASURED = "a lower bound: the log lacks what some of its steps or tasks used"
+PARTLY_MEASURED = "a lower bound: the log lacks the use of some of its steps or tasks"
 PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two readings"
 
 

@@ -24,7 +24,7 @@ MODULUS = 2**62
 MASK = MODULUS - 1  # for ``&``, which SQLite and PostgreSQL both have
 
 UNKNOWN = -1
-"""Where a reading lacks a total; a missing float is NaN."""
+"""Stands for a missing total; a missing float is NaN."""
 
 _MICRO = 1e6
 _LEVEL = 6  # of zlib
@@ -45,7 +45,7 @@ class Totals(msgspec.Struct, omit_defaults=True):
     ib_out: int = 0
 
     def __add__(self, other: Totals) -> Self:
-        """Of what else ``self`` holds, the same."""
+        """Add the totals of ``other``; keep any further fields of ``self``."""
         return msgspec.structs.replace(
             self,
             net_in=(self.net_in + other.net_in) % MODULUS,

@@ -10,7 +10,7 @@ from jobsight_server.storage.job_counts import NUMBER
 # Rows of each index: all rows of a large table take many seconds, during which nothing can be stored.
 _ROWS_ANALYZED = 1000
 _FEWEST_JOBS = 1000
-# Of each index an estimate.
+# An estimate for each index.
 _JOBS_AT_LAST = text("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = 'jobs'")
 
 

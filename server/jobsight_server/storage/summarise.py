@@ -130,7 +130,7 @@ _OLDEST = (
     "(SELECT min(first_time) FROM sample_chunks WHERE node_id = asked.node_id) "
     "FROM (SELECT CAST(? AS INTEGER) AS node_id) AS asked"
 )
-# By node, as the primary key has them.
+# By node, in the order of the primary key.
 _DELETE_HOURS = text(
     "DELETE FROM sample_summaries WHERE node_id IN (SELECT id FROM nodes) AND period = 'hour' AND first_time < :before"
 )

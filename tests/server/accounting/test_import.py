@@ -218,7 +218,7 @@ def test_a_misspelt_cluster_does_not_become_one(
     file.write_bytes(log.data)
     status, _, said = run_import(file)
     assert status == 1
-    assert "give --cluster NAME, the cluster that the files are from; known: none yet" in said
+    assert "give --cluster NAME, the cluster of the files; known: none yet" in said
     assert run_import(file, "--cluster", "alpha")[0] == 0, "the first cluster of a site needs no declaration"
     assert run_import(file)[1]["cluster"] == "alpha", "the only one"
     status, _, said = run_import(file, "--cluster", "alhpa")

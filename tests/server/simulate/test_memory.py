@@ -54,7 +54,7 @@ def test_the_finished_jobs_of_a_site(sqlite_engine: Engine, trace: Path, capsys:
     assert oracle <= ours < 0.9 * none
     assert main(command) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"With what they request, jobs wait {none / 3600:,.1f} hours on average" in shown
+    assert f"With their requests, jobs wait {none / 3600:,.1f} hours on average" in shown
 
     assert main([*command, "--json", "--ask-again", "--policy", "fcfs", "--estimators", "oracle", "last-instance"]) == 0
     again = [(row["estimator"], row["asked"]) for row in json.loads(capsys.readouterr().out)]

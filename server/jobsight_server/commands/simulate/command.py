@@ -181,7 +181,7 @@ def _add_clusters(group: argparse._ArgumentGroup) -> None:
         "--placement",
         choices=tuple(PLACEMENTS),
         default="none",
-        help="how jobs are spread over clusters (default: none)",
+        help="placement of jobs on clusters (default: none)",
     )
     group.add_argument(
         "--bandwidth",
@@ -242,7 +242,7 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--memory",
         action="store_true",
-        help="give jobs the memory that they need instead of what they request, and compare the waits",
+        help="give jobs the memory that they need instead of their requests, and compare the waits",
     )
     group.add_argument(
         "--classes",
@@ -256,7 +256,7 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
         choices=tuple(VARIANTS),
         default=list(estimators),
         metavar="NAME",
-        help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: {' '.join(estimators)})",
+        help=f"estimators of a job's memory: {', '.join(VARIANTS)} (default: {' '.join(estimators)})",
     )
     group.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
 

@@ -76,7 +76,7 @@ def _trace_with_nodes(args: argparse.Namespace, directory: Path) -> tuple[Path, 
         if site is not None:
             return write_site_trace(*site, directory), args.classes or node_classes(*site)
     if args.classes is None:
-        raise UserError(f"{args.trace} does not say which nodes there are: give --classes, such as 512x32M,512x24M")
+        raise UserError(f"{args.trace} has no nodes: give --classes, such as 512x32M,512x24M")
     return Path(args.trace).resolve(), args.classes
 
 
@@ -179,6 +179,6 @@ def _show_worth(rows: Sequence[Row], console: Console) -> None:
     if {"none", "jobsight"} <= first.keys() and (asked := first["none"]["mean_wait_s"]):
         given = first["jobsight"]["mean_wait_s"]
         console.print(
-            f"With what they request, jobs wait {asked / 3600.0:,.1f} hours on average; with what jobsight gives them, "
+            f"With their requests, jobs wait {asked / 3600.0:,.1f} hours on average; with memory by jobsight, "
             f"{given / 3600.0:,.1f} ({percent(abs(1.0 - given / asked))} {'less' if given <= asked else 'more'})."
         )

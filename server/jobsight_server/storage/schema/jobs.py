@@ -1,4 +1,4 @@
-"""From the accounting logs: runs of jobs, their nodes, the files, and unusable lines."""
+"""Data from the accounting logs: runs of jobs, their nodes, the files, and unusable lines."""
 
 from __future__ import annotations
 

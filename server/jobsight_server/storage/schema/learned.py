@@ -104,7 +104,7 @@ series = Table(
 )
 
 # The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack. ``until``: the
-# last month in which a part counts, by the end of jobs; null for parts that are kept whatever their age.
+# last month in which a part counts, by the end of jobs; null for parts of any age.
 model_state = Table(
     "model_state",
     metadata,

@@ -1,4 +1,4 @@
-"""From release 0.2 to the declared tables of 0.3.
+"""Upgrade from release 0.2 to the declared tables of 0.3.
 
 Undeclared tables, columns and indexes are dropped, and new ones created, without a line here. Rows that move need a
 line: in ``_RECREATED`` for tables whose rows the server makes again, in ``_MOVED`` for those whose rows go to a new
