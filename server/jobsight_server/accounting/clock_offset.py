@@ -1,9 +1,9 @@
-"""Converts the server's wall clock to UTC.
+"""Converts the scheduler server's wall clock to UTC.
 
 Stamps are in the server's local time, and the log does not name its zone. But S records are written
 at their ``start`` and E records at their ``end``, which are UTC. The difference, to a quarter of an hour, is the
-zone. The median of the last few records is used, so that a late one does not matter. It is needed only for
-records without another time: R, D and A.
+zone. It is the median over the last few records, so that a late one does not matter. Only records without
+another time need it: R, D and A.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import median_low
 from jobsight_server.accounting.runs import JobEvent
 
 REMEMBERED = 5
-"""Number of records whose median is used."""
+"""Number of records in the median."""
 
 _GRID_S = 900.0
 _LATE_S = 120.0  # a record written later than this after its event does not show the zone
@@ -24,7 +24,7 @@ _FARTHEST_S = 15 * 3600.0
 
 
 class ClockOffset:
-    """The server's offset from UTC according to its records; until a record shows it, the offset of ``fallback``.
+    """The server's offset from UTC by its records; until a record shows it, the offset of ``fallback``.
 
     ``fallback`` None is this machine's zone.
     """
@@ -38,18 +38,18 @@ class ClockOffset:
         return bool(self._seen)
 
     def learn(self, event: JobEvent) -> None:
-        """Learns the offset from a record that shows it."""
+        """Learn the offset from a record that shows it."""
         if (offset := _offset_s(event)) is not None:
             self._seen.append(offset)
 
     def learn_first(self, events: Iterable[JobEvent]) -> None:
-        """Learns the first record that shows the offset, for earlier events."""
+        """Learn from the first record that shows the offset, for earlier events."""
         for event in events:
             if not self.known:
                 self.learn(event)
 
     def utc(self, local_s: float) -> float:
-        """The UTC epoch of a stamp."""
+        """Return the UTC epoch of a stamp."""
         if self._seen:
             return local_s - median_low(self._seen)
         wall = datetime.fromtimestamp(local_s, UTC).replace(tzinfo=self._fallback)
@@ -57,7 +57,7 @@ class ClockOffset:
 
 
 def shows_zone(event: JobEvent) -> bool:
-    """Whether a clock can learn from the record."""
+    """Return whether a clock can learn from the record."""
     return _offset_s(event) is not None
 
 

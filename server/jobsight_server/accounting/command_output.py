@@ -1,4 +1,4 @@
-"""A command's output as it arrives, with a deadline; when reading ends, the command and its children are stopped."""
+"""Reads a command's output as it arrives, with a deadline; then stops the command and its children."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = 200
 class CommandError(OSError):
     """A command that could not be run, failed, or took too long; the message says why, without the command.
 
-    ``reason`` is one of a few texts, for counting; the message adds what the command wrote to standard error.
+    ``reason`` is one of a few texts, for counting; the message adds the command's standard error.
     """
 
     def __init__(self, reason: str, said: str = "") -> None:
@@ -37,7 +37,7 @@ class CommandError(OSError):
 
 
 class CommandOutput:
-    """Runs a command without a shell and yields its standard output piece by piece.
+    """Run a command without a shell and yield its standard output piece by piece.
 
     ``stop`` ends it early, as the deadline does.
     """
@@ -49,7 +49,7 @@ class CommandOutput:
         stop: threading.Event | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises CommandError."""
+        """Raise CommandError if the command cannot be run."""
         self._timeout_s, self._stop, self._monotonic = timeout_s, stop, monotonic
         self._deadline = monotonic() + timeout_s
         self._errors = b""
@@ -86,7 +86,7 @@ class CommandOutput:
             stream.close()
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; b"" at the end, or when asked to stop.
+        """Return up to ``size`` bytes; b"" at the end, or at ``stop``.
 
         Raises:
             CommandError: the deadline has passed.
@@ -106,7 +106,7 @@ class CommandOutput:
         return b""
 
     def finish(self) -> None:
-        """Waits for the end of the command after its output has ended.
+        """Wait for the end of the command after its output has ended.
 
         Raises:
             CommandError: it failed, or the deadline has passed.
@@ -136,7 +136,7 @@ class CommandOutput:
         return CommandError(f"not finished after {self._timeout_s:g} s", self._said())
 
     def _said(self) -> str:
-        """The first line that it wrote to standard error."""
+        """Return the first line of its standard error."""
         lines = [line.strip() for line in self._errors.decode("utf-8", "backslashreplace").splitlines() if line.strip()]
         return "".join(c if c.isprintable() else "?" for c in lines[0][:_SHOWN]) if lines else ""
 
@@ -146,7 +146,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CommandSource:
-    """Reads what commands of a cluster print, and remembers which of them fail, to say once when they work again."""
+    """Reads the output of a cluster's commands, and remembers failures, to log once when a command works again."""
 
     engine: Engine
     source: AccountingSource
@@ -155,7 +155,7 @@ class CommandSource:
     _failing: set[str] = field(default_factory=set)
 
     def attempt(self, name: str, read: Callable[[LoadReport], None]) -> LoadReport:
-        """Calls ``read``, which may raise CommandError, for the source that is shown as ``name``."""
+        """Call ``read``, which may raise CommandError, for the source shown as ``name``."""
         report = LoadReport()
         try:
             read(report)

@@ -1,4 +1,4 @@
-"""Counts what accounting files contain, whether or not it is in the database already."""
+"""Counts the content of accounting files, whether or not it is in the database already."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunKeys:
         self._distinct: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def add(self, job_id: str, start: float) -> None:
-        """Adds a run, which may be there already."""
+        """Add a run, which may be there already."""
         self._runs.append(hash((job_id, start)))
         self._jobs.append(hash(job_id))
         self._distinct = None
@@ -50,17 +50,17 @@ class RunKeys:
 
     @property
     def job_ids(self) -> int:
-        """How many jobs have runs in the set."""
+        """Return the number of jobs with runs in the set."""
         return len(np.unique(self._found()[1]))
 
     @property
     def of_repeated_jobs(self) -> list[int]:
-        """Of the jobs with more than one run, their number of runs."""
+        """Return the number of runs of each job with more than one."""
         counts = np.unique(self._found()[1], return_counts=True)[1]
         return [int(count) for count in counts[counts > 1]]
 
     def _found(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The distinct runs in order, and the job of each."""
+        """Return the distinct runs in order, and the job of each."""
         if self._distinct is None:
             runs, places = np.unique(np.frombuffer(self._runs, np.int64), return_index=True)
             self._distinct = runs, np.frombuffer(self._jobs, np.int64)[places]
@@ -71,7 +71,7 @@ class RunKeys:
 class Figures:
     """``lines`` counts line ends (and a last line without one), independently of the lines' outcomes.
 
-    Of logs whose records are not lines it counts records, and ``bytes_left`` is what was read and is in none;
+    For logs whose records are not lines it counts records, and ``bytes_left`` is the number of bytes in none of them;
     ``by_lines`` is False if there was such a log.
     ``ended`` are the runs of E records, ``runs`` also those of S and R records. ``tasks``: jobs with records of
     parallel tasks.
@@ -93,11 +93,11 @@ class Figures:
 
     @property
     def ran_more_than_once(self) -> list[int]:
-        """Jobs that ran more than once, with their number of runs."""
+        """Return jobs that ran more than once, with their number of runs."""
         return self.runs.of_repeated_jobs
 
     def add(self, event: JobEvent) -> None:
-        """Counts a record."""
+        """Count a record."""
         self.records[event.kind] += 1
         if event.task is not None:
             self.tasks.add(event.job_id)
@@ -108,14 +108,14 @@ class Figures:
                 self.users.add(event.run.user)
 
     def cover(self, chunk: Chunk, reader: RecordReader) -> None:
-        """Counts a chunk's bytes and lines, without parsing its records."""
+        """Count a chunk's bytes and lines, without parsing its records."""
         self.bytes_left -= chunk.length
         if not reader.by_lines:
             self.lines += len(chunk.records)
             self.by_lines = False
 
     def add_chunk(self, chunk: Chunk, reader: RecordReader) -> None:
-        """Counts the records of a chunk, rejected ones included."""
+        """Count the records of a chunk, rejected ones included."""
         self.cover(chunk, reader)
         for record in chunk.records:
             try:
@@ -124,7 +124,7 @@ class Figures:
                 self.rejected[error.reason] += 1
 
     def counting(self, read: Read, reader: RecordReader) -> Read:
-        """Wraps ``read`` to count the bytes and lines that pass, independently of the code that splits them."""
+        """Wrap ``read`` to count its bytes and lines, independently of the code that splits them."""
         last = b"\n"
 
         def counted(size: int) -> bytes:
@@ -143,19 +143,19 @@ class Figures:
 
 @dataclass(slots=True)
 class StartsOfJobs(Figures):
-    """Figures that also keep the starts of each job's runs, by job id: some hundred bytes for each run."""
+    """Figures with the starts of each job's runs, by job id: some hundred bytes for each run."""
 
     starts: dict[str, set[float]] = field(default_factory=dict)
 
     def add(self, event: JobEvent) -> None:
-        """Counts a record."""
+        """Count a record."""
         Figures.add(self, event)
         if event.run is not None and event.run.start < inf:
             self.starts.setdefault(event.job_id, set()).add(event.run.start)
 
 
 def count_records(figures: Figures, content: Content, reader: RecordReader, until: float = inf) -> None:
-    """Adds the first ``until`` bytes of ``content``, unpacked; its position is there afterwards."""
+    """Add the first ``until`` bytes of ``content``, unpacked; its position is there afterwards."""
     content.go_to(0)
     for chunk in reader.split(figures.counting(_first(content.read, until), reader)):
         figures.add_chunk(chunk, reader)

@@ -1,4 +1,4 @@
-"""Accounting files on disk, plain or gzip, and their content in chunks of complete lines, whatever the content."""
+"""Accounting files on disk, plain or gzip, and any content in chunks of complete lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import BinaryIO
 CUT = "cut off: the file ends within the line"
 LONGEST_LINE = 64 * 1024
 PIECE_BYTES = 256 * 1024
-# Bytes kept before a position, to recognise whether a file is still the one that was read up to there.
+# Bytes kept before a position, to recognise the file that was read up to there.
 TAIL_BYTES = 4096
 # Bytes kept of a line that is too long.
 _HEAD_BYTES = 2048
@@ -29,14 +29,14 @@ class UnreadableError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What shows that a file has not changed, without opening it."""
+    """Values that change with a file, without opening it."""
 
     size: int
     text: str
 
 
 def look(path: Path) -> Stat:
-    """Size and identity of a regular file.
+    """Return the size and identity of a regular file.
 
     Raises:
         UnreadableError: there is no such file, or it is not a regular one.
@@ -77,11 +77,11 @@ class Content:
 
     @property
     def raw_position(self) -> int:
-        """How much of the file on disk has been read, in bytes, for progress."""
+        """Return the bytes read of the file on disk, for progress."""
         return self._raw.tell()
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; b"" at the end and after damage."""
+        """Return up to ``size`` bytes; b"" at the end and after damage."""
         if self.damage is not None:
             return b""
         try:
@@ -94,22 +94,22 @@ class Content:
         return b""
 
     def head(self) -> bytes:
-        """The first bytes, for the fingerprint."""
+        """Return the first bytes, for the fingerprint."""
         return self.beginning(TAIL_BYTES)
 
     def beginning(self, size: int) -> bytes:
-        """The first ``size`` bytes, or all if there are fewer; its position is the beginning afterwards."""
+        """Return the first ``size`` bytes, or all if there are fewer; the position is the beginning afterwards."""
         self._rewind()
         found = self._exactly(size)
         self._rewind()
         return found
 
     def grown_head(self) -> bytes:
-        """The same for a plain file as it is now, without moving; b"" for a compressed one, which does not grow."""
+        """Return the same for a plain file as it is now, without moving; b"" for a compressed one: it does not grow."""
         return b"" if self.packed else os.pread(self._raw.fileno(), TAIL_BYTES, 0)
 
     def go_to(self, offset: int) -> bytes:
-        """Moves to ``offset`` and returns up to ``WINDOW_BYTES`` bytes before it; fewer if the file ends before."""
+        """Move to ``offset`` and return up to ``WINDOW_BYTES`` bytes before it; fewer if the file ends before."""
         first = max(0, offset - WINDOW_BYTES)
         self._rewind()
         if not self.packed:
@@ -139,7 +139,7 @@ class RawRecord:
     """One record, of most logs a line without its end: ``data`` is only the beginning if it is ``too_long``.
 
     ``length`` counts its bytes in the file, including the separator after it; ``complete`` is False if the stream
-    ended before that. ``damage``: why it is not a record, if that showed when the file was split.
+    ended before that. ``damage``: why it is not a record, if the split of the file showed it.
     """
 
     data: bytes
@@ -162,20 +162,19 @@ class Chunk:
 
     @property
     def length(self) -> int:
-        """Its bytes in the file."""
+        """Return the number of its bytes in the file."""
         return sum(record.length for record in self.records) + self.frame_bytes
 
 
 def chunks(
     read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500, most_bytes: int = PIECE_BYTES
 ) -> Iterator[Chunk]:
-    """Chunks of at most ``most_records`` lines and about ``most_bytes``, in bounded memory whatever the stream
-    contains.
+    """Yield chunks of at most ``most_records`` lines and about ``most_bytes``, in bounded memory for any stream.
 
-    ``read(n)`` gives up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
-    without line end comes as a chunk of its own.
+    ``read(n)`` returns up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
+    without line end is a chunk of its own.
     """
-    # Of the incomplete line: its last bytes, how many came before those, and its first ones.
+    # The incomplete line: its last bytes, the number of bytes before those, and its first ones.
     held, dropped, head = b"", 0, b""
     while piece := read(PIECE_BYTES):
         data = held + piece

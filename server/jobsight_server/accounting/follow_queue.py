@@ -1,6 +1,6 @@
-"""Follows the jobs that wait, by the scheduler's own command: ``squeue`` or ``qstat``.
+"""Follows the waiting jobs by the scheduler's own command: ``squeue`` or ``qstat``.
 
-Each look replaces what was known to wait: what is listed no more has gone without a record, and is removed.
+Each list replaces the last one: a job that is no longer listed left without a record, and is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
 
 SETTLED_S = 60.0
-"""For a job that has just begun: neither the queue nor the log has it for a moment."""
+"""Time for a job that has just begun: neither the queue nor the log has it for a moment."""
 
 _JOBS_AT_ONCE = 500
 
@@ -37,7 +37,7 @@ class QueueFollower(CommandSource):
     _waiting: dict[RunKey, JobEvent] = field(default_factory=dict)
 
     def read(self, stop: Event | None = None) -> LoadReport:
-        """Runs the command and stores what has changed. Failures are counted and reported."""
+        """Run the command and store the changes. Failures are counted and reported."""
         name = QUEUE_COMMANDS[self.source.scheduler].name
         return self.attempt(name, lambda report: self._read(name, report, stop))
 
@@ -73,13 +73,13 @@ def store_waiting(
     now: float,
     report: LoadReport,
 ) -> None:
-    """Stores jobs that wait, in the caller's transaction, and what could not be read of the source ``name``."""
+    """Store waiting jobs, in the caller's transaction, and the unreadable entries of the source ``name``."""
     stamped = tuple(StampedEvent(event, event.local_s, True) for event in events)
     store_chunk(connection, cluster, name, ParsedChunk(stamped, tuple(rejects)), now, report)
 
 
 def remove_gone(connection: Connection, cluster: str, known: Collection[str], before: float) -> int:
-    """Removes jobs submitted before ``before`` that waited and are not ``known``; returns how many.
+    """Remove jobs submitted before ``before`` that waited and are not ``known``; return their number.
 
     They were cancelled before they began, and left no record.
     """

@@ -1,8 +1,8 @@
-"""Follows a Slurm's jobs that ran by its command ``sacct``; those that wait are in ``follow_queue``.
+"""Follows started jobs of a Slurm by its command ``sacct``; ``follow_queue`` follows waiting ones.
 
-Each time, sacct is asked for what has changed since the last answer, and for a while before that, as jobs reach
-slurmdbd late. What the last answer already had is skipped, so that it is counted once. An answer that could
-not be read to its end counts as a failure, and the next query reaches back to the last complete one.
+Each query asks sacct for changes since the last answer, and for a while before that, as jobs reach slurmdbd late.
+Records of the last answer are skipped, so that each is counted once. An answer that could not be read to its end
+counts as a failure, and the next query reaches back to the last complete one.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SACCT = ("--allusers", "--duplicates", "--json", "--starttime", "now-{seconds}")
 """Added to the command ``sacct``, unless it contains ``{seconds}`` itself."""
 
 SACCT_NAME = "command sacct"
-"""Name of the command, whatever its arguments, where other sources have the name of a file."""
+"""Name of the command without arguments, where other sources have the name of a file."""
 
 _SECONDS = "{seconds}"
 # For a job that ended after sacct was queried.
 _SETTLED_S = 60.0
-# How long records that slurmdbd has not finished are read again.
+# Unfinished records of slurmdbd are read again for so long.
 _UNSETTLED_S = 600.0
 
 RunKey = tuple[str, float | None]
@@ -51,7 +51,7 @@ class SlurmFollower(CommandSource):
     _back_to: float | None = None
 
     def read(self, stop: Event | None = None) -> LoadReport:
-        """Runs the command and stores what is new. Failures are counted and reported."""
+        """Run the command and store new records. Failures are counted and reported."""
         return self.attempt(SACCT_NAME, lambda report: self._read_sacct(report, stop))
 
     def _read_sacct(self, report: LoadReport, stop: Event | None) -> None:
@@ -92,7 +92,7 @@ class SlurmFollower(CommandSource):
         rejected: set[bytes],
         report: LoadReport,
     ) -> None:
-        """Stores one chunk in one transaction, without the records that were the same in the last answer."""
+        """Store one chunk in one transaction, without the records that were the same in the last answer."""
         events: list[StampedEvent] = []
         reasons: list[tuple[AccountingError, RawRecord]] = []
         for record in records:
@@ -136,21 +136,21 @@ class SlurmFollower(CommandSource):
             )
 
     def _may_settle(self, job_id: str) -> bool:
-        """Whether an unfinished record of the job is still worth waiting for."""
+        """Return whether an unfinished record of the job is still worth waiting for."""
         now = self.clock()
         self._unsettled = {job: since for job, since in self._unsettled.items() if now - since < 2 * _UNSETTLED_S}
         return now - self._unsettled.setdefault(job_id, now) < _UNSETTLED_S
 
     def _move_on(self, connection: Connection, name: str, began: float) -> None:
-        """Notes that everything until ``began`` has been queried and stored."""
+        """Remember that everything until ``began`` has been queried and stored."""
         found = positions(connection, self.source.cluster, name).get(name) or _nowhere(name)
         moved = Position(name, found.fingerprint, found.stat, int(began), found.lines, found.counts)
         set_position(connection, self.source.cluster, moved, self.clock())
 
     def _look_for_lost(self, connection: Connection, seen: dict[RunKey, JobEvent], began: float) -> None:
-        """Makes the next query reach back to jobs that seem to run although sacct no longer lists them.
+        """Make the next query reach back to jobs that seem to run although sacct no longer lists them.
 
-        Their ends reached slurmdbd late, after it could not be reached for a while. Each is asked for once.
+        Their ends reached slurmdbd late, after it was unreachable for a while. Each is queried once.
         """
         columns = select(jobs.c.job_id, jobs.c.queued, jobs.c.start)
         running = columns.where(jobs.c.cluster == self.source.cluster, jobs.c.state == RUNNING)
@@ -179,14 +179,14 @@ class _Watched:
         return piece
 
     def check(self, reader: RecordReader) -> None:
-        """Raises CommandError if the output is neither a whole JSON document with jobs nor text with a header."""
+        """Raise CommandError if the output is neither a whole JSON document with jobs nor text with a header."""
         is_whole = self._has_list and self._last.rstrip().endswith(b"}")
         if not (isinstance(reader, TextReader) or (isinstance(reader, JsonReader) and is_whole)):
             raise CommandError("its output is neither a whole JSON document with a list of jobs nor text with a header")
 
 
 def _reader_of(read: Read) -> tuple[RecordReader, Read]:
-    """The reader for the output, and a ``read`` that starts with the bytes read to find out."""
+    """Return the reader for the output, and a ``read`` that starts with the bytes already read."""
     beginning = b""
     while len(beginning) < BEGINNING_BYTES and (piece := read(BEGINNING_BYTES - len(beginning))):
         beginning += piece

@@ -1,4 +1,4 @@
-"""How the log of one scheduler is read: splitting its bytes into records, and parsing a record."""
+"""Readers of each scheduler's log: they split its bytes into records, and parse a record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 Read = Callable[[int], bytes]
-"""Returns up to so many bytes; b"" at the end."""
+"""Return up to so many bytes; b"" at the end."""
 
 
 class RecordReader(Protocol):
@@ -25,20 +25,20 @@ class RecordReader(Protocol):
 
     @property
     def by_lines(self) -> bool:
-        """Whether a record is a line, so that lines can be counted independently of the code that splits them."""
+        """Return whether a record is a line: then lines can be counted independently of the code that splits them."""
 
     @property
     def form(self) -> str:
-        """Which of the format's variants the file has; empty if there is only one."""
+        """Return the file's variant of the format; empty if there is only one."""
 
     def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
-        """Chunks of records in order, in bounded memory whatever the stream contains.
+        """Yield chunks of records in order, in bounded memory for any stream.
 
         ``tail`` are the bytes before the stream's first; the stream begins where a record does.
         """
 
     def event(self, record: RawRecord) -> JobEvent:
-        """Parses a record.
+        """Parse a record.
 
         Raises:
             AccountingError: it cannot be used, for the given reason.
@@ -72,7 +72,7 @@ _OF_FILETXT = re.compile(rb"^JobId=[0-9]+ UserId=", re.MULTILINE)
 
 
 def slurm_reader(beginning: bytes) -> RecordReader:
-    """The reader for the output of a command or plugin of Slurm, chosen by how it begins."""
+    """Return the reader for the output of a command or plugin of Slurm, by its beginning."""
     beginning = beginning.removeprefix(BYTE_ORDER_MARK).lstrip()
     if _BARE_RECORDS.match(beginning):
         return LineReader(_of_records)
@@ -110,12 +110,12 @@ BEGINNING_BYTES = 256 * 1024
 
 
 def open_reader(log_format: str, content: Content, given: Given = NOTHING) -> RecordReader:
-    """The reader for a file; moves ``content`` to its beginning. ``given`` is what the file itself does not say."""
+    """Return the reader for a file; move ``content`` to its beginning. ``given``: values that the file lacks."""
     if log_format not in READERS:
         return reader_of(log_format, b"")
     return reader_of(log_format, content.beginning(BEGINNING_BYTES), origin_of(content.path, given))
 
 
 def reader_of(log_format: str, beginning: bytes, origin: Origin = NOWHERE) -> RecordReader:
-    """The reader for a file that begins with these bytes."""
+    """Return the reader for a file that begins with these bytes."""
     return READERS[log_format](beginning, origin) if log_format in READERS else LineReader(PARSERS[log_format])

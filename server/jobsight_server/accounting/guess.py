@@ -36,7 +36,7 @@ _OUTPUT: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
         "what sacct prints",
     ),
 )
-# Files to unpack or convert first: how they begin, what they are, and the command for it.
+# Files to unpack or convert first: their beginning, their kind, and the command for it.
 _PACKED: tuple[tuple[bytes, str, str], ...] = (
     (b"\xfd7zXZ\x00", "compressed by xz", "unpack it with xz -d"),
     (b"BZh", "compressed by bzip2", "unpack it with bunzip2"),
@@ -51,7 +51,7 @@ _RESERVATIONS = (b";B;", b";U;", b";K;", b";Y;")  # of PBS Pro, which names thei
 
 
 class WrongFormatError(UnreadableError):
-    """A file is not in the format that was named, or in none that is known. ``reason`` is one of a few texts."""
+    """A file is not in the named format, or in no known one. ``reason`` is one of a few texts."""
 
     def __init__(self, reason: str, shown: str) -> None:
         super().__init__(f"{reason}{shown}")
@@ -60,14 +60,14 @@ class WrongFormatError(UnreadableError):
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The records that could be read in one format, and the first line that could not, with the reason."""
+    """The readable records in one format, and the first unreadable line, with the reason."""
 
     read: int = 0
     refused: str = ""
 
 
 def open_guessed(log_format: AccountingFormat | None, content: Content, given: Given = NOTHING) -> RecordReader:
-    """The reader for a file of this format, by default of the one that it is guessed to be; moves to its beginning.
+    """Return the reader for a file of this format, by default the guessed one; move to its beginning.
 
     Raises:
         WrongFormatError: it is of none.
@@ -76,7 +76,7 @@ def open_guessed(log_format: AccountingFormat | None, content: Content, given: G
 
 
 def is_blank(content: Content, final: bool) -> bool:
-    """Whether a file has nothing but comments so far; one that is not ``final`` may end within a line.
+    """Return whether a file has only comments so far; one that is not ``final`` may end within a line.
 
     Its position is the beginning afterwards.
     """
@@ -87,7 +87,7 @@ def is_blank(content: Content, final: bool) -> bool:
 
 
 def guess_format(content: Content) -> AccountingFormat:
-    """The format of a file; its position is the beginning afterwards.
+    """Return the format of a file; its position is the beginning afterwards.
 
     Raises:
         WrongFormatError: it is of none, and the message shows the first line, or of another command.
@@ -110,9 +110,9 @@ def _likely(beginning: bytes) -> AccountingFormat | None:
 
 
 def check_format(content: Content, named: AccountingFormat, whole: bool = False) -> None:
-    """Whether the file may be of the format; its position is the beginning afterwards.
+    """Check that the file may be of the format; its position is the beginning afterwards.
 
-    What shows another format is refused; of a ``whole`` file, also if nothing at its beginning can be read.
+    Refuse a file that shows another format, and a ``whole`` file without a readable record at its beginning.
 
     Raises:
         WrongFormatError: it is of another one, and the message has the line that shows it, or of another command.
@@ -145,7 +145,7 @@ def _check_output(beginning: bytes) -> None:
 
 
 def _try(name: AccountingFormat, beginning: bytes) -> _Trial:
-    """Tries the complete records among the first ones."""
+    """Try the complete records among the first ones."""
     read, refused, number = 0, "", 0
     try:
         reader = reader_of(name, beginning)
@@ -165,7 +165,7 @@ def _try(name: AccountingFormat, beginning: bytes) -> _Trial:
 
 
 def _key_of_another(name: AccountingFormat, beginning: bytes) -> tuple[AccountingFormat, str] | None:
-    """The other format whose own key is in the file, and the line with it; None if a key of this one's own is there."""
+    """Return the other format whose own key is in the file, and its line; None if this one's own key is there."""
     others = [other for other in _KEYS if other != name and name in _KEYS]
     lines = beginning.splitlines()[:TRIED]
     if any(_with_key(line, name) for line in lines):

@@ -1,4 +1,4 @@
-"""When each log was last read, so that a server which has stopped reading one says so."""
+"""The last read of each log, so that a server reports a log that it has stopped reading."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNREAD_AFTER_S = 60.0
 
 
 class LastRead:
-    """Notes that ``source`` was read, a few times a minute."""
+    """Notes a few times a minute that ``source`` was read."""
 
     def __init__(self, engine: Engine, source: AccountingSource, clock: Callable[[], float]) -> None:
         self._engine, self._clock = engine, clock
@@ -22,7 +22,7 @@ class LastRead:
         self._noted = float("-inf")
 
     def note(self) -> None:
-        """Notes it now, unless it was noted within the last seconds."""
+        """Note it now, unless it was noted within the last seconds."""
         now = self._clock()
         if 0.0 <= now - self._noted < _NOTED_EVERY_S:
             return
@@ -33,9 +33,9 @@ class LastRead:
 
 
 def is_unread(connection: Connection, sources: Sequence[AccountingSource], interval_s: float, now: float) -> bool:
-    """Whether nothing of a log was read, nor its end found, for a minute and three intervals.
+    """Return whether nothing of a log was read, nor its end found, for a minute and three intervals.
 
-    Slurm's commands are not looked at: their failures are counted, and end by themselves.
+    Slurm's commands are excluded: their failures are counted, and end by themselves.
     """
     at = {(cluster, source): at for cluster, source, at in connection.execute(select(log_reads))}
     since = now - _UNREAD_AFTER_S - 3 * interval_s

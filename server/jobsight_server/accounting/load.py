@@ -1,6 +1,6 @@
 """Loads a chunk of lines: parses it, and stores records, rejects and event counts in one transaction.
 
-Event counts, each committed with what it counts:
+Event counts, each committed with its rows:
 
 - ``accounting_lines``: lines read, by kind of record, or ``rejected``; the sum over all labels is the lines read
 - ``accounting_rejected_because``: the rejected lines again, by reason
@@ -52,7 +52,7 @@ class ParsedChunk:
 
 
 def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_offset: ClockOffset) -> ParsedChunk:
-    """Parses a chunk, of which the first record is number ``records_before`` + 1 of its file."""
+    """Parse a chunk whose first record is number ``records_before`` + 1 of its file."""
     events: list[JobEvent] = []
     rejects: list[Reject] = []
     for number, record in enumerate(chunk.records, records_before + 1):
@@ -72,7 +72,7 @@ def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_o
 
 
 def learn_zone(before: bytes, reader: RecordReader, clock_offset: ClockOffset) -> None:
-    """Lets the clock learn from lines read earlier: the last few that show the zone."""
+    """Let the clock learn from lines read earlier: the last few that show the zone."""
     showing: list[JobEvent] = []
     for data in reversed(before.splitlines()):
         try:
@@ -90,7 +90,7 @@ def learn_zone(before: bytes, reader: RecordReader, clock_offset: ClockOffset) -
 def store_chunk(
     connection: Connection, cluster: str, path: str, parsed: ParsedChunk, now: float, report: LoadReport
 ) -> dict[tuple[str, str], int]:
-    """Stores a chunk and its event counts in the caller's transaction, and adds it to ``report``; returns these."""
+    """Store a chunk and its event counts in the caller's transaction, and add it to ``report``; return the counts."""
     kinds = Counter(stamped.event.kind for stamped in parsed.events)
     reasons = Counter(reject.label for reject in parsed.rejects)
     outcomes = apply_events(connection, cluster, parsed.events, now)

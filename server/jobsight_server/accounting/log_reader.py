@@ -33,9 +33,9 @@ BytesRead = Callable[[Path, int], None]
 class LogReader:
     """Reads files of one cluster, in the order in which they were written, into the database of ``engine``.
 
-    ``log_format`` None is guessed from each file. ``progress(path, bytes)`` receives how much of a file on disk
-    was read. ``said``: which log lines about unreadable files are due; without it, all of them.
-    ``given``: what the files themselves do not say.
+    ``log_format`` None is guessed from each file. ``progress(path, bytes)`` receives the bytes read of a file on
+    disk. ``said``: limits log lines about unreadable files; without it, all are logged. ``given``: values that the
+    files lack.
     """
 
     engine: Engine
@@ -52,11 +52,11 @@ class LogReader:
     _known: dict[str, Position] | None = None
 
     def read(self, path: Path, *, final: bool, previous: Path | None = None, figures: Figures | None = None) -> None:
-        """Reads what is new in ``path``.
+        """Read the new part of ``path``.
 
         ``final``: the file no longer grows, so a truncated last line is rejected; otherwise it waits for its end. If
         the end arrives after all, the rejection is withdrawn. ``previous`` is the file before this one. ``figures``
-        counts everything in the file, including what was read earlier.
+        counts everything in the file, including the part read earlier.
         """
         path = path.absolute()
         name = str(path).encode("utf-8", "backslashreplace").decode()
@@ -81,7 +81,7 @@ class LogReader:
             self.unreadable(name, str(error))
 
     def unreadable(self, name: str, cause: str, label: str | None = None) -> None:
-        """Counts and reports an unreadable file, and goes on. ``label``: what to count, by default the cause."""
+        """Count and report an unreadable file, and go on. ``label``: the label to count, by default the cause."""
         self.report.unreadable[name] = cause
         if self.said is None or self.said.lets((name, cause), self.clock()):
             log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
@@ -128,7 +128,7 @@ class LogReader:
             self._settle(place, content.stat.text)
 
     def _take_back(self, content: Content, place: FileProgress, source: Position) -> bool:
-        """Goes back to the start of the last line, which was rejected as truncated, if the file has grown."""
+        """Go back to the start of the last line, which was rejected as truncated, if the file has grown."""
         begin = place.tail.rfind(b"\n") + 1
         length = len(place.tail) - begin
         grown = bool(content.read(1))
@@ -146,7 +146,7 @@ class LogReader:
         return True
 
     def _restart_if_cut(self, content: Content, place: FileProgress) -> None:
-        """Goes back to the beginning if the last record was rejected as truncated and the file has grown."""
+        """Go back to the beginning if the last record was rejected as truncated and the file has grown."""
         grown = bool(content.read(1))
         content.go_to(place.offset)
         if not (grown and place.lines):
@@ -164,14 +164,14 @@ class LogReader:
         content.go_to(0)
 
     def _withdraw_reject(self, connection: Connection, place: FileProgress, path: str, line: int, reason: str) -> None:
-        """Withdraws the rejection, for ``reason``, of a record that was incomplete then."""
+        """Withdraw the rejection, for ``reason``, of a record that was incomplete then."""
         take_back(connection, self.cluster, path, line)
         counts = {("accounting_lines", "rejected"): -1, ("accounting_rejected_because", reason): -1}
         add_event_counts(connection, counts)
         place.count(counts)
 
     def _seek_zone(self, before: bytes, previous: Path | None, reader: RecordReader) -> None:
-        """Learns the server's zone from earlier lines, if nothing has shown it yet."""
+        """Learn the server's zone from earlier lines, if nothing has shown it yet."""
         if not reader.by_lines:
             return  # its records give times in UTC, or in this machine's zone
         if not self.clock_offset.known:
@@ -188,7 +188,7 @@ class LogReader:
     def _take_in(
         self, place: FileProgress, chunk: Chunk, content: Content, reader: RecordReader, figures: Figures | None
     ) -> bool:
-        """One chunk, one transaction; False if another process has read the file in the meantime."""
+        """Store one chunk in one transaction; return False if another process has read the file in the meantime."""
         parsed = parse_chunk(chunk, place.lines, reader, self.clock_offset)
         if figures is not None:
             figures.cover(chunk, reader)
@@ -210,7 +210,7 @@ class LogReader:
         return True
 
     def _settle(self, place: FileProgress, stat: str) -> None:
-        """Records that nothing is left to read while ``stat`` stays the same."""
+        """Record that nothing is left to read while ``stat`` stays the same."""
         with self.engine.begin() as connection:
             lock_cluster(connection, self.cluster)
             if self._is_still(place, positions(connection, self.cluster, place.name)):

@@ -1,4 +1,4 @@
-"""A file's origin, for formats whose records do not say whose runs they are, or when these ended."""
+"""A file's origin, for formats whose records lack the user or the end of their runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobsight_server.accounting.files import UnreadableError
 
 
 class Given(NamedTuple):
-    """What the person who imports files says about all runs in them, where the files do not."""
+    """Values that an import sets for all runs of its files, where the files lack them."""
 
     user: str | None = None
     application: str | None = None
@@ -19,7 +19,7 @@ NOTHING = Given()
 
 
 class Origin(NamedTuple):
-    """A file's name and folder, its owner or the user given instead, and when it was written, UTC."""
+    """A file's name and folder, its owner or the user given instead, and its time of writing, UTC."""
 
     user: str = "unknown"
     application: str | None = None
@@ -32,7 +32,7 @@ NOWHERE = Origin()
 
 
 def origin_of(path: Path, given: Given) -> Origin:
-    """The origin of the file at ``path``, which may have been compressed since.
+    """Return the origin of the file at ``path``, which may have been compressed since.
 
     Raises:
         UnreadableError: there is no such file.

@@ -1,7 +1,7 @@
-"""Tasks of parallel jobs that a log records one by one: a run's use is the sum over its tasks.
+"""Parallel jobs whose log has a record for each task: a run's use is the sum over its tasks.
 
-A task's record comes before that of its job or after it, in another chunk or file, and perhaps twice. So tasks are rows
-of their own, and whenever one is read, the run's use is summed again over all of them.
+A task's record may be before or after that of its job, in another chunk or file, perhaps twice. So tasks are rows
+of their own, and after each read, the run's use is summed again over all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _READ = select(parallel_tasks).where(
 
 
 def add_up_tasks(connection: Connection, cluster: str, events: Iterable[JobEvent], known: dict[str, JobRuns]) -> None:
-    """Stores the tasks among ``events``, and sets the sums in the runs of their jobs, all of which are ``known``."""
+    """Store the tasks among ``events``, and set the sums in the runs of their jobs, all of which are ``known``."""
     new = [{"cluster": cluster, "job_id": event.job_id, **asdict(event.task)} for event in events if event.task]
     if not new:
         return
@@ -59,13 +59,13 @@ def _add_up(run: StoredRun, tasks: Sequence[ParallelTask]) -> None:
     )
     if own and summed != record:
         moved = exec_host != record.exec_host
-        # The records do not say how many processors were on which host.
+        # The records lack the number of processors on each host.
         run.record = replace(summed, nodes=tuple((host, 0) for host in hosts)) if moved else summed
         run.changed, run.nodes_changed = True, run.nodes_changed or moved
 
 
 def forget_tasks(connection: Connection, cluster: str, job_ids: Sequence[str]) -> None:
-    """Of these jobs, deletes the tasks of those that have no run left."""
+    """Delete the tasks of those jobs that have no run left."""
     has_run = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.job_id == parallel_tasks.c.job_id)
     of_jobs = (parallel_tasks.c.cluster == cluster, parallel_tasks.c.job_id.in_(job_ids))
     connection.execute(delete(parallel_tasks).where(*of_jobs, ~has_run.exists()))

@@ -1,6 +1,6 @@
-"""How far each accounting file was read, and where to resume after it grew or was cut, replaced, packed or renamed.
+"""The read position of each accounting file, and where to resume after it grew or was cut, replaced, packed or renamed.
 
-A file is identified by a fingerprint of its first bytes and of the bytes before the position up to which it was read.
+A fingerprint of its first bytes and of the bytes before the read position identifies a file.
 The result of ``stat`` when the whole file had been read is stored with it, so that an unchanged file is not opened.
 """
 
@@ -29,15 +29,15 @@ _decode = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 
 
 class Fingerprint(NamedTuple):
-    """Digests of a file's first bytes, and of these with the bytes before the position up to which it was read."""
+    """Digests of a file's first bytes, and of these with the bytes before the read position."""
 
     head: str
     content: str
 
 
 def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
-    """With ``offset``, shows whether content is still what was read: a digest of its first bytes and of the last
-    ones read."""
+    """Return a digest of content's first bytes and of the last ones read: with ``offset``, it shows whether the
+    content is the same."""
     length = min(offset, TAIL_BYTES)
     return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
 
@@ -46,7 +46,7 @@ def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
 class Position:
     """The position up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
 
-    ``stat`` is empty unless the whole file was read. ``counts`` is what the file has added to the event counts.
+    ``stat`` is empty unless the whole file was read. ``counts`` is the file's part of the event counts.
     """
 
     path: str
@@ -59,7 +59,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """Where to continue. ``before`` are the bytes that end there; ``source`` is the stored position."""
+    """The position to continue from. ``before`` are the bytes that end there; ``source`` is the stored position."""
 
     offset: int
     lines: int
@@ -68,7 +68,7 @@ class Resumption:
 
 
 def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, Position]:
-    """The positions in the cluster's files, or in one of them, by path."""
+    """Return the positions in the cluster's files, or in one of them, by path."""
     query = select(accounting_files).where(accounting_files.c.cluster == cluster)
     if path is not None:
         query = query.where(accounting_files.c.path == path)
@@ -81,7 +81,7 @@ def positions(connection: Connection, cluster: str, path: str | None = None) -> 
 
 
 def set_position(connection: Connection, cluster: str, position: Position, now: float) -> None:
-    """Stores the position in the caller's transaction."""
+    """Store the position in the caller's transaction."""
     row = {
         "cluster": cluster,
         "path": position.path,
@@ -97,10 +97,10 @@ def set_position(connection: Connection, cluster: str, position: Position, now: 
 
 
 def resume(content: Content, head: bytes, own: Position | None, others: Iterable[Position]) -> Resumption:
-    """Where to continue in ``content``, which begins with ``head``; its position is there afterwards.
+    """Return where to continue in ``content``, which begins with ``head``; its position is there afterwards.
 
     ``own`` is the position of this path. Without one, the content may have been read under another name: the
-    farthest position counts. A file that differs from what was read is read from its beginning.
+    farthest position counts. A file with other content is read from its beginning.
     """
     candidates: Mapping[Fingerprint, Position] = {} if own is None else {own.fingerprint: own}
     if own is None:
@@ -124,7 +124,7 @@ def resume(content: Content, head: bytes, own: Position | None, others: Iterable
 
 @dataclass(slots=True)
 class FileProgress:
-    """How far a file has been read by now. ``expected`` is the position that the database should have.
+    """The progress in a file. ``expected`` is the position that the database should have.
 
     ``cut`` is the position to continue from if a line was rejected there as truncated.
     """
@@ -140,7 +140,7 @@ class FileProgress:
     counts: dict[tuple[str, str], int]
 
     def count(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Adds what the file has added to the event counts."""
+        """Add to the file's part of the event counts."""
         for key, n in counts.items():
             self.counts[key] = self.counts.get(key, 0) + n
 
@@ -157,7 +157,7 @@ class FileProgress:
 
 
 def find_place(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> FileProgress:
-    """Where to read on in ``content``, the file of this name, of which ``own`` was read before."""
+    """Return where to read on in ``content``, the file of this name, already read up to ``own``."""
     head = content.head()
     at = resume(content, head, own, known.values())
     cut = at.source if at.source is not None and not at.before.endswith(b"\n") else None

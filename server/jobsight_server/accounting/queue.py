@@ -1,4 +1,4 @@
-"""What a scheduler's command says of the jobs in its queue, whatever its form."""
+"""Jobs in a scheduler's queue, from any command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A job that the command lists, with its event of kind Q if it waits; ``job_id`` is empty if it is over.
+    """A listed job, with its event of kind Q if it waits; ``job_id`` is empty if it is over.
 
     ``error`` says why an entry, ``data``, cannot be used.
     """
@@ -21,5 +21,5 @@ class Listed:
 
 
 def failed(error: AccountingError, data: bytes) -> Listed:
-    """An entry that cannot be used."""
+    """Return an unusable entry."""
     return Listed(error.job_id, None, error, data)

@@ -1,4 +1,4 @@
-"""The commands that list a scheduler's queue, by scheduler: what they are asked, and how their output is read."""
+"""The commands that list each scheduler's queue: their arguments, and the readers of their output."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Run = Callable[[Sequence[str]], CommandOutput]
 
 @dataclass(frozen=True, slots=True)
 class QueueCommand:
-    """``read`` adds the arguments to a command, runs it, and gives the jobs that it lists.
+    """``read`` adds the arguments to a command, runs it, and returns the listed jobs.
 
-    It raises CommandError, perhaps after some of them. ``name`` stands where other sources have the name of a file.
+    It raises CommandError, perhaps after some of them. ``name`` is the source's name, like that of a file.
     """
 
     name: str
@@ -33,7 +33,7 @@ class QueueCommand:
 
 
 def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
-    """The values of each job that ``squeue`` lists, in the order of ``squeue.WIDTHS``.
+    """Yield the values of each job that ``squeue`` lists, in the order of ``squeue.WIDTHS``.
 
     The mark between them is drawn for each call, so that no name can contain it.
 
@@ -90,4 +90,4 @@ QUEUE_COMMANDS = {
     "pbspro": QueueCommand("command qstat", _whole(qstat_json.ARGUMENTS, qstat_json.entries)),
     "torque": QueueCommand("command qstat", _whole(qstat_xml.ARGUMENTS, qstat_xml.entries)),
 }
-"""By the format of the cluster's accounting."""
+"""Queue command by the format of the cluster's accounting."""

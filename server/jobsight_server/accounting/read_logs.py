@@ -30,7 +30,7 @@ _OTHER_NAME = "a name that is not followed: files of a directory are named YYYYM
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """``figures`` of the files, ``taken_in`` of what was new in them, and the number of runs added."""
+    """``figures`` of the files, ``taken_in`` of their new part, and the number of runs added."""
 
     figures: Figures
     taken_in: LoadReport
@@ -46,9 +46,9 @@ def import_files(
     progress: BytesRead | None = None,
     given: Given = NOTHING,
 ) -> ImportReport:
-    """Imports ``files``, plain or gzip, in the order given. Files read before change nothing.
+    """Import ``files``, plain or gzip, in the order given. Files read before change nothing.
 
-    ``given`` is what files of workflow engines themselves do not say.
+    ``given``: values that files of workflow engines lack.
     """
     figures = Figures()
     # The report lists unreadable files, so they are not logged.
@@ -69,12 +69,11 @@ def follow_once(
     said: Seldom | None = None,
     progress: BytesRead | None = None,
 ) -> LoadReport:
-    """Imports whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
+    """Import the new part of the source's files; end early, between two transactions, when ``stop`` is set.
 
     ``zone`` is the scheduler's, in case its log does not show it; None means this machine's. Unreadable files are
-    counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
-    followed, nor is a file in a directory with another name than a day's; one in ``skipped``, to which new ones are
-    added, was counted and reported before.
+    counted and reported, and the rest is read. Symbolic links out of the directory and files without a day's name are
+    skipped; each is counted and reported once, and added to ``skipped``.
     ``said`` prevents the same log line about a file in each round.
     """
     reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, progress, said=said)
@@ -91,7 +90,7 @@ def follow_once(
 
 
 def _files_of(reader: LogReader, source: AccountingSource, skipped: set[Path]) -> list[tuple[Path, bool]]:
-    """The source's files, oldest first, and whether each is final: nothing is added to it any more.
+    """Return the source's files, oldest first, and whether each is final: it no longer grows.
 
     Raises:
         UnreadableError: the directory cannot be listed.
@@ -104,7 +103,7 @@ def _files_of(reader: LogReader, source: AccountingSource, skipped: set[Path]) -
 
 
 def _rotated(file: Path) -> list[Path]:
-    """What ``file`` was before it was rotated: ``accounting.1``, ``accounting-20261120.gz``, oldest first.
+    """Return the rotated files of ``file``: ``accounting.1``, ``accounting-20261120.gz``, oldest first.
 
     Raises:
         UnreadableError: the directory cannot be listed.
@@ -123,7 +122,7 @@ def _rotated(file: Path) -> list[Path]:
 
 
 def _inside(reader: LogReader, files: Iterable[Path], directory: Path, skipped: set[Path]) -> list[Path]:
-    """Those of ``files`` that do not lead out of the directory."""
+    """Return those of ``files`` that do not lead out of the directory."""
     found = []
     for file in files:
         try:
@@ -140,7 +139,7 @@ def _inside(reader: LogReader, files: Iterable[Path], directory: Path, skipped: 
 
 
 def _day_files(reader: LogReader, directory: Path, skipped: set[Path]) -> list[Path]:
-    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; files with other names are reported.
+    """Return the accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; report files with other names.
 
     Directories and hidden files are passed over.
 
@@ -164,7 +163,7 @@ def _day_files(reader: LogReader, directory: Path, skipped: set[Path]) -> list[P
 
 
 def _leads_out(path: Path, directory: Path) -> bool:
-    """Whether ``path``, an entry of ``directory``, is a symbolic link that leads outside.
+    """Return whether ``path``, an entry of ``directory``, is a symbolic link that leads outside.
 
     The server may read files that the writer of the log may not: such a link would expose their lines.
 

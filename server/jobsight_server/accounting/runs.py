@@ -1,4 +1,4 @@
-"""A record of an accounting log, whatever the scheduler, and how it changes the runs of its job.
+"""A record of any scheduler's accounting log, and the changes that it makes to the runs of its job.
 
 Applying the same records again, in any chunks, leaves the runs as they are, so a file may be read twice.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jobsight_server.facts import is_random
 
 Failure = Literal["memory", "time"]
-"""Why the scheduler ended a run, according to its log: it ran out of memory, or of the time it had requested."""
+"""Why the scheduler ended a run, according to its log: it ran out of memory, or of its requested time."""
 
 FAILED_METRIC: Mapping[Failure, str] = {"memory": "memory", "time": "runtime"}
 """The metric in which a failed run's use is a lower bound."""
@@ -21,7 +21,7 @@ FAILED_METRIC: Mapping[Failure, str] = {"memory": "memory", "time": "runtime"}
 STATES = RUNNING, ENDED, REQUEUED, DELETED, QUEUED = "running", "ended", "requeued", "deleted", "queued"
 """Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves that it has ended."""
 
-# How far before a run's start the R or D record that ends it may appear to be.
+# The R or D record that ends a run may appear to be this long before its start.
 _SLACK_S = 60.0
 
 
@@ -54,7 +54,7 @@ class RunRecord:
 
     ``array_task``: the array and the number of the task, ``13_2``, where the log has another id for it as well.
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
-    known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
+    known and differs from the allocation: the processors of a whole node, a request changed by a submit plugin. 0
     where the user asked for none.
 
     ``facts``: as in ``jobs.facts``; ``dropped_facts`` others were unusable. ``used``: as in ``jobs.used``.
@@ -97,7 +97,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class ParallelTask:
-    """What one task of a parallel job used, if the log records each; ``task`` is its name, empty for the job's first.
+    """The use of one task of a parallel job, if the log records each; ``task`` is its name, empty for the job's first.
 
     ``host`` is where it ran. Times in UTC epoch seconds.
     """
@@ -134,7 +134,7 @@ class JobEvent:
 
 @dataclass(slots=True)
 class StoredRun:
-    """One stored run. ``id`` is None while it is new; ``changed`` if it has to be written."""
+    """One stored run. ``id`` is None while it is new; ``changed`` if it must be written."""
 
     id: int | None
     state: str
@@ -143,17 +143,17 @@ class StoredRun:
     nodes_changed: bool = False
 
     def close(self, state: str, end: float) -> None:
-        """Ends the run without an E record of its own."""
+        """End the run without an E record of its own."""
         self.state = state
         self.record = replace(self.record, end=max(self.record.start, end))
         self.changed = True
 
     def differs(self, record: RunRecord) -> bool:
-        """Whether the record changes or adds anything; nodes are stored separately, and compared by the node list."""
+        """Return whether the record changes anything; nodes are stored separately, and compared by the node list."""
         return replace(_merged(self.record, record), nodes=()) != replace(self.record, nodes=())
 
     def replace(self, state: str, record: RunRecord) -> None:
-        """Moves to ``state``. What the record leaves out is kept from an earlier one."""
+        """Move to ``state``. Missing values of the record are kept from an earlier one."""
         self.nodes_changed |= record.exec_host not in (None, self.record.exec_host)
         self.state, self.record, self.changed = state, _merged(self.record, record), True
 
@@ -166,7 +166,7 @@ class JobRuns:
     removed: list[StoredRun] = field(default_factory=list)
 
     def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
-        """Applies a record of kind Q, S, E, R, D or A; ``utc`` is its stamp. Returns the outcome, for counting."""
+        """Apply a record of kind Q, S, E, R, D or A; ``utc`` is its stamp. Return the outcome, for counting."""
         if event.run is not None:
             known = self._find(event.run.start, event.submitted)
             if event.kind == "Q":
@@ -200,7 +200,7 @@ class JobRuns:
         return "queued, changed"
 
     def _never_ran(self, submitted: float) -> str:
-        """The job ended before it ran: it leaves no run."""
+        """Apply the end of a job that never ran: it leaves no run."""
         for run in self.runs:
             if run.state == QUEUED and run.record.queued == submitted:
                 self.runs.remove(run)
@@ -239,7 +239,7 @@ class JobRuns:
         return outcome
 
     def _close_before(self, start: float) -> None:
-        """A job has one run at a time, so earlier runs without an end were requeued, and the R record was lost."""
+        """End earlier runs without an end as requeued: a job has one run at a time, so their R record was lost."""
         for run in self.runs:
             if run.state == RUNNING and run.record.start < start:
                 run.close(REQUEUED, _latest_end(run.record, start))
@@ -248,7 +248,7 @@ class JobRuns:
         if submitted is not None:
             return next((run for run in self.runs if run.record.queued == submitted), None)
         begun = next((run for run in self.runs if run.record.start == start), None)
-        # What a look at the queue showed to wait has begun.
+        # The job that the queue listed as waiting has begun.
         return begun or next((run for run in self.runs if run.state == QUEUED), None)
 
     def _add(self, state: str, record: RunRecord) -> StoredRun:
@@ -259,13 +259,13 @@ class JobRuns:
 
 
 def _latest_end(record: RunRecord, next_start: float) -> float:
-    """The latest possible end of a run whose end is unknown."""
+    """Return the latest possible end of a run whose end is unknown."""
     walltime_s = record.requested_walltime_s
     return next_start if walltime_s is None else min(next_start, record.start + walltime_s)
 
 
 def _merged(older: RunRecord, newer: RunRecord) -> RunRecord:
-    """``newer``, with missing values filled in from ``older``."""
+    """Return ``newer``, with missing values filled in from ``older``."""
     kept: dict[str, Any] = {}
     for column in fields(RunRecord):
         if getattr(newer, column.name) in (None, ()):

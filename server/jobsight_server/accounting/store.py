@@ -1,6 +1,6 @@
 """Stores the runs of jobs, and unusable lines.
 
-The runs that a chunk of records affects are read, the records are applied, and changes are written.
+Reads the runs that a chunk of records affects, applies the records, and writes the changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jobsight_server.storage.schema import job_nodes, jobs
 
 # Kinds of record that concern the runs of a job.
 RUN_KINDS = frozenset("SERDA")
-# Some schedulers also record that it waits.
+# Some schedulers also record the wait.
 WAITING_KIND = "Q"
 ARRAY_PARENT = "parent of an array"
 
@@ -62,16 +62,16 @@ class StampedEvent:
 
 
 def lock_cluster(connection: Connection, cluster: str) -> None:
-    """Locks out others that apply records of this cluster until the transaction ends."""
+    """Lock out others that apply records of this cluster until the transaction ends."""
     lock_until_commit(connection, f"accounting {cluster}")
 
 
 def apply_events(
     connection: Connection, cluster: str, events: Sequence[StampedEvent], now: float
 ) -> Counter[tuple[str, str]]:
-    """Applies records in order within the caller's transaction.
+    """Apply records in order within the caller's transaction.
 
-    Returns the number of outcomes by (kind, outcome); each S, E, R, D and A record has exactly one, and each Q record
+    Return the number of outcomes by (kind, outcome); each S, E, R, D and A record has exactly one, and each Q record
     that describes the job.
     """
     outcomes: Counter[tuple[str, str]] = Counter()
@@ -113,7 +113,7 @@ def _read(connection: Connection, cluster: str, job_ids: set[str]) -> dict[str, 
 
 
 def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, StoredRun]], now: float) -> list[int]:
-    """Returns the ids of new runs."""
+    """Write the runs; return the ids of new ones."""
     new = [(job_id, run) for job_id, run in changed if run.id is None]
     if new:
         rows = [{"cluster": cluster, "job_id": job_id, "profiled": False, **_values(run, now)} for job_id, run in new]
@@ -157,7 +157,7 @@ class Reject:
 
 
 def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Sequence[Reject]) -> None:
-    """Stores ``rejects``, the newest 10,000 of each cluster; their total is in the event counts."""
+    """Store ``rejects``, the newest 10,000 of each cluster; their total is in the event counts."""
     if not rejects:
         return
     rows: list[dict[str, Any]] = [
@@ -169,18 +169,18 @@ def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Seque
 
 
 def take_back(connection: Connection, cluster: str, path: str, line: int) -> None:
-    """Deletes the reject of a line that was incomplete then and is now read again."""
+    """Delete the reject of a line that was incomplete then and is now read again."""
     connection.execute(_TAKE_BACK, {"cluster": cluster, "path": path, "line": line})
 
 
 def reject_label(connection: Connection, cluster: str, path: str, line: int) -> str | None:
-    """Why this record of a file was rejected; None if it was not, or too long ago to know."""
+    """Return why this record of a file was rejected; None if it was not, or too long ago to know."""
     reason: str | None = connection.execute(_REASON, {"cluster": cluster, "path": path, "line": line}).scalar()
     return reason
 
 
 def printable(data: bytes) -> str:
-    r"""The first 500 characters of a line, with unprintable ones as escapes.
+    r"""Return the first 500 characters of a line, with unprintable ones as escapes.
 
     >>> printable(b"a\x00\xff\xc3\xa9\x1b[0m")
     'a\\x00\\xffé\\x1b[0m'

@@ -1,4 +1,4 @@
-"""The text of a record, whatever wrote it."""
+"""The text of a record in any encoding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BY_BYTE = "jobsight-latin-1"
 
 
 def text_of(data: bytes) -> str:
-    r"""``data`` as UTF-8; each byte that is not becomes a character of Latin-1, which older sites use in names.
+    r"""Return ``data`` as UTF-8; each other byte becomes a character of Latin-1, which older sites use in names.
 
     >>> text_of(b"caf\xe9"), text_of("caf\u00e9".encode())
     ('caf\xe9', 'caf\xe9')

@@ -9,7 +9,7 @@ from jobsight_server.accounting.runs import JobEvent
 
 Parse = Callable[[str], JobEvent]
 
-# By the format named in the settings; add new ones to ``settings.AccountingFormat`` too.
+# Keys are formats in the settings; add new ones to ``settings.AccountingFormat`` too.
 PARSERS: Mapping[str, Parse] = {
     "torque": torque.parse_line,
     "pbspro": pbspro.parse_line,

@@ -1,4 +1,4 @@
-"""What a Grid Engine job requested, from the category of its record: ``-l h_rt=60,h_vmem=2G -pe mpi 2``."""
+"""A Grid Engine job's request, from the category of its record: ``-l h_rt=60,h_vmem=2G -pe mpi 2``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobsight_server.accounting.runs import AccountingError
 
 _RESIDENT = ("m_mem_free", "h_rss", "mem_free")
 _MEMORY = ("h_vmem", *_RESIDENT, "virtual_free")
-"""Resources by which memory is requested; the first one present counts."""
+"""Resources that request memory; the first one present counts."""
 
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kKmMgGtT]?)", re.ASCII)
 _POWERS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -33,7 +33,7 @@ class Requests:
 
 
 def requests_of(category: str) -> Requests:
-    """The hard requests in a category. What is unlimited is not requested.
+    """Return the hard requests in a category. An unlimited resource is not requested.
 
     >>> requests_of("-U staff -l h_rt=3600,h_vmem=2G -pe mpi 2")
     Requests(walltime_s=3600.0, memory_bytes=2147483648, of_resident=False, limit_s=3600.0, limit_bytes=2147483648)
@@ -69,7 +69,7 @@ def _resources(category: str) -> dict[str, str]:
 
 
 def _seconds(name: str, text: str) -> float | None:
-    """Seconds of ``3600``, ``1:00:00`` or ``:60:``-like forms, in which a missing part is 0."""
+    """Return the seconds of ``3600``, ``1:00:00`` or ``:60:``-like forms, in which a missing part is 0."""
     if text.lower() == _UNLIMITED:
         return None
     match = _TIME.fullmatch(text)

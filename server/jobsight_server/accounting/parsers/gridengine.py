@@ -2,7 +2,7 @@
 
 A record has 45 fields separated by colons, and from Univa and Altair some more. Job names and categories may contain
 colons, so the fields around them are found by their numbers. Kinds: E a run that ended, R one that was scheduled again,
-T a task of a parallel job, N a job that did not start, ``comment`` what Grid Engine's own qacct skips.
+T a task of a parallel job, N a job that did not start, ``comment`` a line that Grid Engine's own qacct skips.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MIDDLE = (
 )
 _TAIL = ("iow", "pe_taskid", "maxvmem", "arid", "ar_submission_time")
 _FIELDS = len(_HEAD) + 1 + len(_MIDDLE) + 1 + len(_TAIL)
-# Of Univa's and Altair's further fields, those after the 45th.
+# Univa's and Altair's further fields, after the 45th.
 _MAXRSS = 2
 
 _WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -44,7 +44,7 @@ _DEFAULT_ACCOUNT = "sge"
 
 
 def parse_line(line: str) -> JobEvent:
-    """The event in ``line``, given without its line end.
+    """Return the event in ``line``, given without its line end.
 
     Raises:
         AccountingError: the line cannot be used, for the given reason.
@@ -74,7 +74,7 @@ def parse_line(line: str) -> JobEvent:
 
 
 def _fields_of(parts: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
-    """The 45 fields by name, and the further ones."""
+    """Return the 45 fields by name, and the further ones."""
     first = len(_HEAD) + 1
     last = len(parts) - len(_MIDDLE) - 1 - len(_TAIL)
     starts = [at for at in range(first, last + 1) if _is_middle(parts[at : at + len(_MIDDLE)])]
@@ -145,7 +145,7 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
         queue=_text("qname", fields["qname"], LONGEST_TEXT),
         queued=_time("submission_time", fields),
         exec_host=host,
-        # The log does not say where the slots of a parallel job were.
+        # The log does not have the hosts of a parallel job's slots.
         nodes=() if host is None else ((host, slots if fields["granted_pe"] in _NONE else 0),),
         processors=slots,
         exit_status=status,
@@ -163,7 +163,7 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
 def _failure(
     failed: int, status: int, ran_s: float, used: int | None, limit_s: float | None, limit_bytes: int | None
 ) -> Failure | None:
-    """What a killed job ran out of: Grid Engine says that it was killed, and its use shows which limit it had reached.
+    """Return the resource that a killed job ran out of: its use shows the limit that it had reached.
 
     >>> [_failure(37, 137, 4.0, None, 3.0, None), _failure(100, 137, 1.0, 2048, None, 1024), _failure(0, 1, 9, 9, 3, 3)]
     ['time', 'memory', None]
@@ -176,7 +176,7 @@ def _failure(
 
 
 def _used_memory_bytes(fields: Mapping[str, str], further: Sequence[str], requests: Requests) -> int | None:
-    """The peak of what the job requested: virtual memory, or resident where that is requested and known.
+    """Return the peak of the requested kind: virtual memory, or resident where that is requested and known.
 
     0 was not measured.
     """
@@ -192,12 +192,12 @@ def _stime(fields: Mapping[str, str]) -> float:
 
 
 def _wallclock_s(fields: Mapping[str, str], length_s: float) -> float:
-    """Grid Engine writes whole seconds or fractions, some releases 0."""
+    """Return seconds: Grid Engine writes whole ones or fractions, some releases 0."""
     return _number("ru_wallclock", fields, LONGEST_S) or length_s
 
 
 def _account(fields: Mapping[str, str]) -> str | None:
-    """The account if given, else the project."""
+    """Return the account if given, else the project."""
     for name, nothing in (("account", {_DEFAULT_ACCOUNT, *_NONE}), ("project", _NONE)):
         if fields[name] not in nothing:
             return _text(name, fields[name], LONGEST_TEXT)
@@ -218,7 +218,7 @@ def _text(name: str, value: str, longest: int) -> str | None:
 
 
 def _time(name: str, fields: Mapping[str, str]) -> float | None:
-    """UTC epoch seconds; None for 0. Univa and Altair write milliseconds."""
+    """Return UTC epoch seconds; None for 0. Univa and Altair write milliseconds."""
     value = _number(name, fields, LATEST / _PER_MILLISECOND)
     seconds = round(value * _PER_MILLISECOND, 3) if value >= _MILLISECONDS_FROM else value
     if seconds >= LATEST:

@@ -1,4 +1,4 @@
-"""Nextflow's trace file: a line for each task, in the columns that the workflow's user has chosen.
+"""Nextflow's trace file: a line for each task, with columns of the user's choice.
 
 https://docs.seqera.io/nextflow/reports#trace-file. Values are as people read them (``1.5 GB``, ``2m 3s``, local times)
 or, with ``trace.raw``, in bytes and milliseconds. ``-`` means no value.
@@ -26,14 +26,14 @@ _AT_ITS_LIMIT = frozenset({KILLED, 140, 143})  # how batch systems end a task at
 _ENDED = frozenset({"COMPLETED", "CACHED", "FAILED", "ABORTED"})
 _UNDER_WAY = frozenset({"NEW", "SUBMITTED", "RUNNING"})
 _SEPARATORS = "\t,;|"
-# A task is identified by the first of these that its file has; only the hash is unique over a workflow's runs.
+# The first of these in its file identifies a task; only the hash is unique over a workflow's runs.
 _IDS = ("hash", "native_id", "task_id")
 
 Row = Mapping[str, str]
 
 
 def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
-    """The parser for the lines of a file that begins with these bytes.
+    """Return the parser for the lines of a file that begins with these bytes.
 
     Raises:
         AccountingError: its first line is not the header of a trace file, or lacks a column.
@@ -120,7 +120,7 @@ def _run(row: Row, user: str, start: float, end: float, submitted: float | None,
 
 
 def _process(row: Row) -> str:
-    """The process with its workflow, as Nextflow names jobs: ``RNASEQ:ALIGN`` is ``RNASEQ_ALIGN`` there."""
+    """Return the process with its workflow, as Nextflow names jobs: ``RNASEQ:ALIGN`` is ``RNASEQ_ALIGN`` there."""
     found = row["process"] if "process" in row else row.get("name", "").partition(" (")[0]
     if not found:
         raise AccountingError("a task without a process")
@@ -154,7 +154,7 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def size_bytes(column: str, text: str) -> int:
-    """Bytes; units are powers of 1024.
+    """Return bytes; units are powers of 1024.
 
     >>> size_bytes("peak_rss", "1.5 GB"), size_bytes("peak_rss", "3145728"), size_bytes("memory", "0")
     (1610612736, 3145728, 0)
@@ -169,7 +169,7 @@ def size_bytes(column: str, text: str) -> int:
 
 
 def duration_s(column: str, text: str) -> float:
-    """Seconds; a number alone is in milliseconds.
+    """Return seconds; a number alone is in milliseconds.
 
     >>> duration_s("realtime", "1d 2h 3s"), duration_s("realtime", "1.2s"), duration_s("realtime", "350")
     (93603.0, 1.2, 0.35)
@@ -186,7 +186,7 @@ def duration_s(column: str, text: str) -> float:
 
 
 def instant(column: str, text: str) -> float:
-    """UTC epoch seconds; a number alone is in milliseconds. Other times are local, in the zone of this machine.
+    """Return UTC epoch seconds; a number alone is in milliseconds. Other times are local, in this machine's zone.
 
     >>> instant("submit", "1719302359716")
     1719302359.716
@@ -201,7 +201,7 @@ def instant(column: str, text: str) -> float:
 
 
 def percent(column: str, text: str) -> float:
-    """The share of a processor: 2 is two processors.
+    """Return the share of a processor: 2 is two processors.
 
     >>> percent("%cpu", "198.5%")
     1.985

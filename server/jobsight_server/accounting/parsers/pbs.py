@@ -22,7 +22,7 @@ from jobsight_server.accounting.parsers.quantities import (
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 from jobsight_server.facts import facts_in
 
-# Kinds whose third part is a job id and that concern its runs.
+# Kinds that concern runs of the job in their third part.
 JOB_KINDS = frozenset("QSERDA")
 LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL has at most about 2,700 bytes
 LONGEST_TEXT = 4096
@@ -38,11 +38,11 @@ Fields = Callable[[str], dict[str, str]]
 
 
 FailureOf = Callable[[int, float, Mapping[str, str]], Failure | None]
-"""What a run ran out of, from its exit status, run time in seconds and fields, as one scheduler reports it."""
+"""Finds the resource that a run ran out of, from its exit status, run time in seconds and fields."""
 
 
 def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf) -> JobEvent:
-    """The event in ``line``, given without its line end.
+    """Return the event in ``line``, given without its line end.
 
     ``with_usage``: the kinds of record with a run's end and use.
 
@@ -69,7 +69,7 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
     parent = job_id.partition(".")[0].endswith("[]")
     of_a_run = kind == "S" or kind in with_usage
     values = fields(message) if of_a_run and not parent else {}
-    # A record of what was requeued before it started, or by an old release, has no run.
+    # The record of a job requeued before it started, or by an old release, has no run.
     run = None if not of_a_run or parent or (kind == "R" and "start" not in values) else _run(kind, values, failure_of)
     return JobEvent(kind, job_id, local_s, run, parent)
 
@@ -134,12 +134,12 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
 
 
 def is_job_id(text: str) -> bool:
-    """Whether a text is the id of a job, an array, or a task of one."""
+    """Return whether a text is the id of a job, an array, or a task of one."""
     return len(text) <= LONGEST_INDEXED and _JOB_ID.fullmatch(text) is not None
 
 
 def text_field(key: str, value: str | None, longest: int) -> str | None:
-    """A text, None if it is empty.
+    """Return a text, None if it is empty.
 
     Raises:
         AccountingError: it is longer.
@@ -157,7 +157,7 @@ def _epoch(fields: dict[str, str], key: str, *, zero_is_none: bool = False) -> f
 
 
 def requested_memory(fields: Mapping[str, str], processors: int | None) -> int | None:
-    """Of the whole job: ``mem``, else ``pmem`` of each processor, else ``vmem``, else ``pvmem`` of each one."""
+    """Return the whole job's memory: ``mem``, else ``pmem`` (per processor), else ``vmem``, else ``pvmem``."""
     for key, each in (("mem", False), ("pmem", True), ("vmem", False), ("pvmem", True)):
         name = f"Resource_List.{key}"
         if name not in fields or (each and processors is None):
@@ -182,7 +182,7 @@ _SLOTS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 def processors_by_node(text: str) -> dict[str, int]:
-    """Node -> processors, in the order of first mention; 0 where a job asked for none.
+    """Return node -> processors, in the order of first mention; 0 where a job asked for none.
 
     >>> processors_by_node("n1/1+n1/0+n2/0-1+n1/4,6-7+n3/0*8+n4")
     {'n1': 5, 'n2': 2, 'n3': 8, 'n4': 1}
@@ -206,7 +206,7 @@ def processors_by_node(text: str) -> dict[str, int]:
 
 
 def _count(slots: str, part: str) -> int:
-    """How many slots ``0``, ``0-3`` or ``0,2-3`` name; by arithmetic, so that a huge range costs nothing."""
+    """Return the number of slots in ``0``, ``0-3`` or ``0,2-3``; by arithmetic, so that a huge range costs nothing."""
     count = 0
     for piece in slots.split(","):
         match = _SLOTS.fullmatch(piece)

@@ -1,7 +1,7 @@
 """The accounting files of PBS Professional and OpenPBS.
 
 A value with spaces is quoted: with double quotes, or with single ones if it contains a double quote. R records, written
-when a run is requeued, say what the run used, as E records do.
+when a run is requeued, have its use, like E records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FAILURES: Mapping[int, Failure] = {-27: "memory", -29: "time"}
 
 
 def parse_line(line: str) -> JobEvent:
-    """The event in ``line``, given without its line end.
+    """Return the event in ``line``, given without its line end.
 
     Raises:
         AccountingError: the line cannot be used, for the given reason.
@@ -32,7 +32,7 @@ def parse_line(line: str) -> JobEvent:
 
 
 def _fields(message: str) -> dict[str, str]:
-    """The message's values by key, without quotes; where a key is repeated, the first counts.
+    """Return the message's values by key, without quotes; the first of a repeated key counts.
 
     >>> _fields('user=ann account="a b" comment=\\'say "x"\\' Exit_status=0 ')
     {'user': 'ann', 'account': 'a b', 'comment': 'say "x"', 'Exit_status': '0'}
@@ -53,7 +53,7 @@ def _fields(message: str) -> dict[str, str]:
 
 
 def _hosts(exec_vnode: str) -> str:
-    """``exec_vnode`` in the form of ``exec_host``.
+    """Return ``exec_vnode`` in the form of ``exec_host``.
 
     >>> _hosts("(n1:ncpus=2:mem=1gb)+(n2:ncpus=1+n3:ncpus=4)")
     'n1/0*2+n2/0*1+n3/0*4'

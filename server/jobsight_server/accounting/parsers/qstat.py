@@ -1,4 +1,4 @@
-"""A job in ``qstat -f`` of the PBS family: its attributes by name, those of lists as ``Resource_List.mem``."""
+"""A job in ``qstat -f`` of the PBS family: attributes by name, those of lists as ``Resource_List.mem``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
 from jobsight_server.facts import facts_in
 
 WAITS = frozenset("QHW")
-"""States of jobs that wait: queued, held, and until a time."""
+"""States of waiting jobs: queued, held, and until a time."""
 _OVER = frozenset("FXC")
 _TIMES = re.compile(r"([0-9]{1,9})(?::|$)", re.ASCII)
 _PER_NODE = re.compile(r":(?:ppn|ncpus)=([0-9]{1,9})(?::|$)", re.ASCII)
 
 
 def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> Listed:
-    """One job of the list; ``time_of(name, text)`` reads a time as this scheduler writes it.
+    """Return one job of the list; ``time_of(name, text)`` reads a time in this scheduler's form.
 
     Arrays have no run of their own: their tasks are known when they start.
     """
@@ -79,7 +79,7 @@ def _run(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) ->
 
 
 def _of_chunks(text: str | None) -> int | None:
-    """The processors of ``2:ppn=4+host1:ppn=2`` or ``2:ncpus=4``; None if there are none, or more than a job can have.
+    """Return the processors of ``2:ppn=4+host1:ppn=2`` or ``2:ncpus=4``; None for none, or more than a job can have.
 
     >>> _of_chunks("2:ppn=4+host1:ppn=2"), _of_chunks("3"), _of_chunks("2:ncpus=4:mem=1gb"), _of_chunks(None)
     (10, 3, 8, None)

@@ -1,5 +1,5 @@
 """The output of PBS Pro's ``qstat -f -F json``, which is not always JSON: values may hold control characters and bytes
-that are not UTF-8, and what looks like a number is not quoted, ``007`` among them.
+that are not UTF-8, and values that look like numbers are not quoted, even ``007``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _LISTS = ("Resource_List",)
 
 
 def entries(output: bytes) -> Iterator[Listed]:
-    """The jobs of the list; raises as ``attributes`` does."""
+    """Yield the jobs of the list; raise as ``attributes`` does."""
     return (listed(job_id, found, time_of) for job_id, found in attributes(output))
 
 
 def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
-    """The attributes of each job, by its id.
+    """Return the attributes of each job, by its id.
 
     Raises:
         AccountingError: the output is no such document.
@@ -44,7 +44,7 @@ def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _decoded(text: str) -> Any:
-    # Numbers stay the text that was written: they are names, or amounts with units elsewhere.
+    # Numbers stay text: elsewhere they are names, or have units.
     def read(text: str) -> Any:
         return json.loads(text, strict=False, parse_int=str, parse_float=str, parse_constant=str)
 
@@ -68,7 +68,7 @@ def _flat(of_job: Any) -> dict[str, str]:
 
 
 def time_of(name: str, text: str) -> float:
-    """UTC of ``Wed Nov 25 08:49:42 2026`` in this machine's zone, or of epoch seconds."""
+    """Return UTC epoch seconds of ``Wed Nov 25 08:49:42 2026`` in this machine's zone, or as given."""
     if text.isdigit():
         return epoch(name, text)
     try:

@@ -23,7 +23,7 @@ _WORD_BYTES = 8
 
 
 def epoch(key: str, text: str) -> float:
-    """UTC epoch seconds.
+    """Return UTC epoch seconds.
 
     >>> epoch("start", "1315415070")
     1315415070.0
@@ -34,14 +34,14 @@ def epoch(key: str, text: str) -> float:
 
 
 def signed(key: str, text: str) -> int:
-    """A whole number, which may be negative: an exit status."""
+    """Return a whole number, which may be negative: an exit status."""
     if not _SIGNED.fullmatch(text) or not -INT32 <= int(text) < INT32:
         raise AccountingError(f"{key} is not a whole number of 32 bits", text)
     return int(text)
 
 
 def duration_s(key: str, text: str) -> float:
-    """Seconds of ``D:HH:MM:SS``, of which parts on the left may be missing.
+    """Return the seconds of ``D:HH:MM:SS``, where parts on the left may be missing.
 
     >>> duration_s("cput", "144:00:01"), duration_s("cput", "1:02:00:00"), duration_s("cput", "6")
     (518401.0, 93600.0, 6.0)
@@ -59,12 +59,12 @@ def duration_s(key: str, text: str) -> float:
 
 
 def requested_s(key: str, text: str) -> float | None:
-    """A requested duration in seconds; None if unlimited."""
+    """Return a requested duration in seconds; None if unlimited."""
     return None if text.lower() in _UNLIMITED else duration_s(key, text)
 
 
 def size_bytes(key: str, text: str) -> int:
-    """Bytes of ``968576kb``, ``3gb`` or a number without suffix; ``w`` counts words of 8 bytes.
+    """Return the bytes of ``968576kb``, ``3gb`` or a number without suffix; ``w`` counts words of 8 bytes.
 
     >>> size_bytes("mem", "968576kb"), size_bytes("mem", "3gb"), size_bytes("mem", "10"), size_bytes("mem", "2w")
     (991821824, 3221225472, 10, 16)
@@ -80,5 +80,5 @@ def size_bytes(key: str, text: str) -> int:
 
 
 def requested_bytes(key: str, text: str) -> int | None:
-    """A requested size in bytes; None if unlimited."""
+    """Return a requested size in bytes; None if unlimited."""
     return None if text.lower() in _UNLIMITED else size_bytes(key, text)

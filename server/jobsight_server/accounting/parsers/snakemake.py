@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
-    """The parser for the lines of a file that begins with these bytes.
+    """Return the parser for the lines of a file that begins with these bytes.
 
     Raises:
         AccountingError: it is not a benchmark file.
@@ -96,7 +96,7 @@ def _event(row: Mapping[str, Any], origin: Origin) -> JobEvent:
 
 
 def rule_of(folder: str, name: str) -> str:
-    """The rule of a file that does not name it: its folder, or else its own name.
+    """Return the rule of a file that does not name it: its folder, or else its own name.
 
     >>> rule_of("bwa", "sample-1.tsv"), rule_of("benchmarks", "bwa.benchmark.txt")
     ('bwa', 'bwa')
@@ -118,7 +118,7 @@ def _number(row: Mapping[str, Any], column: str, largest: float) -> float | None
 
 
 def _threads(row: Mapping[str, Any]) -> int:
-    """The job's processors; 1 where the file does not say."""
+    """Return the job's processors; 1 if the file lacks them."""
     found = _number(row, "threads", 2**16)
     if found is None:
         return 1
@@ -128,7 +128,7 @@ def _threads(row: Mapping[str, Any]) -> int:
 
 
 def _mapping(row: Mapping[str, Any], column: str) -> Mapping[str, Any]:
-    """An object in JSON; in columns, a mapping as Python prints it."""
+    """Return an object in JSON; in columns, a mapping as Python prints it."""
     value = row.get(column)
     if isinstance(value, str) and value not in _MISSING:
         try:

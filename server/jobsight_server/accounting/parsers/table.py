@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def parser_of(beginning: bytes) -> Callable[[str], JobEvent]:
-    """The parser for the lines of a file that begins with these bytes.
+    """Return the parser for the lines of a file that begins with these bytes.
 
     Raises:
         AccountingError: its first line is neither a header nor JSON.
@@ -109,7 +109,7 @@ def _check_columns(names: Sequence[str]) -> None:
 
 
 def _event(row: Mapping[str, str]) -> JobEvent:
-    """The event in a row, by the names of its columns."""
+    """Return the event in a row, by the names of its columns."""
     values = {field_of(name): (name, value.strip()) for name, value in row.items() if value.strip()}
     for name, value in values.values():
         if _CONTROL.search(value):
@@ -127,7 +127,7 @@ def _event(row: Mapping[str, str]) -> JobEvent:
             return JobEvent("Q", job_id, submitted, run, utc_s=submitted, submitted=submitted)
         if submitted is None:
             return JobEvent("N", job_id, end or 0.0)
-        # Perhaps it was known to wait.
+        # The queue may have listed it.
         return JobEvent("D", job_id, end or submitted, utc_s=end or submitted, submitted=submitted)
     if end is not None and end < start:
         raise AccountingError("the end is before the start", f"{start:.0f} {end:.0f}")

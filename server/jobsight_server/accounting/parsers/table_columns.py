@@ -36,7 +36,7 @@ _UNITS = {
     **{f"{field}_{unit}": (field, factor) for field in SIZES for unit, factor in _BYTES.items()},
 }
 COLUMNS = (*TEXTS, *_UNITS)
-"""Every column except those of facts; of columns that differ only in unit, a table has one."""
+"""Every column except those of facts; a table has one of several that differ only in unit."""
 
 FACT = "fact_"
 """Prefix of columns of facts; the rest is the name of the fact."""
@@ -48,7 +48,7 @@ _PLACE = re.compile(r"([^\s:]{1,255})(?::([0-9]{1,7}))?", re.ASCII)
 
 
 def field_of(column: str) -> str:
-    """The field that a column is for, whatever its unit.
+    """Return the field of a column in any unit.
 
     >>> field_of("start_epoch_ms"), field_of("job_id")
     ('start', 'job_id')
@@ -57,7 +57,7 @@ def field_of(column: str) -> str:
 
 
 def amount(column: str, text: str, largest: float) -> float:
-    """The value in seconds or bytes.
+    """Return the value in seconds or bytes.
 
     >>> amount("used_memory_mib", "1.5", 1e12), amount("requested_walltime_h", "2", 1e9)
     (1572864.0, 7200.0)
@@ -72,14 +72,14 @@ def amount(column: str, text: str, largest: float) -> float:
 
 
 def whole(column: str, text: str) -> int:
-    """A whole number, which may be negative."""
+    """Return a whole number, which may be negative."""
     if not _WHOLE.fullmatch(text):
         raise AccountingError(f"{column} is not a whole number", text)
     return int(text)
 
 
 def seconds_of_epoch(column: str, text: str) -> float:
-    """The moment, in UTC epoch seconds.
+    """Return the time, in UTC epoch seconds.
 
     >>> seconds_of_epoch("start_epoch_ms", "1790000000250"), seconds_of_epoch("end_utc", "2026-09-21T14:13:20Z")
     (1790000000.25, 1790000000.0)
@@ -102,7 +102,7 @@ def seconds_of_epoch(column: str, text: str) -> float:
 
 
 def places(text: str, processors: int | None) -> dict[str, int]:
-    """Processors by node of ``n1:4 n2:4``. Without numbers, those of a single node are all; others are unknown, 0.
+    """Return processors by node of ``n1:4 n2:4``. Without numbers, a single node has all; others are unknown, 0.
 
     >>> places("n1:4 n2:2 n1:1", None), places("n1", 8), places("n1 n2", 8)
     ({'n1': 5, 'n2': 2}, {'n1': 8}, {'n1': 0, 'n2': 0})

@@ -23,12 +23,12 @@ _KEY = re.compile(
 # Values that people choose, which may contain spaces; every other value ends at the first space.
 _FREE_TEXT = frozenset({"user", "group", "account", "project", "jobname"})
 _OVER_LIMIT, _OVER_WALLTIME = -10, -11
-# Requests for processor time; a job may be killed for that, too.
+# Requests for processor time; a job may be killed for it, too.
 _CPU_TIME = ("Resource_List.cput", "Resource_List.pcput")
 
 
 def parse_line(line: str) -> JobEvent:
-    """The event in ``line``, given without its line end.
+    """Return the event in ``line``, given without its line end.
 
     Raises:
         AccountingError: the line cannot be used; the reason says why.
@@ -37,10 +37,10 @@ def parse_line(line: str) -> JobEvent:
 
 
 def _failure(status: int, ran_s: float, fields: Mapping[str, str]) -> Failure | None:
-    """What the job ran out of. 271, ended by a signal, is also what a deleted job has.
+    """Return the resource that the job ran out of. 271, ended by a signal, is also the status of a deleted job.
 
     -11 is for its walltime. -10 was once for any limit and is now for memory, so with it, a job that used up its
-    walltime was killed for that.
+    walltime was killed for its walltime.
 
     >>> [_failure(status, 60.0, {"Resource_List.walltime": "00:01:00"}) for status in (-11, -10, 271)]
     ['time', 'time', None]
@@ -59,10 +59,10 @@ def _failure(status: int, ran_s: float, fields: Mapping[str, str]) -> Failure | 
 
 
 def _fields(message: str) -> dict[str, str]:
-    """The message's values by key.
+    """Return the message's values by key.
 
     The server writes user and group first, so the first of these counts, and the last of every other key. Thus text
-    that a user puts into the name of an account or a job cannot be mistaken for what the server writes.
+    in the name of a user's account or job cannot be mistaken for the server's.
     """
     found: dict[str, str] = {}
     keys = list(_KEY.finditer(message))

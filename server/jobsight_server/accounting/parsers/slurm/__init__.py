@@ -1,1 +1,1 @@
-"""What Slurm reports about its jobs: ``sacct`` as JSON or text, ``squeue`` as JSON, and jobcomp/filetxt."""
+"""Slurm's reports on its jobs: ``sacct`` as JSON or text, ``squeue``, and jobcomp/filetxt."""

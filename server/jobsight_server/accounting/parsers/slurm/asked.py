@@ -1,4 +1,4 @@
-"""What a job's user asked for, where Jobsight's submit plugin changed it and noted that in the job's comment.
+"""A job's original request, which Jobsight's submit plugin changed and noted in the job's comment.
 
 The plugin ends the administrator's comment with ``jobsight_asked=mem_per_node:4000M,time:60``: MiB per node or per CPU,
 and minutes, only for what it changed; ``none`` where the user asked for nothing.
@@ -26,9 +26,9 @@ class Asked:
 
 
 def asked_in(comment: object, processors: int | None, nodes: int | None) -> Asked:
-    """What the last such note in a comment says, for a job that asked for these processors and nodes.
+    """Return the request in the last note of a comment, for a job with these requested processors and nodes.
 
-    Nothing where there is no note, or one that cannot be read.
+    Empty without a readable note.
 
     >>> asked_in("jobsight: ... Set: ... jobsight_asked=mem_per_cpu:100M,time:none", 4, 1)
     Asked(memory_bytes=419430400, walltime_s=0.0)

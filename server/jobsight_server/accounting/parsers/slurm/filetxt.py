@@ -41,7 +41,7 @@ _EXIT = re.compile(r"([0-9]{1,5}):([0-9]{1,5})", re.ASCII)
 
 
 def split(read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
-    """Chunks of records; see ``RecordReader``. The last one is whole if its last line is."""
+    """Yield chunks of records; see ``RecordReader``. The last one is whole if its last line is."""
     built = ChunkBuilder(tail, most_records)
     held: list[bytes] = []
     size = 0
@@ -69,7 +69,7 @@ def _add(lines: list[bytes], built: ChunkBuilder) -> None:
 
 
 def parse_record(text: str) -> JobEvent:
-    """The event in a record.
+    """Return the event in a record.
 
     Raises:
         AccountingError: it cannot be used, for the given reason.

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 GPU_TRES = {"gpu_memory": ("gres/gpumem", 1.0), "gpu_utilisation": ("gres/gpuutil", 0.01)}
-"""Metric -> the resource that has it, and what converts that to the metric's unit."""
+"""Metric -> its resource, and the factor to the metric's unit."""
 
 
 def gpus_of(tres: Mapping[str, float]) -> int | None:
-    """How many GPUs; None where the resources do not mention any.
+    """Return the number of GPUs; None if the resources do not mention any.
 
     Some sites account them by model only.
 
@@ -29,7 +29,7 @@ def gpus_of(tres: Mapping[str, float]) -> int | None:
 def used_of_gpus(
     total: Mapping[str, float], largest: Mapping[str, float], least: Mapping[str, float], tasks: int | None
 ) -> dict[str, float]:
-    """What a step used, by metric: the sum of its tasks' peaks as far as known, at least the sum at the last sample.
+    """Return a step's use by metric: the sum of its tasks' known peaks, at least the sum at the last sample.
 
     >>> used_of_gpus({"gres/gpumem": 0}, {"gres/gpumem": 5e9, "gres/gpuutil": 90}, {"gres/gpumem": 3e9}, 2)
     {'gpu_memory': 8000000000.0, 'gpu_utilisation': 0.9}

@@ -1,4 +1,4 @@
-"""One job as Slurm describes it, whatever the form of its output, and the event that it stands for."""
+"""One job from any form of Slurm's output, and its event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobsight_server.facts import facts_in, readable_name
 # Flags that Slurm adds to a job's state, and states between two others.
 _RESIZED = "RESIZING"
 _REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
-# Ended because of its nodes or of other jobs: its run does not show what it needs.
+# Ended because of its nodes or of other jobs: its run does not show its need.
 _EVICTED = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", _RESIZED})
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY"})
 _RUNS = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT"})
@@ -26,15 +26,15 @@ _STATES = _REQUEUED | _EVICTED | _ENDED | _RUNS | {"PENDING"}
 
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
 _SIGNALLED = 256
-"""Added to the number of the signal that ended a job, as in TORQUE."""
+"""Offset of the signal that ended a job, as in TORQUE."""
 _OUT_OF_MEMORY = 125
-"""The signal that Slurm makes up for a job that ran out of memory."""
+"""Slurm's artificial signal for a job that ran out of memory."""
 _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class ExitCode:
-    """What a job or step ended with; ``signal`` 0 if none."""
+    """The exit code of a job or step; ``signal`` 0 if none."""
 
     code: int = 0
     signal: int = 0
@@ -84,10 +84,10 @@ class SlurmJob:
 
 
 def event_of(job: SlurmJob) -> JobEvent:
-    """The event that a record stands for: Q while the job waits, S while it runs, E or R when it has ended.
+    """Return the record's event: Q while the job waits, S while it runs, E or R when it has ended.
 
-    R stands for whatever ended a run early: a requeue, a preemption, a failed node, a resize. D is a job that was
-    over before it ran. A run is identified by its submission: a requeued job has the same id, and another submission.
+    R is any early end of a run: a requeue, a preemption, a failed node, a resize. D is a job that was over before it
+    ran. The submission identifies a run: a requeued job has the same id, and another submission.
 
     Raises:
         AccountingError: it cannot be used, for the given reason; the message names the job.
@@ -125,7 +125,7 @@ def _event_of(job: SlurmJob) -> JobEvent:
     end = job.end if kind in "ER" else None
     if kind in "ER":
         if end is None:
-            raise UnsettledError("end is missing")  # slurmdbd takes over what it missed some time after a restart
+            raise UnsettledError("end is missing")  # slurmdbd adds missed records some time after a restart
         if end < start:
             raise AccountingError("end is before start", f"start={start:.0f} end={end:.0f}")
     return JobEvent(kind, job.job_id, stamp, _run(job, states, nodes, start, end), utc_s=stamp, submitted=job.submitted)
@@ -148,7 +148,7 @@ def _kind(job: SlurmJob, states: frozenset[str], has_nodes: bool) -> str:
 
 
 def _ran_s(job: SlurmJob) -> float:
-    """How long it ran; columns with it, or with the nodes, may not have been asked for."""
+    """Return the run time; sacct may have been run without its column, or that of the nodes."""
     if job.elapsed_s is not None:
         return job.elapsed_s
     return 0.0 if job.start is None or job.end is None else max(job.end - job.start - job.suspended_s, 0.0)
@@ -211,9 +211,9 @@ def _ran_out_of_memory(job: SlurmJob, states: frozenset[str]) -> bool:
 
 
 def _exit_status(job: SlurmJob, states: frozenset[str]) -> int | None:
-    """The job's, or that of a step that failed; None if unknown.
+    """Return the exit status of the job, or of a failed step; None if unknown.
 
-    A job that was stopped reports 0 itself, and in the JSON of 22.05 whatever it returned.
+    A stopped job reports 0 itself, and in the JSON of 22.05 its own return code.
     """
     if job.exit is not None and (job.exit.status or "COMPLETED" in states):
         return job.exit.status
@@ -222,7 +222,7 @@ def _exit_status(job: SlurmJob, states: frozenset[str]) -> int | None:
 
 
 def _shares(nodes: tuple[str, ...], processors: int | None) -> tuple[tuple[str, int], ...]:
-    """Each node with its processors, which Slurm does not say: as even as possible, and at least one."""
+    """Return each node with its processors, which Slurm does not report: as even as possible, and at least one."""
     if not nodes:
         return ()
     each, more = divmod(processors or 0, len(nodes))
@@ -230,7 +230,7 @@ def _shares(nodes: tuple[str, ...], processors: int | None) -> tuple[tuple[str, 
 
 
 def _requested_memory(job: SlurmJob) -> int | None:
-    """None too where it is 1 MiB for each node: what Slurm writes if no memory was requested or limited."""
+    """Return the requested memory; None also for 1 MiB per node, which Slurm writes without a request or limit."""
     requested = job.requested_memory_bytes
     return None if requested in (None, 0, (job.node_count or 1) * _MIB) else requested
 
@@ -244,7 +244,7 @@ def _text(value: str | None, what: str, longest: int) -> str | None:
 
 
 def checked_time(what: str, value: float | None) -> float | None:
-    """A time, None if it is 0.
+    """Return a time, None if it is 0.
 
     Raises:
         AccountingError: it is not a time.
@@ -257,21 +257,21 @@ def checked_time(what: str, value: float | None) -> float | None:
 
 
 def checked_seconds(what: str, value: float | None) -> float | None:
-    """A duration in seconds."""
+    """Return a duration in seconds."""
     if value is not None and not 0 <= value <= LONGEST_S:
         raise AccountingError(f"{what} is not a duration", f"{value}")
     return None if value is None else float(value)
 
 
 def checked_bytes(what: str, value: int | None) -> int | None:
-    """A size in bytes."""
+    """Return a size in bytes."""
     if value is not None and not 0 <= value <= LARGEST_BYTES:
         raise AccountingError(f"{what} is not a size", f"{value}")
     return value
 
 
 def checked_count(what: str, value: int | None) -> int | None:
-    """A number of nodes or processors."""
+    """Return a number of nodes or processors."""
     if value is not None and not 0 <= value < INT32:
         raise AccountingError(f"{what} is not a number of 32 bits", f"{value}")
     return value

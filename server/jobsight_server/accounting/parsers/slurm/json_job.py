@@ -1,7 +1,7 @@
 """A job in the JSON of ``sacct``, as every release since 21.08 writes it.
 
 A number is a number or null, or, from 23.02 on, ``{"set": true, "infinite": false, "number": 5}``; a state or status is
-a text or a list of texts. Fields that are not needed are not looked at, so that a later release may change them.
+a text or a list of texts. Unneeded fields are ignored, so that a later release may change them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _decode_sacct = msgspec.json.Decoder(_Sacct).decode
 
 
 def parse_sacct(data: bytes) -> SlurmJob:
-    """The job in a record of ``sacct --json``.
+    """Return the job in a record of ``sacct --json``.
 
     Raises:
         AccountingError: it cannot be used; the reason says why.
@@ -155,7 +155,7 @@ def _decoded(data: bytes) -> _Sacct:
             return _decode_sacct(text_of(data))
     except msgspec.ValidationError as error:
         if b'"job_state"' in data:
-            raise AccountingError("a record of squeue: import what sacct says") from None
+            raise AccountingError("a record of squeue: import the output of sacct") from None
         raise AccountingError("a field of another type than Slurm writes", f"{error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AccountingError("not JSON", f"{error}") from None
@@ -176,7 +176,7 @@ def _step(step: _Step) -> SlurmStep:
         memory_bytes=checked_bytes("steps.tres mem", used.get("mem", 0)) or 0,
         # A task without any memory was not measured, so the sum lacks it.
         incomplete=tasks != 1 and not least.get("mem"),
-        # Of killed processes only the samples, in milliseconds, are known: no parent waited for them.
+        # Killed processes have only samples, in milliseconds: no parent waited for them.
         cpu_s=max(_clock_s("steps.time.total", step.time.total), used.get("cpu", 0) / 1000.0),
         out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
         exit_status=None if code is None else code.status,
@@ -195,14 +195,14 @@ def _array_task(array: dict[str, Any]) -> str | None:
 
 
 def _by_type(what: str, tres: list[_Tres]) -> dict[str, int]:
-    """By type, and by type and name where there is one: ``mem``, ``gres/gpu``."""
+    """Return resources by type, and by type and name where there is one: ``mem``, ``gres/gpu``."""
     return {
         f"{one.type}/{one.name}" if one.name else str(one.type): max(_count(what, one.count) or 0, 0) for one in tres
     }
 
 
 def _step_id(step: dict[str, Any]) -> str:
-    """``batch`` of ``batch``, ``0`` of 0, ``7.0`` or ``{"job_id": 7, "step_id": "0"}``."""
+    """Return ``batch`` for ``batch``, ``0`` for 0, ``7.0`` or ``{"job_id": 7, "step_id": "0"}``."""
     found = step.get("id")
     if isinstance(found, dict):
         found = found.get("step_id")
@@ -210,7 +210,7 @@ def _step_id(step: dict[str, Any]) -> str:
 
 
 def _count(what: str, value: Any) -> int | None:
-    """A number in any form; None if it is not set or unlimited."""
+    """Return a number in any form; None if it is not set or unlimited."""
     if isinstance(value, dict):
         if value.get("infinite") or not value.get("set"):
             return None
@@ -231,13 +231,13 @@ def _seconds(what: str, value: Any) -> float | None:
 
 
 def _limit_s(what: str, value: Any) -> float | None:
-    """Seconds of a limit in minutes; None if there is none."""
+    """Return the seconds of a limit in minutes; None if there is none."""
     minutes = _count(what, value)
     return checked_seconds(what, minutes * 60.0 if minutes else None)
 
 
 def _clock_s(what: str, value: Any) -> float:
-    """Seconds of ``{"seconds": 3, "microseconds": 1043244}``; 0 without it."""
+    """Return the seconds of ``{"seconds": 3, "microseconds": 1043244}``; 0 without it."""
     if value is None:
         return 0.0
     if not isinstance(value, dict):
@@ -247,7 +247,7 @@ def _clock_s(what: str, value: Any) -> float:
 
 
 def _texts(what: str, value: Any) -> tuple[str, ...]:
-    """The texts of a text or a list, in capitals; of ``CANCELLED by 1002``, the first word."""
+    """Return the texts of a text or a list, in capitals; for ``CANCELLED by 1002``, the first word."""
     found = [value] if isinstance(value, str) else value
     if found is None:
         return ()
@@ -257,7 +257,7 @@ def _texts(what: str, value: Any) -> tuple[str, ...]:
 
 
 def _exit_code(what: str, value: Any) -> ExitCode | None:
-    """Of ``{"status": ["SIGNALED"], "return_code": ..., "signal": {"id": ...}}``; ``signal_id`` before 23.11."""
+    """Parse ``{"status": ["SIGNALED"], "return_code": ..., "signal": {"id": ...}}``; ``signal_id`` before 23.11."""
     if value is None:
         return None
     if not isinstance(value, dict):

@@ -1,8 +1,8 @@
 """The records in ``"jobs": [...]`` of a JSON document, one by one, without holding the document.
 
 Two records are separated by ``}, {`` and the name of a record's first field. Within a text, JSON escapes the quotes of
-such a name, so what users choose cannot look like that. Whether the bytes in between are one whole JSON object is
-checked; if not, what is whole among them is found, and only the rest is lost.
+such a name, so users' texts cannot look like that. The bytes in between must be one whole JSON object; if not, the
+whole objects among them are kept, and only the rest is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jobsight_server.accounting.text import text_of
 _FIRST_FIELD = re.compile(rb'"jobs"\s*:\s*\[\s*\{\s*("[A-Za-z_]{1,60}")\s*:')
 _CLUSTER = re.compile(rb'"cluster"\s*:\s*"([^"\\]+)"')
 _END_OF_LIST = re.compile(rb"\s*\]")
-# The end of a document of which nothing is missing.
+# The end of a complete document.
 _END = re.compile(rb"\]\s*(?:,\s*\"[a-z]+\".*)?\}\s*\Z", re.DOTALL)
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _SEPARATOR_BYTES = 256
@@ -31,15 +31,15 @@ _whole = json.JSONDecoder().raw_decode
 
 
 def first_field(beginning: bytes) -> bytes:
-    """The name of the first field of a record, in quotes, from the beginning of the file."""
+    """Return the name of the first field of a record, in quotes, from the beginning of the file."""
     match = _FIRST_FIELD.search(beginning)
     return b'"account"' if match is None else match[1]
 
 
 def cluster_of_first(beginning: bytes) -> str | None:
-    """Slurm's name of the cluster of the first record; None if it has none.
+    """Return Slurm's name of the cluster of the first record; None if it has none.
 
-    What is around the records may name another: the one where sacct ran.
+    The document around the records may name another: the one where sacct ran.
     """
     match = _FIRST_FIELD.search(beginning)
     named = None if match is None else _CLUSTER.search(beginning, match.end())
@@ -53,11 +53,11 @@ class JsonRecords:
         begin = rb"\{\s*" + re.escape(name) + rb"\s*:"
         self._begin = re.compile(begin)
         self._between = re.compile(rb"\}(\s*,\s*)(?=" + begin + rb")")
-        # The list, or its first record where what comes before it is damaged.
+        # The list, or its first record if the text before it is damaged.
         self._list = re.compile(rb'"jobs"\s*:\s*\[\s*|\[\s*(?=' + begin + rb")")
 
     def split(self, read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
-        """Chunks of records; see ``RecordReader``."""
+        """Yield chunks of records; see ``RecordReader``."""
         built = ChunkBuilder(tail, most_records)
         held, head = b"", b""
         scanned = dropped = 0  # bytes of ``held`` without a separator, and of a record that is too long, before them
@@ -106,7 +106,7 @@ class JsonRecords:
             built.add(RawRecord(data, len(with_separator)), with_separator)
 
     def _salvage(self, data: bytes, built: ChunkBuilder, at_end: bool) -> None:
-        """Adds the complete records in ``data``, and what lies between them as damaged ones."""
+        """Add the complete records in ``data``, and the bytes between them as damaged ones."""
         text = data.decode("latin-1")  # a character is a byte
         done = 0
         for attempt, match in enumerate(self._begin.finditer(data)):
@@ -127,7 +127,7 @@ class JsonRecords:
         self._leave(data[done:], built, at_end)
 
     def _leave(self, data: bytes, built: ChunkBuilder, at_end: bool = False) -> None:
-        """Adds what is not a complete record: the end of a document, or a damaged record."""
+        """Add bytes that are no complete record: the end of a document, or a damaged record."""
         if not data.strip(b" \t\r\n,") or (_END_OF_LIST.match(data) and self._between.search(data) is None):
             built.skip(data)
             return
@@ -136,7 +136,7 @@ class JsonRecords:
 
 
 def _read(read: Callable[[int], bytes], size: int) -> bytes:
-    """``size`` bytes, or those left; the buffer grows by doubling, however small the pieces that arrive."""
+    """Return ``size`` bytes, or those left; the buffer grows by doubling, even if pieces are small."""
     found: list[bytes] = []
     while size > 0 and (piece := read(min(size, PIECE_BYTES))):
         found.append(piece)

@@ -8,7 +8,7 @@ from itertools import product
 from jobsight_server.accounting.runs import AccountingError
 
 MOST_NODES = 20_000
-"""Of one job; far more than any machine has."""
+"""Most nodes of one job; far more than any machine has."""
 LONGEST_NAME = 255
 
 # A name without brackets, or brackets with numbers and ranges; a node list alternates between them.
@@ -18,7 +18,7 @@ _NONE = frozenset({"", "None assigned", "(null)", "None", "Unknown", "N/A"})
 
 
 def node_names(text: str) -> tuple[str, ...]:
-    """The names, in order; none where the job had no nodes.
+    """Return the names, in order; none if the job had no nodes.
 
     >>> node_names("n[01-03,7],gpu1")
     ('n01', 'n02', 'n03', 'n7', 'gpu1')
@@ -55,7 +55,7 @@ def node_names(text: str) -> tuple[str, ...]:
 
 
 def _numbers(text: str, whole: str) -> list[str]:
-    """The numbers that ``01-03,7`` names, with their zeros."""
+    """Return the numbers in ``01-03,7``, with their zeros."""
     found: list[str] = []
     for piece in text.split(","):
         match = _RANGE.fullmatch(piece)

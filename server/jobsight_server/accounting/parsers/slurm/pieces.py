@@ -1,4 +1,4 @@
-"""Lines of a stream, and chunks of the records that it is split into."""
+"""Lines of a stream, and chunks of its records."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from jobsight_server.accounting.files import PIECE_BYTES, TAIL_BYTES, Chunk, RawRecord
 
 LONGEST_RECORD = 64 * 2**20
-"""Of a job with all of its steps, in bytes."""
+"""Longest record of a job with all of its steps, in bytes."""
 LONGEST_ROW = 2**20
-"""Of a line, or of several lines that form one record."""
+"""Longest line, or lines that form one record, in bytes."""
 HEAD_BYTES = 2048
-"""Kept of a record that is longer."""
+"""Bytes kept of a longer record."""
 
 
 @dataclass(slots=True)
@@ -26,27 +26,27 @@ class ChunkBuilder:
     _record_bytes: int = 0
 
     def add(self, record: RawRecord, data: bytes) -> None:
-        """Adds a record, whose bytes with what separates it from the next are ``data``."""
+        """Add a record; ``data`` are its bytes with the separator after it."""
         self._records.append(record)
         self._record_bytes += record.length
         self._pass(data)
 
     def skip(self, data: bytes) -> None:
-        """Adds bytes that belong to no record."""
+        """Add bytes that belong to no record."""
         self._frame_bytes += len(data)
         self._pass(data)
 
     def drop(self, data: bytes) -> None:
-        """Passes bytes of a record that is added later, without them."""
+        """Pass bytes of a record that is added later, without them."""
         self._pass(data)
 
     def full(self) -> Iterator[Chunk]:
-        """The chunk, if it is large enough."""
+        """Yield the chunk, if it is large enough."""
         if len(self._records) >= self.most_records or self._record_bytes >= 4 * PIECE_BYTES:
             yield from self.rest()
 
     def rest(self) -> Iterator[Chunk]:
-        """The chunk, if there is anything in it."""
+        """Yield the chunk, unless it is empty."""
         if self._records or self._frame_bytes:
             yield Chunk(tuple(self._records), self.tail, self._frame_bytes)
             self._records, self._frame_bytes, self._record_bytes = [], 0, 0
@@ -56,7 +56,7 @@ class ChunkBuilder:
 
 
 def lines_of(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Lines with their ends; longer ones than a row may be in pieces."""
+    """Yield lines with their ends; lines longer than a row may be in pieces."""
     held = b""
     while piece := read(PIECE_BYTES):
         *lines, held = (held + piece).split(b"\n")

@@ -20,7 +20,7 @@ _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 
 def moment(what: str, text: str, second: bool = False) -> float | None:
-    """UTC epoch seconds of ``2026-11-20T18:20:15``, with its offset or in this machine's zone, or of epoch seconds.
+    """Return UTC epoch seconds of ``2026-11-20T18:20:15``, with its offset or in this machine's zone, or as given.
 
     None if unknown. A time that occurred twice, as clocks were set back, is the first one, or the ``second``.
 
@@ -44,9 +44,9 @@ def moment(what: str, text: str, second: bool = False) -> float | None:
 
 
 def life(start: str, end: str, length_s: float | None) -> tuple[float | None, float | None]:
-    """The moments ``start`` and ``end``.
+    """Return the times ``start`` and ``end``.
 
-    If clocks were set back in between, those that are ``length_s`` apart are chosen, if that is known.
+    If clocks were set back in between, they are ``length_s`` apart, if that is known.
 
     Raises:
         AccountingError: they are not times.
@@ -62,7 +62,7 @@ def life(start: str, end: str, length_s: float | None) -> tuple[float | None, fl
 
 
 def clock_s(what: str, text: str) -> float | None:
-    """Seconds of ``D-HH:MM:SS``, ``HH:MM:SS`` or ``MM:SS.mmm``; None if unknown or unlimited.
+    """Return the seconds of ``D-HH:MM:SS``, ``HH:MM:SS`` or ``MM:SS.mmm``; None if unknown or unlimited.
 
     >>> clock_s("Elapsed", "1-02:00:01"), clock_s("TotalCPU", "00:01.513"), clock_s("Timelimit", "UNLIMITED")
     (93601.0, 1.513, None)
@@ -82,7 +82,7 @@ def clock_s(what: str, text: str) -> float | None:
 
 
 def amount(what: str, text: str) -> float:
-    """The number in ``300M``, ``1.50G`` or ``204800K``, in single units.
+    """Return the number in ``300M``, ``1.50G`` or ``204800K``, in single units.
 
     >>> amount("mem", "1.50G"), amount("mem", "293029")
     (1610612736.0, 293029.0)
@@ -99,7 +99,7 @@ def amount(what: str, text: str) -> float:
 
 
 def tres(what: str, text: str) -> dict[str, float]:
-    """The processors, memory in bytes, nodes, processor time and GPUs in ``cpu=4,mem=1200M``; others are left out.
+    """Return processors, memory in bytes, nodes, processor time and GPUs of ``cpu=4,mem=1200M``; ignore others.
 
     >>> tres("AllocTRES", "billing=4,cpu=4,mem=1200M,node=4"), tres("TRESUsageInTot", "cpu=00:00:03,fs/disk=25,mem=9K")
     ({'cpu': 4.0, 'mem': 1258291200.0, 'node': 4.0}, {'cpu': 3.0, 'mem': 9216.0})
@@ -120,7 +120,7 @@ def tres(what: str, text: str) -> dict[str, float]:
 
 
 def count(what: str, text: str) -> int | None:
-    """A whole number; None if unknown.
+    """Return a whole number; None if unknown.
 
     Raises:
         AccountingError: it is not.

@@ -1,4 +1,4 @@
-"""Reads what Slurm's commands and plugins write; the beginning of a file shows its variant."""
+"""Reads the output of Slurm's commands and plugins; the beginning of a file shows its variant."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JsonReader:
         return event_of(_of_cluster(parse_sacct(record.data), self.cluster))
 
     def check(self, record: RawRecord) -> None:
-        """Raises AccountingError if the record is not whole."""
+        """Raise AccountingError if the record is not whole."""
         _check(record)
 
 
@@ -54,7 +54,7 @@ class TextReader:
 
     @property
     def missing(self) -> str:
-        """What is wrong with the header; empty if it has all columns that are needed."""
+        """Return the header's error; empty if it has all required columns."""
         absent = [column for column in NEEDED if column not in self.header.columns]
         return f"the header has no column {absent[0]}; ask sacct for it with --format" if absent else ""
 
@@ -87,7 +87,7 @@ class FiletxtReader:
 
 
 def _of_cluster(job: SlurmJob, cluster: str | None) -> SlurmJob:
-    """The job, if it is of this cluster: others have jobs with the same ids."""
+    """Return the job, if it is of this cluster: others have jobs with the same ids."""
     if cluster and job.cluster and job.cluster != cluster:
         raise AccountingError(
             f"of another cluster than the first record, {cluster}; ask sacct for one, with --clusters"

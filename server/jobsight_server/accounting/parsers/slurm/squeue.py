@@ -32,25 +32,25 @@ WIDTHS: Mapping[str, int] = {
     "Comment": 1024,
     "Name": 256,
 }
-"""What is asked for, with the bytes after which squeue cuts a value off; those that a program writes are shorter."""
+"""Column -> the bytes after which squeue cuts a value off; values written by programs are shorter."""
 
 _NONE = frozenset({"", "(null)", "N/A"})
 
 
 def arguments(mark: str) -> tuple[str, ...]:
-    """What follows ``squeue`` in its command."""
+    """Return the arguments of ``squeue``."""
     columns = ",".join(f"{name}:{width}{mark}" for name, width in WIDTHS.items())
     return ("--all", "--noheader", "--noconvert", "--Format", columns)
 
 
 def row_of(values: list[bytes]) -> dict[str, str]:
-    """The values of one job by column, empty where there is none."""
+    """Return the values of one job by column, empty where there is none."""
     texts = (text_of(value).strip() for value in values)
     return {name: "" if text in _NONE else text for name, text in zip(WIDTHS, texts, strict=True)}
 
 
 def job_of(row: Mapping[str, str]) -> SlurmJob:
-    """The job in a row.
+    """Return the job in a row.
 
     Raises:
         AccountingError: it cannot be used; the reason says why.
@@ -77,7 +77,7 @@ def job_of(row: Mapping[str, str]) -> SlurmJob:
 
 
 def listed(values: list[bytes]) -> Listed:
-    """One job of the list: with its event where it waits, and without where it does not."""
+    """Return one job of the list, with an event only if it waits."""
     row = row_of(values)
     job_id, state = row["JobID"], row["State"].upper()
     try:
@@ -90,7 +90,7 @@ def listed(values: list[bytes]) -> Listed:
 
 
 def _least(what: str, text: str) -> int | None:
-    """Of ``4`` or ``2-4`` the first."""
+    """Return the first number of ``4`` or ``2-4``."""
     first = text.partition("-")[0]
     if not first:
         return None

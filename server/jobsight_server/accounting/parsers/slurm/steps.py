@@ -1,4 +1,4 @@
-"""What a job used, from its steps: Slurm measures memory for steps only."""
+"""A job's use, from its steps: Slurm measures memory for steps only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SlurmStep:
     """One step of a job: the sums over its tasks; 0 where nothing was measured.
 
     ``end`` is None while it runs, ``exit_status`` as a job's. ``incomplete``: some of its tasks were not measured, or
-    nothing says that all were. ``used_gpus``: metric -> use, where Slurm accounts it.
+    perhaps not. ``used_gpus``: metric -> use, where Slurm accounts it.
     """
 
     step_id: str
@@ -32,9 +32,9 @@ class SlurmStep:
 
 
 def incomplete(steps: Sequence[SlurmStep]) -> bool:
-    """Whether a step, or a task of one, was not measured: what it held may have been most of what the job held.
+    """Return whether a step, or a task of one, was not measured: it may have held most of the job's memory.
 
-    A step of a second was looked at once at most, perhaps before it held all its memory. ``extern`` holds nothing of
+    A step of a second was sampled once at most, perhaps before it held all its memory. ``extern`` holds nothing of
     the job's.
     """
     return any(
@@ -49,7 +49,7 @@ def _is_momentary(step: SlurmStep) -> bool:
 
 
 def memory_bytes(steps: Sequence[SlurmStep], job_end: float) -> int | None:
-    """The largest sum over steps that ran at the same time; None if it was not measured.
+    """Return the largest sum over steps that ran at the same time; None if it was not measured.
 
     Steps that follow one another within a second do not overlap. It is a lower bound if the steps are ``incomplete``.
     """
@@ -57,14 +57,14 @@ def memory_bytes(steps: Sequence[SlurmStep], job_end: float) -> int | None:
 
 
 def used_gpus(steps: Sequence[SlurmStep], job_end: float) -> dict[str, float]:
-    """Metric -> the largest sum over steps that ran at the same time, of those that were measured."""
+    """Return metric -> the largest sum over measured steps that ran at the same time."""
     metrics = dict.fromkeys(metric for step in steps for metric in step.used_gpus)
     return {name: _most_at_once(job_end, [(step, step.used_gpus.get(name, 0.0)) for step in steps]) for name in metrics}
 
 
 def _most_at_once(job_end: float, amounts: Sequence[tuple[SlurmStep, float]]) -> float:
-    """The largest sum of amounts over steps that ran at the same time."""
-    # Of equal starts, steps shorter than Slurm's clock come last: they ran in sequence, beside longer ones.
+    """Return the largest sum of amounts over steps that ran at the same time."""
+    # With equal starts, steps shorter than Slurm's clock are last: they ran in sequence, beside longer ones.
     lives = sorted(
         (start, end <= start, end, used)
         for start, end, used in (_life(step, job_end, used) for step, used in amounts if used > 0)
@@ -82,7 +82,7 @@ def _most_at_once(job_end: float, amounts: Sequence[tuple[SlurmStep, float]]) ->
 
 
 def cpu_s(steps: Sequence[SlurmStep]) -> float:
-    """The processor time of all steps; 0 if it was not measured."""
+    """Return the processor time of all steps; 0 if it was not measured."""
     return sum(step.cpu_s for step in steps)
 
 

@@ -1,4 +1,4 @@
-"""A job in the text of ``sacct -P``: a row of the job and rows of its steps, in whatever columns were asked for."""
+"""A job in the text of ``sacct -P``: a row of the job and rows of its steps, in any columns."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Row = Mapping[str, str]
 """Column -> text."""
 
 NEEDED = ("User", "State", "Submit", "Start", "End")
-"""Columns without which no job can be read, besides ``JobIDRaw``, or ``JobID`` where there are no arrays."""
+"""Required columns, besides ``JobIDRaw``, or ``JobID`` without arrays."""
 
 
 def job_of(rows: Sequence[Row]) -> SlurmJob:
-    """The job in its row and the rows of its steps.
+    """Return the job in its row and the rows of its steps.
 
     Raises:
         AccountingError: it cannot be used, for the given reason.
@@ -79,7 +79,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
 
 
 def _array_task(row: Row) -> str | None:
-    """The id that people see, where the raw id is there as well."""
+    """Return the id that people see, if the raw id is there as well."""
     array, underscore, task = _get(row, "JobID").partition("_")
     return f"{array}_{task}" if "JobIDRaw" in row and underscore and array.isdigit() and task.isdigit() else None
 
@@ -112,7 +112,7 @@ def _step(row: Row) -> SlurmStep:
 
 
 def _resident(row: Row, tasks: int | None) -> float:
-    """The sum over a step's tasks where only their average or largest was asked for; 0 if neither.
+    """Return the sum over a step's tasks if only their average or largest is a column; 0 if neither.
 
     The largest is a lower bound of the sum over several tasks.
     """
@@ -128,7 +128,7 @@ def _elapsed_s(row: Row) -> float | None:
 
 
 def _limit_s(row: Row) -> float | None:
-    """``TimelimitRaw`` is in minutes; None without a limit."""
+    """Return seconds of ``TimelimitRaw``, which is in minutes; None without a limit."""
     raw = _get(row, "TimelimitRaw")
     if raw.isascii() and raw.isdigit():
         return checked_seconds("TimelimitRaw", int(raw[:12]) * 60.0) or None
@@ -138,7 +138,7 @@ def _limit_s(row: Row) -> float | None:
 def _requested_memory(
     row: Row, requested: Mapping[str, float], processors: int | None, node_count: int | None
 ) -> int | None:
-    """Of the whole job: ``ReqMem`` is, from 21.08 on; before that it ends in n for each node, or c for each CPU."""
+    """Return the whole job's memory: ``ReqMem`` from 21.08 on; before, it ends in n per node, or c per CPU."""
     text = _get(row, "ReqMem")
     if text in UNKNOWN or text == "?":
         return checked_bytes("ReqTRES", int(requested["mem"])) if "mem" in requested else None
@@ -149,7 +149,7 @@ def _requested_memory(
 
 
 def _exit_code(column: str, row: Row) -> ExitCode | None:
-    """Of ``0:125``: the code and the signal."""
+    """Return the code and the signal of ``0:125``."""
     text = _get(row, column)
     if text in UNKNOWN:
         return None

@@ -2,7 +2,7 @@
 
 Job names and comments may hold newlines, so lines are joined until the row has all of its fields. A line that has all
 of them by itself is a row again: after damage, reading resumes there. Values may hold ``|`` too, Slurm's own delimiter;
-a row with too many fields is rejected rather than guessed at, so ask sacct for another delimiter.
+a row with too many fields is rejected, so run sacct with another delimiter.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JobRows(RawRecord):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The columns that sacct was asked for, the delimiter, and the line itself."""
+    """The columns of sacct, the delimiter, and the line itself."""
 
     columns: tuple[str, ...]
     delimiter: bytes
@@ -48,12 +48,12 @@ class Header:
 
     @property
     def id_column(self) -> int:
-        """The raw id, which nodes use, else the one that people see."""
+        """Return the raw id, which nodes use, else the one that people see."""
         return self.columns.index("JobIDRaw" if "JobIDRaw" in self.columns else "JobID")
 
 
 def header_of(beginning: bytes) -> Header | None:
-    """The header in the first line; None if that is not a header."""
+    """Return the header in the first line; None if that is not a header."""
     line = beginning.partition(b"\n")[0].rstrip(b"\r")
     match = _HEADER.fullmatch(line)
     if match is None:
@@ -63,7 +63,7 @@ def header_of(beginning: bytes) -> Header | None:
 
 
 def first_cluster(header: Header, beginning: bytes) -> str | None:
-    """Slurm's name of the cluster in the first row; None if there is no such column."""
+    """Return Slurm's name of the cluster in the first row; None if there is no such column."""
     row = beginning.split(b"\n", 2)[1:2]
     fields = row[0].split(header.delimiter) if row else []
     if "Cluster" not in header.columns or len(fields) != len(header.columns):
@@ -73,7 +73,7 @@ def first_cluster(header: Header, beginning: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row, or something else (``job_id`` None): then ``damage`` says why, or is empty if it is to be skipped."""
+    """A row, or another line (``job_id`` None): then ``damage`` says why, or is empty to skip it."""
 
     data: bytes
     job_id: bytes | None = None
@@ -84,7 +84,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Group:
-    """The rows of one job so far; ``suspects`` are damaged ones that came after them."""
+    """The rows of one job so far; ``suspects`` are damaged ones after them."""
 
     job_id: bytes | None = None
     rows: list[_Row] = field(default_factory=list)
@@ -93,7 +93,7 @@ class _Group:
     suspects: list[_Row] = field(default_factory=list)
 
     def add(self, row: _Row) -> None:
-        """Adds a row of the job. What is damaged among its rows was one of them."""
+        """Add a row of the job. A damaged line among its rows was one of them."""
         for one in (*self.suspects, row):
             self._take(one)
         self.suspects.clear()
@@ -105,9 +105,9 @@ class _Group:
             self.rows.append(row)
 
     def flush(self, built: ChunkBuilder) -> None:
-        """Adds the job, and then the damaged rows as records of their own.
+        """Add the job, and then the damaged rows as records of their own.
 
-        One that holds the id of a step of the job was that step's, so the job is not whole without it.
+        A damaged row with the id of a step of the job was that step's, so the job is not whole without it.
         """
         if self.rows:
             step = b"%s." % self.job_id
@@ -134,7 +134,7 @@ class TextRecords:
         self._open_ended = header.columns[-1] in _FREE_TEXT
 
     def split(self, read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
-        """Chunks of jobs; see ``RecordReader``."""
+        """Yield chunks of jobs; see ``RecordReader``."""
         built = ChunkBuilder(tail, most_records)
         group = _Group()
         for row in self._rows(read):
