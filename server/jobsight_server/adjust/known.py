@@ -1,4 +1,4 @@
-"""What is known of the needs of jobs that wait: recommendations, and what has failed."""
+"""The known needs of waiting jobs: recommendations, and failed values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _GIVEN: Mapping[Resource, Any] = {"memory": jobs.c.requested_memory_bytes, "runt
 
 
 class Need(NamedTuple):
-    """What is known of both resources, and what to try one after the other of run time."""
+    """The known need of both resources, and the run times to try one after the other."""
 
     known: dict[Resource, Known]
     attempts_s: tuple[float, ...]
 
 
 class Needs:
-    """Answers for jobs of one cluster, which read what is known of each user once."""
+    """The known needs of jobs of one cluster; reads each user's history once."""
 
     def __init__(
         self, connection: Connection, reader: AnswerReader, cluster: str, present: Mapping[str, PresentJob]
@@ -43,7 +43,7 @@ class Needs:
         self._failed: dict[str, list[Row[Any]]] = {}
 
     def of(self, job: PresentJob) -> Need | None:
-        """What is known of a job that waits or runs; None if its log or queue has not been read yet."""
+        """Return the known need of a waiting or running job; None if its log or queue has not been read yet."""
         run = self._runs.get(job.job_id)
         if run is None or run.user != job.user or (run.state == QUEUED) != (job.start is None):
             return None
@@ -79,7 +79,7 @@ class Needs:
         return Need(known, found.answers["runtime"].attempts)
 
     def _most_failed(self, job: PresentJob, run: Row[Any], resource: Resource) -> float:
-        """The most that earlier runs of this job, or such jobs of the user, had when they ran out of it."""
+        """Return the most that earlier runs of this job, or similar jobs of the user, had when they ran out of it."""
         if job.user not in self._failed:
             query = select(jobs).where(
                 jobs.c.cluster == self._cluster, jobs.c.user == job.user, jobs.c.failure.is_not(None)

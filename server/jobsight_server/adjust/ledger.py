@@ -1,4 +1,4 @@
-"""Changes on record: each before it is made, with what was there, so that a kill in between leaves it known."""
+"""Records each change before it is made, with the earlier value, so that it survives a kill in between."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ASKED = {"memory": jobs.c.asked_memory_bytes, "runtime": jobs.c.asked_walltime_
 
 
 def begin(connection: Connection, cluster: str, change: Change, request: float, now: float) -> int | None:
-    """Records a change that is about to be made; its number, or None if another one is under way.
+    """Record a change before it is made; return its number, or None if another one is under way.
 
-    ``request`` is what the user asked for: the run keeps it, as the scheduler's log will only have the new amount.
+    ``request`` is the user's: the run keeps it, as the scheduler's log will only have the new value.
     """
     row = {
         "cluster": cluster,
@@ -54,13 +54,13 @@ def begin(connection: Connection, cluster: str, change: Change, request: float, 
 
 
 def settle(connection: Connection, number: int, state: str, now: float, error: str | None = None) -> None:
-    """Records what has become of a change."""
+    """Record the outcome of a change."""
     values = {"state": state, "settled": now, "error": error}
     connection.execute(update(adjustments).where(_ROW.id == number).values(values))
 
 
 def begin_undo(connection: Connection, number: int) -> bool:
-    """Records that a change is about to be undone; False if another one of the job is under way."""
+    """Record that a change is about to be undone; return False if another one of the job is under way."""
     try:
         with connection.begin_nested():
             connection.execute(update(adjustments).where(_ROW.id == number).values(state=UNDOING))
@@ -71,7 +71,7 @@ def begin_undo(connection: Connection, number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a change that was interrupted has turned out to be."""
+    """Return the outcome of an interrupted change."""
 
     job_id: str
     resource: str
@@ -79,9 +79,9 @@ class Resolved:
 
 
 def resolve(connection: Connection, cluster: str, present: Mapping[str, PresentJob], now: float) -> list[Resolved]:
-    """Settles changes that were begun and never settled, by what the scheduler has now.
+    """Settle changes that were begun and never settled, by the scheduler's present values.
 
-    One that seemed to have had no effect may have had it after all: the scheduler's command outlived a kill, or did not
+    A change that seemed to have no effect may have one after all: the scheduler's command outlived a kill, or did not
     end in time.
     """
     found = []
@@ -107,7 +107,7 @@ def resolve(connection: Connection, cluster: str, present: Mapping[str, PresentJ
 
 
 def rows_of(connection: Connection, cluster: str, *states: str) -> list[Row[Any]]:
-    """The changes of a cluster in these states, or all, oldest first."""
+    """Return the changes of a cluster in these states, or all, oldest first."""
     query = select(adjustments).where(_ROW.cluster == cluster)
     if states:
         query = query.where(_ROW.state.in_(states))
@@ -117,7 +117,7 @@ def rows_of(connection: Connection, cluster: str, *states: str) -> list[Row[Any]
 def first_requests(
     connection: Connection, cluster: str, present: Mapping[str, PresentJob]
 ) -> dict[tuple[str, str], float]:
-    """By job and resource what jobs had before their first change, as a whole, unless someone else has changed it."""
+    """Return by job and resource the whole job's value before its first change, unless someone else has changed it."""
     first: dict[tuple[str, str], float] = {}
     for row in reversed(rows_of(connection, cluster, BEGUN, DONE, UNDOING, NOT_MADE)):
         key = (row.job_id, row.resource)

@@ -1,4 +1,4 @@
-"""PBS Pro and TORQUE: ``qstat`` says what jobs have, ``qalter -l`` changes it."""
+"""PBS Pro and TORQUE: ``qstat`` shows the requests of jobs, ``qalter -l`` changes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Jobs = Callable[[bytes], Iterator[tuple[str, Mapping[str, str]]]]
 
 @dataclass(frozen=True, slots=True)
 class Pbs:
-    """``qstat`` and ``qalter`` are argument lists; ``torque``: they are those of TORQUE."""
+    """``qstat`` and ``qalter`` are argument lists; ``torque``: they are TORQUE's."""
 
     qstat: Sequence[str]
     qalter: Sequence[str]
@@ -31,7 +31,7 @@ class Pbs:
     torque: bool = False
 
     def look(self) -> dict[str, PresentJob]:
-        """Arrays are left out, and jobs whose chunks are of several kinds."""
+        """Return the jobs without arrays and without jobs that have several kinds of chunks."""
         return {job.job_id: job for job, _ in self._jobs()}
 
     def _jobs(self) -> Iterator[tuple[PresentJob, Mapping[str, str]]]:
@@ -86,19 +86,19 @@ def _job_of(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, 
         if walltime := attributes.get("Resource_List.walltime"):
             amounts["runtime"] = Amount("walltime", int(duration_s("walltime", walltime)), 1, 60)
     except AccountingError:
-        return None  # listed with what was rejected where the queue is followed
+        return None  # listed as rejected where the queue is followed
     return PresentJob(job_id, user, submitted, start, amounts)
 
 
 def _memory(attributes: Mapping[str, str]) -> Amount | None:
-    """In the words in which the job asked: by chunk, or of the whole job."""
+    """Return the memory request in the job's own form: by chunk, or of the whole job."""
     chunk = attributes.get("Resource_List.select", "")
     if chunk:
         found = _CHUNK_MEMORY.findall(chunk) if _CHUNK.fullmatch(chunk) else []
         if len(found) != 1:
             return None
         value, count = size_bytes("select", found[0]), int(chunk.partition(":")[0])
-        # The chunk without its memory names the parameter, so that it can be written again with another.
+        # The chunk without its memory names the parameter, so that it can be rewritten with another.
         parameter = f"select {_with_memory(chunk, 0)}"
         return Amount(parameter, value, count, _KIB) if value % _KIB == 0 and value and count else None
     text = attributes.get("Resource_List.mem")

@@ -1,4 +1,4 @@
-"""What to change of one job: a recommendation, kept within what the site allows and above what has failed."""
+"""Plans the change of one job: a recommendation within the site's limits and above failed values."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from jobsight_server.amounts import memory_bytes
 from jobsight_server.settings.adjust import AdjustLimits
 
 MORE_THAN_FAILED = 1.25
-"""What failed is never given again; this times as much is the least that is."""
+"""A failed value is never given again: the least new one is this times as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a job's need of one resource, for the whole job.
+    """A job's known need of one resource, for the whole job.
 
-    ``request`` is what its user asked for; ``recommended`` is None where nothing better is known. ``failed`` is the
-    most that such a job had when it ran out of it, ``used`` the most that one used; 0 for none.
+    ``request`` is the user's; ``recommended`` is None without a better one. ``failed`` is the most that a similar job
+    had when it ran out of it, ``used`` the most that one used; 0 for none.
     """
 
     request: float
@@ -30,7 +30,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From what the job has to what it should have; ``reason`` says why."""
+    """A change from the present value to a new one; ``reason`` says why."""
 
     job: PresentJob
     resource: Resource
@@ -40,7 +40,7 @@ class Change:
 
 
 def share_of(*names: str) -> float:
-    """A number from 0 to 1 that is always the same for these names, and otherwise as good as random.
+    """Return a number from 0 to 1, fixed for these names and otherwise pseudo-random.
 
     >>> share_of("alpha", "ann") == share_of("alpha", "ann"), share_of("alpha", "ann") == share_of("alph", "aann")
     (True, False)
@@ -50,7 +50,7 @@ def share_of(*names: str) -> float:
 
 
 def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLimits) -> Change | None:
-    """The change of a waiting job; None where it should stay as it is."""
+    """Return the change of a waiting job; None if it should stay as it is."""
     present = job.amounts[resource]
     least = memory_bytes(limits.memory_at_least) if resource == "memory" else limits.time_at_least_s
     most = limits.raise_to * known.request
@@ -59,7 +59,7 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
     floors = {
         "the least that the settings allow": least,
         "the share of the request that the settings keep": limits.keep_share * known.request,
-        "such a job used as much": known.used,
+        "a similar job used as much": known.used,
         "less has failed": MORE_THAN_FAILED * known.failed,
     }
     for why, floor in floors.items():
@@ -80,7 +80,7 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
 def planned_running(
     job: PresentJob, known: Known, attempts: tuple[float, ...], now: float, limits: AdjustLimits
 ) -> Change | None:
-    """More time for a running job that reaches its limit soon, where more is recommended or such a job ran longer.
+    """Return more time for a running job that reaches its limit soon, if recommended or a similar job ran longer.
 
     ``attempts`` are the limits, in seconds, to try one after the other.
     """
@@ -96,10 +96,10 @@ def planned_running(
 
 
 def is_chosen(cluster: str, user: str, limits: AdjustLimits) -> bool:
-    """Whether the user is among the share whose jobs are changed."""
+    """Return whether the user is among the share whose jobs are changed."""
     return share_of("users", cluster, user) < limits.users_share
 
 
 def allowed(limits: AdjustLimits) -> Mapping[Resource, bool]:
-    """Which resources may be changed."""
+    """Return the resources that may be changed."""
     return {"memory": limits.memory, "runtime": limits.time}

@@ -1,4 +1,4 @@
-"""What a scheduler has for a job right now, and how it is asked to change it."""
+"""A job's present request in the scheduler, and the interface to change it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Literal, Protocol
 from jobsight_server.accounting.command_output import CommandError, CommandOutput
 
 Resource = Literal["memory", "runtime"]
-"""By the name of its metric."""
+"""A resource by the name of its metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What a job has of a resource: ``value`` bytes or seconds in the scheduler's ``parameter``.
+    """A job's request of a resource: ``value`` bytes or seconds in the scheduler's ``parameter``.
 
-    The job has it ``times``, on each node or processor; it takes multiples of ``step``.
+    The job has it ``times``, on each node or processor; the scheduler takes multiples of ``step``.
     """
 
     parameter: str
@@ -26,11 +26,11 @@ class Amount:
 
     @property
     def whole(self) -> float:
-        """Of the whole job."""
+        """Return the value of the whole job."""
         return float(self.value * self.times)
 
     def for_whole(self, amount: float) -> int:
-        """The least value that gives the whole job this amount."""
+        """Return the least value that gives the whole job this amount."""
         each = self.step * self.times
         return max(int(-(-amount // each)) * self.step, self.step)
 
@@ -47,23 +47,23 @@ class PresentJob:
 
 
 class Scheduler(Protocol):
-    """The commands of one scheduler. They get argument lists and no shell, and ids of one form only.
+    """The commands of one scheduler. They run with argument lists, without a shell, and with ids of one form only.
 
-    All raise CommandError for a command that fails, or is not finished in time.
+    All raise CommandError for a command that fails or takes too long.
     """
 
     def look(self) -> dict[str, PresentJob]:
-        """The jobs that wait or run and whose requests can be changed, by id."""
+        """Return the waiting and running jobs whose requests can be changed, by id."""
 
     def exact(self, job: PresentJob, resource: Resource) -> Amount | None:
-        """What the job has, under the parameter that changes it; None if that has changed since, or is not certain."""
+        """Return the job's request in the parameter that changes it; None if it has changed since, or is ambiguous."""
 
     def change(self, job: PresentJob, amount: Amount) -> None:
-        """Gives the job this amount."""
+        """Give the job this amount."""
 
 
 def run_command(arguments: Sequence[str], timeout_s: float, most: int = 1 << 20) -> bytes:
-    """What a command prints.
+    """Return the output of a command.
 
     Raises:
         CommandError: it failed, took too long, or prints more than ``most`` bytes.

@@ -1,4 +1,4 @@
-"""One run of `jobsight adjust`: looks, settles what was interrupted, plans, and makes or undoes the changes."""
+"""One run of `jobsight adjust`: reads the queue, settles interrupted changes, plans, and makes or undoes changes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.settings.adjust import AdjustLimits
 
 FAILURES_AT_MOST = 10
-"""So many commands that fail one after the other end a run: something else is wrong."""
+"""This many failed commands in a row end a run: something else is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A change and what is done about it: ``outcome`` is empty in a dry run. ``request``: what the user asked for."""
+    """A change and its ``outcome``, which is empty in a dry run. ``request``: the user's."""
 
     change: Change
     request: float
@@ -34,7 +34,7 @@ class Proposed:
 
 @dataclass(slots=True)
 class Result:
-    """What a run proposed or did; ``left`` counts the jobs that stay, by why."""
+    """The changes that a run proposed or made; ``left`` counts the unchanged jobs by reason."""
 
     proposed: list[Proposed] = field(default_factory=list)
     resolved: list[ledger.Resolved] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Adjuster:
     clock: Callable[[], float]
 
     def dry_run(self, trial: Trial | None = None) -> Result:
-        """What would be done now. Changes nothing, nor the database.
+        """Return the changes that a run would make now. Change nothing, nor the database.
 
         Raises:
             CommandError: the queue cannot be read.
@@ -63,7 +63,7 @@ class Adjuster:
         return result
 
     def apply(self, trial: Trial | None = None) -> Result:
-        """Makes the changes, each recorded before.
+        """Make the changes, each recorded before.
 
         Raises:
             CommandError: the queue cannot be read.
@@ -85,7 +85,7 @@ class Adjuster:
         return result
 
     def undo(self, only: Collection[str] = ()) -> Result:
-        """Gives jobs, or ``only`` these, what they had before, newest change first.
+        """Restore the earlier requests of jobs, or ``only`` of these, newest change first.
 
         Raises:
             CommandError: the queue cannot be read.
@@ -187,7 +187,7 @@ class Adjuster:
             if not ledger.begin_undo(connection, number):
                 return Proposed(change, 0.0, outcome="left", error="another change of it is under way")
         state, error = self._ask(change, ledger.UNDONE)
-        # What could not be undone is still done.
+        # A change that could not be undone is still done.
         self._settle(number, ledger.DONE if state == ledger.FAILED else state, error)
         return Proposed(change, 0.0, outcome=state, error=error)
 

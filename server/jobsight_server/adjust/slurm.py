@@ -1,4 +1,4 @@
-"""Slurm: ``squeue`` says what jobs have, ``scontrol update`` changes it."""
+"""Slurm: ``squeue`` shows the requests of jobs, ``scontrol update`` changes them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Slurm:
     timeout_s: float
 
     def look(self) -> dict[str, PresentJob]:
-        """Arrays are left out: a change of one would reach its running tasks, too."""
+        """Return the jobs without arrays: a change of one would reach its running tasks, too."""
         run = partial(CommandOutput, timeout_s=self.timeout_s)
         found = (_job_of(row_of(values)) for values in squeue_rows(run, self.squeue))
         return {job.job_id: job for job in found if job is not None}
 
     def exact(self, job: PresentJob, resource: Resource) -> Amount | None:
-        """Of memory, ``scontrol show`` says whether it is per node or per processor; a job's name may say so, too."""
+        """Return the request. ``scontrol show`` has memory per node or per processor; a job's name may imitate that."""
         known = job.amounts[resource]
         if resource != "memory":
             return known
@@ -61,7 +61,7 @@ def _checked(job_id: str) -> str:
 
 
 def _job_of(row: Mapping[str, str]) -> PresentJob | None:
-    """None for what is neither waiting nor running, is a part of an array, or cannot be read."""
+    """Return the job; None if it neither waits nor runs, is part of an array, or cannot be read."""
     state = row["State"].upper()
     if state not in ("PENDING", "RUNNING") or row["ArrayTaskID"] or not _JOB_ID.fullmatch(row["JobID"]):
         return None
@@ -73,12 +73,12 @@ def _job_of(row: Mapping[str, str]) -> PresentJob | None:
         amounts: dict[Resource, Amount] = {}
         each = amount("MinMemory", row["MinMemory"] or "0")
         whole = tres("tres-alloc", row["tres-alloc"]).get("mem", 0.0)
-        # 0 is all memory of the nodes, which is no amount to change.
+        # 0 is all memory of the nodes, which cannot be changed.
         if each >= MIB and whole % each == 0:
             amounts["memory"] = Amount("MinMemory", int(each), int(whole // each), MIB)
         limit_s = clock_s("TimeLimit", row["TimeLimit"])
         if limit_s and limit_s % _MINUTE_S == 0:
             amounts["runtime"] = Amount("TimeLimit", int(limit_s), 1, _MINUTE_S)
     except AccountingError:
-        return None  # listed with what was rejected where the queue is followed
+        return None  # listed as rejected where the queue is followed
     return PresentJob(row["JobID"], row["UserName"], submitted, start, amounts)

@@ -1,1 +1,1 @@
-"""Installs Jobsight beside a scheduler: reads the site, plans, shows, applies, and can take it back."""
+"""Installs Jobsight beside a scheduler: reads the site, plans, shows, applies, and can undo it."""

@@ -27,16 +27,16 @@ from jobsight_server.setup.plan import (
 from jobsight_server.setup.run import run, until_empty
 
 Leave = Callable[[Places, Manifest, Callable[[str], None]], list[str]]
-"""Takes Jobsight's part out of the running scheduler, and returns what the scheduler still uses."""
+"""Takes Jobsight's part out of the running scheduler, and returns the settings that it still uses."""
 
 
 def apply(
     plan: Sequence[Item], places: Places, kind: str, replace: Callable[[File], bool], say: Callable[[str], None]
 ) -> None:
-    """Does what remains to be done. ``replace`` decides whether a file that was edited here is overwritten.
+    """Apply the remaining items. ``replace`` decides whether to overwrite a file that was edited here.
 
     Raises:
-        UserError: something failed; the message lists what was done before.
+        UserError: something failed; the message lists the items done before.
     """
     manifest_path = places.manifest(kind)
     manifest = Manifest.load(manifest_path)
@@ -60,12 +60,12 @@ def apply(
 
 
 def remove(places: Places, kind: str, leave: Leave, say: Callable[[str], None]) -> None:
-    """Undoes what the manifest lists: first in the scheduler, then files, newest first. Files edited since stay.
+    """Undo the manifest: first in the scheduler, then files, newest first. Files edited since stay.
 
-    The archive for the nodes stays, too, for their ``--uninstall``.
+    The archive for the nodes also stays, for their ``--uninstall``.
 
     Raises:
-        UserError: the scheduler still uses what would be removed; nothing else was removed then.
+        UserError: the scheduler still uses a part of it; nothing else was removed then.
     """
     manifest_path = places.manifest(kind)
     if not manifest_path.exists():

@@ -1,4 +1,4 @@
-"""What can be checked without a job: files, service, token, answers, nodes."""
+"""Checks that need no job: files, service, token, answers, nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT_S = 0.1
 
 
 def checks(plan: Sequence[Item], scheduler: SchedulerSetup, places: Places) -> Iterator[Finding]:
-    """Yields each finding as soon as it is made."""
+    """Yield each finding as soon as it is made."""
     manifest = Manifest.load(places.manifest(scheduler.kind))
     for item in plan:
         if isinstance(item, Placed) and item.path != places.archive:
@@ -43,7 +43,7 @@ def checks(plan: Sequence[Item], scheduler: SchedulerSetup, places: Places) -> I
 
 
 def _answer(token: PlannedToken, scheduler: SchedulerSetup, places: Places) -> Finding:
-    """Whether the server accepts the token and answers before plugins stop waiting; the best of three counts."""
+    """Check that the server accepts the token and answers before plugins stop waiting; the best of three counts."""
     address = f"http://{places.address}:{places.port}/api/v1/advice"
     what = f"the server answers within {LIMIT_S * 1000:.0f} ms"
     try:
@@ -72,7 +72,7 @@ _TODO = "see `journalctl -t jobsight-hook` on its node, and check that the sched
 
 
 def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float) -> Iterator[Finding]:
-    """Yields each step as it is done, and stops at the first that fails.
+    """Yield each step as it is done, and stop at the first that fails.
 
     Raises:
         UserError: the job could not be submitted.
@@ -122,7 +122,7 @@ def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float)
 
 
 def _run(engine: Engine, cluster: str, job: str) -> Row[Any] | None:
-    """The run of a job; PBS adds its server's name to the id, which the log may have in another form."""
+    """Return the run of a job; PBS adds its server's name to the id, which the log may have in another form."""
     ids = (job, job.partition(".")[0])
     wanted = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_(ids))
     with engine.connect() as connection:
@@ -131,7 +131,7 @@ def _run(engine: Engine, cluster: str, job: str) -> Row[Any] | None:
 
 
 def _marked(engine: Engine, cluster: str, job: str, until: float) -> Finding:
-    """Whether the hooks marked its start and end."""
+    """Check that the hooks marked the job's start and end."""
     of_job = select(marks.c.event).join(nodes, nodes.c.id == marks.c.node_id)
     of_job = of_job.where(nodes.c.cluster == cluster, marks.c.job_id.in_((job, job.partition(".")[0])))
     events: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a setup wrote and ran: enough to detect a site's own edits, and to undo everything."""
+"""The files and commands of a setup: enough to detect a site's own edits, and to undo everything."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 
 
 def digest(content: bytes) -> str:
-    """What is stored about a file."""
+    """Return the stored digest of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
 class Written(msgspec.Struct):
-    """A file as it was written; ``before`` is what was there, ``token`` its number, ``scope`` cluster and nodes."""
+    """A written file; ``before`` is its earlier content, ``token`` its number, ``scope`` cluster and nodes."""
 
     sha256: str
     before: str | None = None
@@ -23,7 +23,7 @@ class Written(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """Everything that was done, oldest first; ``undo`` are commands. The rest are options, which later runs keep."""
+    """All done items, oldest first; ``undo`` are commands. The rest are options, which later runs keep."""
 
     cluster: str | None = None
     agents_url: str | None = None
@@ -35,16 +35,16 @@ class Manifest(msgspec.Struct):
 
     @classmethod
     def load(cls, path: Path) -> Manifest:
-        """The stored manifest; an empty one if there is none."""
+        """Return the stored manifest; an empty one if there is none."""
         return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
 
     def is_unedited(self, name: str) -> bool:
-        """Whether a file is still as it was written."""
+        """Return whether a file is still as it was written."""
         path = Path(name)
         return path.exists() and digest(path.read_bytes()) == self.files[name].sha256
 
     def save(self, path: Path) -> None:
-        """Replaces the stored manifest; only root can read it."""
+        """Replace the stored manifest; only root can read it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         other = path.with_name(path.name + ".new")
         other.touch(mode=0o600)

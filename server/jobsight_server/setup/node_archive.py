@@ -17,7 +17,7 @@ _TEST_CODE = {"__pycache__", "tests"}
 
 
 def node_archive(scheduler: SchedulerSetup, places: Places) -> bytes:
-    """The script; the same bytes for the same release, settings and token.
+    """Return the script; the same bytes for the same release, settings and token.
 
     Raises:
         FileNotFoundError: the nodes' token does not exist yet.
@@ -56,7 +56,7 @@ def _package(folder: Path) -> dict[str, bytes]:
 
 
 def _packed(files: dict[str, bytes]) -> bytes:
-    """A gzipped tar without times and owners."""
+    """Return a gzipped tar without times and owners."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""Where everything goes, and who owns it."""
+"""The path and owner of everything installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Places:
 
     ``agents_url`` is the address that agents send to; without it, the writer's on this host. ``users_url`` is that of
     the API and the pages for login nodes; without it, they are open to this host only.
-    ``listen`` is the server's new address, where it was given now.
+    ``listen`` is the server's new address, if given now.
     """
 
     prefix: Path = Path("/")
@@ -38,7 +38,7 @@ class Places:
         return self.prefix == Path("/")
 
     def command(self, scheduler: str) -> str:
-        """The command that installs here, to be shown."""
+        """Return the command that installs here, to be shown."""
         return f"jobsight setup {scheduler}" + ("" if self.is_system else f" --prefix {shlex.quote(str(self.prefix))}")
 
     @property
@@ -47,12 +47,12 @@ class Places:
 
     @property
     def owner(self) -> str:
-        """The user of server and agents."""
+        """Return the user of server and agents."""
         return self.user or (USER if self.is_system else getpass.getuser())
 
     @property
     def group(self) -> str:
-        """The group of the settings; named like the user, unless the user exists already."""
+        """Return the group of the settings; named like the user, unless the user exists already."""
         try:
             return str(pwd.getpwnam(self.owner).pw_gid)
         except KeyError:
@@ -64,7 +64,7 @@ class Places:
 
     @property
     def choices(self) -> Path:
-        """What the site chose for submission."""
+        """Return the path of the site's choices for submission."""
         return self.at("etc/jobsight/submit.conf")
 
     @property
@@ -94,7 +94,7 @@ class Places:
         return self.prefix / path
 
     def jobsight(self, *arguments: str) -> tuple[str, ...]:
-        """A command of this installation with these settings."""
+        """Return a command of this installation with these settings."""
         return (sys.executable, "-I", "-m", "jobsight_server.cli", *arguments, "--config", str(self.settings))
 
     @property

@@ -1,4 +1,4 @@
-"""The records of a plan: folders, files, tokens and commands, in the order in which they are created."""
+"""The records of a plan: folders, files, tokens and commands, in order of creation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NEW, SAME, CHANGE, EDITED, RIGHTS = "new", "unchanged", "change", "edited here",
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that a setup creates."""
+    """An item that a setup creates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed(Item):
-    """Something with a path; owner and group are names or numbers."""
+    """An item with a path; owner and group are names or numbers."""
 
     path: Path
     mode: int
@@ -29,12 +29,12 @@ class Placed(Item):
     group: str = "0"
 
     def has_rights(self) -> bool:
-        """Whether mode and owner are as planned; an owner who does not exist yet owns nothing."""
+        """Return whether mode and owner are as planned; an owner who does not exist yet owns nothing."""
         found = self.path.stat()
         return (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (self.mode, *self.ids(missing=-1))
 
     def ids(self, missing: int | None = None) -> tuple[int, int]:
-        """User and group as numbers; ``missing`` for those that do not exist.
+        """Return user and group as numbers; ``missing`` for those that do not exist.
 
         Raises:
             KeyError: one does not exist, and ``missing`` is not given.
@@ -55,10 +55,10 @@ class Folder(Placed):
 
 @dataclass(frozen=True, slots=True)
 class File(Placed):
-    """A file. ``content`` is called once what it needs exists.
+    """A file. ``content`` is called once its inputs exist.
 
-    ``merged``: it contains the site's own text too. ``kept``: never overwritten. ``ours``: what is there now is of an
-    earlier release, without edits that would be lost.
+    ``merged``: it contains the site's own text too. ``kept``: never overwritten. ``ours``: the present file is an
+    earlier release's, without edits that would be lost.
     """
 
     content: str | Callable[[], bytes] = ""
@@ -86,7 +86,7 @@ class PlannedToken(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Command(Item):
-    """A command to run, unless ``done`` says that it has been; ``undo`` reverses it."""
+    """A command to run unless ``done`` returns true; ``undo`` reverses it."""
 
     argv: tuple[str, ...]
     done: Callable[[], bool]
@@ -94,7 +94,7 @@ class Command(Item):
 
 
 def state(item: Item, manifest: Manifest) -> str:
-    """What has to be done about an item."""
+    """Return the action that an item needs."""
     if isinstance(item, Command):
         return SAME if item.done() else NEW
     assert isinstance(item, Placed)
@@ -111,7 +111,7 @@ def state(item: Item, manifest: Manifest) -> str:
     try:
         if present == item.wanted():
             return rights
-    except FileNotFoundError:  # what its content needs does not exist yet
+    except FileNotFoundError:  # an input of its content does not exist yet
         return CHANGE
     written = manifest.files.get(str(item.path))
     ours = written is not None and written.sha256 == digest(present)

@@ -1,4 +1,4 @@
-"""Which nodes' agents report, from the server's database."""
+"""The nodes whose agents report, from the server's database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SILENT_S = 600.0
 
 
 def reading_engine(places: Places) -> Engine | None:
-    """The server's database for reading; None while there is none, or none of this release."""
+    """Yield the server's database for reading; None while there is none, or none of this release."""
     if not places.settings.exists():
         return None
     engine = open_engine(load_settings(places.settings).database, "read")
@@ -28,7 +28,7 @@ def reading_engine(places: Places) -> Engine | None:
 
 
 def reporting_nodes(places: Places, cluster: str, within_s: float = _SILENT_S) -> set[str]:
-    """The nodes of a cluster that sent something in the last ten minutes."""
+    """Return the nodes of a cluster that sent something in the last ten minutes."""
     engine = reading_engine(places)
     if engine is None:
         return set()

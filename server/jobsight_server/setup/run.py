@@ -15,7 +15,7 @@ _EFFECT_S = 5.0
 
 
 def run(command: Sequence[str], user: str | None = None, given: str = "") -> str:
-    """What a command prints when run as ``user`` (if that is not the current user), with ``given`` as its input.
+    """Return the output of a command run as ``user`` (if that is not the current user), with ``given`` as its input.
 
     Raises:
         UserError: it is missing, failed, or took more than a minute; the message includes its output.
@@ -42,7 +42,7 @@ def run(command: Sequence[str], user: str | None = None, given: str = "") -> str
 
 
 def succeeds(command: Sequence[str], user: str | None = None) -> bool:
-    """Whether a command can be run and ends with 0."""
+    """Return whether a command can be run and ends with 0."""
     try:
         run(command, user)
     except UserError:
@@ -51,7 +51,7 @@ def succeeds(command: Sequence[str], user: str | None = None) -> bool:
 
 
 def until_empty(find: Callable[[], list[str]], seconds: float = _EFFECT_S) -> list[str]:
-    """What ``find`` returns, empty or at the end of the time: a scheduler may need a moment to read its files."""
+    """Return the result of ``find`` once empty, or after the time limit: a scheduler may need a moment to read it."""
     deadline = time.monotonic() + seconds
     while (found := find()) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""What the setup of every scheduler includes: settings, tokens, unit, and the archive for the nodes."""
+"""The items of every scheduler's setup: settings, tokens, unit, and the archive for the nodes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from jobsight_server.setup.shipped import shipped, with_shell_settings, with_tom
 
 _UNIT = "jobsight-server"
 _OF_QUEUE = ("squeue", "qstat")
-"""Commands that settings may lack and still follow the same scheduler."""
+"""Settings without these commands still follow the same scheduler."""
 
 
 def plan_of(scheduler: SchedulerSetup, places: Places) -> list[Item]:
-    """Everything to create, in order.
+    """Return everything to create, in order.
 
     Raises:
         UserError: the settings follow this scheduler already, under another name.
@@ -44,7 +44,7 @@ def plan_of(scheduler: SchedulerSetup, places: Places) -> list[Item]:
 
 
 def settings_text(scheduler: SchedulerSetup, places: Places) -> str:
-    """The settings as they are, with a table for this cluster if they lack it."""
+    """Return the present settings, with a table for this cluster if they lack it."""
     table = f'\n[[accounting]]\ncluster = "{scheduler.cluster}"\n{scheduler.source}'
     munge = {"munge_socket": scheduler.munge_socket} if scheduler.munge_socket else {}
     if not places.settings.exists():
@@ -85,7 +85,7 @@ def settings_text(scheduler: SchedulerSetup, places: Places) -> str:
 
 
 def _nodes(names: tuple[str, ...]) -> str | None:
-    """The nodes in the form that tokens use; None, which means all, if one of them has an unusual name."""
+    """Return the nodes in the form of tokens; None, which means all, if one of them has an unusual name."""
     try:
         node_names(",".join(names))
     except NodeNamesError:

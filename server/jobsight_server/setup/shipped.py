@@ -1,4 +1,4 @@
-"""The files of deploy/, which a wheel carries inside this package, with a site's values filled in."""
+"""The files of deploy/, which a wheel has inside this package, with a site's values filled in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def shipped(name: str) -> str:
-    """The text of a file of deploy/.
+    """Return the text of a file of deploy/.
 
     Raises:
         UserError: this installation lacks it.
@@ -26,7 +26,7 @@ def shipped(name: str) -> str:
 
 
 def with_script_settings(text: str, values: Mapping[str, str | int]) -> str:
-    """A Lua or Python script with these values in the block ``SETTINGS`` at its top."""
+    """Return a Lua or Python script with these values in the block ``SETTINGS`` at its top."""
     begin = re.search(r"^(local )?SETTINGS = \{$", text, re.MULTILINE)
     end = text.find("\n}", begin.end()) if begin else -1
     if begin is None or end < 0:
@@ -39,14 +39,14 @@ def with_script_settings(text: str, values: Mapping[str, str | int]) -> str:
 
 
 def with_shell_settings(text: str, values: Mapping[str, str]) -> str:
-    """A shell script with these variables at its top."""
+    """Return a shell script with these variables at its top."""
     for name, value in values.items():
         text = _once(rf"^({name}=).*$", shlex.quote(value), text, name)
     return text
 
 
 def with_toml_settings(text: str, values: Mapping[str, object]) -> str:
-    """A settings file with these values, beside their commented defaults where it has them."""
+    """Return a settings file with these values, beside their commented defaults if it has them."""
     for name, value in values.items():
         line = f"{name} = {json.dumps(value)}"
         if re.search(rf"^{name} = ", text, re.MULTILINE):

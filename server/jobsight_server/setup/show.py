@@ -1,4 +1,4 @@
-"""Shows a plan: what was found, what will be done, and the differences."""
+"""Shows a plan: the findings, the actions, and the differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def show(
     plan: Sequence[Item], found: dict[str, str], notes: Sequence[str], manifest: Manifest, console: Console
 ) -> int:
-    """Prints everything; returns the number of items left to do."""
+    """Print everything; return the number of items left to do."""
     facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, value in found.items():
         facts.add_row(name, escape(value))
@@ -43,12 +43,12 @@ def show(
 
 
 def show_difference(item: File, console: Console) -> None:
-    """What writing a file would change in it."""
+    """Return the changes that writing a file would make."""
     present = item.path.read_text(errors="replace")
     print_diff(str(item.path), present, item.wanted().decode(), console)
 
 
 def print_diff(name: str, present: str, wanted: str, console: Console) -> None:
-    """A unified diff."""
+    """Print a unified diff."""
     for line in unified_diff(present.splitlines(), wanted.splitlines(), name, name, lineterm=""):
         console.print(Text(line, style=_COLOURS.get(line[:1], "")), soft_wrap=True)

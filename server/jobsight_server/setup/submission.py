@@ -1,4 +1,4 @@
-"""The scripts that schedulers run at submission, and the site's choices, which survive their upgrades."""
+"""The scripts that schedulers run at submission, and the site's choices, which survive upgrades."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RELEASED = {
     "8061477d6f1d567141ab80f4ffd40647399ffd30bd71a64025b0909d38e96eb7",
     "d5207a15a3fb36b833d6a3ffc3802b645f1833b482ea37757576135d117744ef",
 }
-"""Digests of the scripts of 0.2, whose settings stood in them, without these settings."""
+"""Digests of the scripts of 0.2, which held their settings, without these settings."""
 _DEFAULTS_0_2 = {
     "address": {"127.0.0.1"},
     "port": {"8470"},
@@ -39,7 +39,7 @@ _DEFAULTS_0_2 = {
 def submission_files(
     name: str, target: Path, mode: int, values: Mapping[str, str | int], places: Places
 ) -> tuple[File, File]:
-    """``submit.conf`` and the script ``deploy/NAME`` for ``target``, with these values in it.
+    """Return ``submit.conf`` and the script ``deploy/NAME`` for ``target``, with these values in it.
 
     A script of 0.2 in which a site changed only settings is ours to replace, once ``submit.conf`` has the settings.
     """
@@ -58,12 +58,12 @@ def submission_files(
 
 
 def without_settings(script: str) -> str:
-    """The digest of a script of 0.2, whatever its settings are."""
+    """Return the digest of a script of 0.2 without its settings."""
     return digest(_LINE.sub("", _BLOCK.sub("", script)).encode())
 
 
 def _choices(script: str, values: Mapping[str, str | int]) -> list[str]:
-    """The lines of ``submit.conf`` that say what the settings in a script say."""
+    """Return the lines of ``submit.conf`` that correspond to the settings in a script."""
     blocks = {name: re.sub(r"(?m)^\s*(?:--|#).*", "", block) for name, block in _BLOCK.findall(script)}
     entries = [*_ENTRY.findall(blocks.get("SETTINGS", "")), *_LINE.findall(script)]
     lines = [

@@ -13,7 +13,7 @@ from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """How a scheduler is read, and left by ``--remove``."""
+    """The functions that read a scheduler, and leave it at ``--remove``."""
 
     read: Callable[[Places], SchedulerSetup]
     leave: Leave

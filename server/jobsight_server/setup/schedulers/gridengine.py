@@ -1,4 +1,4 @@
-"""Grid Engine: what ``qconf`` says, and the prolog and epilog of its queues."""
+"""Grid Engine: its configuration in ``qconf``, and the prolog and epilog of its queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOOKS = ("prolog", "epilog")
 
 
 def read(places: Places) -> SchedulerSetup:
-    """The cell of the environment (``SGE_ROOT``, ``SGE_CELL``).
+    """Return the cell of the environment (``SGE_ROOT``, ``SGE_CELL``).
 
     Raises:
         UserError: its variables or commands are missing, or sge_qmaster does not answer.
@@ -59,7 +59,7 @@ def read(places: Places) -> SchedulerSetup:
 
 
 def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
-    """Takes our hooks from the queues that got them from a setup, and returns the queues that still call them.
+    """Take our hooks from the queues that got them from a setup, and return the queues that still call them.
 
     Raises:
         UserError: sge_qmaster does not answer.

@@ -1,4 +1,4 @@
-"""PBS Professional, OpenPBS and TORQUE: what ``qmgr`` and ``pbsnodes`` say, their hooks and the submit filter."""
+"""PBS Professional, OpenPBS and TORQUE: ``qmgr`` and ``pbsnodes``, their hooks and the submit filter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QMGR = "qmgr", "-c"
 
 
 def read_pbs(places: Places) -> SchedulerSetup:
-    """PBS Professional or OpenPBS.
+    """Return PBS Professional or OpenPBS.
 
     Raises:
         UserError: its commands are missing, or its server does not answer.
@@ -62,7 +62,7 @@ def read_pbs(places: Places) -> SchedulerSetup:
 
 
 def read_torque(places: Places) -> SchedulerSetup:
-    """TORQUE.
+    """Return TORQUE.
 
     Raises:
         UserError: its commands are missing, or its server does not answer.
@@ -80,7 +80,7 @@ def read_torque(places: Places) -> SchedulerSetup:
 
 
 def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
-    """Deletes the hooks that a setup created, and returns those that are still there.
+    """Delete the hooks that a setup created, and return those that are still there.
 
     Raises:
         UserError: the server does not answer.
@@ -97,7 +97,7 @@ def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -
 
 
 def leave_torque(_places: Places, _manifest: Manifest, _say: Callable[[str], None]) -> list[str]:
-    """Nothing: TORQUE runs without the filter and the hooks once their files are gone."""
+    """Return nothing: TORQUE runs without the filter and the hooks once their files are gone."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""What a scheduler's own commands report, and what Jobsight needs to install there."""
+"""A scheduler's configuration, and the items that Jobsight installs there."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jobsight_server.setup.plan import Item, PlannedToken
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSetup:
-    """A scheduler as it is configured now.
+    """A scheduler's present configuration.
 
-    ``source`` is its table [[accounting]] without the cluster's name, ``submitter`` the token with which it asks for
-    advice, ``items`` what its plugins need, ``hook_copies`` where nodes need the script ``mark-job``,
-    ``munge_socket`` by which users prove who they are ("": they cannot). ``comment`` is what the scheduler
-    shows of Jobsight's advice for a job; None where it keeps none.
+    ``source`` is its table [[accounting]] without the cluster's name, ``submitter`` its token for advice, ``items``
+    those of its plugins, ``hook_copies`` the paths where nodes need the script ``mark-job``, ``munge_socket`` the
+    socket by which users prove their identity ("": they cannot). ``comment`` returns Jobsight's advice for a job as
+    the scheduler shows it; None if it keeps none.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class SchedulerSetup:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``good`` is None for what is optional but worth knowing; ``todo`` says what to do about it."""
+    """The result of a check. ``good`` is None for an optional item worth knowing; ``todo`` says what to do."""
 
     what: str
     good: bool | None

@@ -1,4 +1,4 @@
-"""Slurm: what ``scontrol`` and ``sinfo`` say, and what its plugins need."""
+"""Slurm: its configuration in ``scontrol`` and ``sinfo``, and the items of its plugins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE = ("", "(null)", "none", "n/a")
 
 
 def read(places: Places) -> SchedulerSetup:
-    """The Slurm whose commands are on the path.
+    """Return the Slurm whose commands are on the path.
 
     Raises:
         UserError: they are missing, slurmctld or slurmdbd does not answer, or no nodes are configured.
@@ -59,7 +59,7 @@ def read(places: Places) -> SchedulerSetup:
         )
         items.append(File(places.at("usr/local/bin/jobsight-seff"), 0o755, content=seff))
     silent = sorted(set(nodes) - reporting_nodes(places, cluster))
-    # A prolog that is missing on a node drains it.
+    # A missing prolog drains a node.
     wanted = {
         name: value
         for name, value in _wanted(places).items()
@@ -88,7 +88,7 @@ def read(places: Places) -> SchedulerSetup:
 
 
 def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
-    """Takes Jobsight's settings out of slurm.conf, has slurmctld read it, and returns what slurmctld still has of them.
+    """Take Jobsight's settings out of slurm.conf, have slurmctld read it, and return those that slurmctld still has.
 
     Raises:
         UserError: slurmctld does not answer.
@@ -110,7 +110,7 @@ def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> lis
 
 
 def _still(places: Places, manifest: Manifest) -> list[str]:
-    """The settings of slurmctld that would drain nodes, or keep it from starting, once our files are gone."""
+    """Return the settings of slurmctld that would drain nodes, or keep it from starting, once our files are gone."""
     config = _config()
     found = [f"{name}={config[name]}" for name in ("Prolog", "Epilog") if str(places.hooks) in config.get(name, "")]
     script = next((name for name in manifest.files if name.endswith("/job_submit.lua")), None)
@@ -126,7 +126,7 @@ def _wanted(places: Places) -> dict[str, str]:
 
 
 def _runs_with(wanted: Mapping[str, str]) -> bool:
-    """Whether slurmctld has these settings."""
+    """Return whether slurmctld has these settings."""
     config = _config()
     return all(has(name, value, config.get(name, "")) for name, value in wanted.items())
 
@@ -151,7 +151,7 @@ def _check(config: dict[str, str]) -> None:
 
 
 def _munge_socket(config: Mapping[str, str]) -> str:
-    """The socket of munged; empty where Slurm does without."""
+    """Return the socket of munged; empty if Slurm does without."""
     if "munge" not in config.get("AuthType", ""):
         return ""
     named = re.search(r"socket=([^,]+)", config.get("AuthInfo", ""))
@@ -159,7 +159,7 @@ def _munge_socket(config: Mapping[str, str]) -> str:
 
 
 def _command(name: str) -> list[str]:
-    """A command with its full path, because services have a short PATH, and with the current configuration file."""
+    """Return a command with its full path, because services have a short PATH, and the current configuration file."""
     found = [shutil.which(name) or name]
     named = os.environ.get("SLURM_CONF")
     return ["env", f"SLURM_CONF={named}", *found] if named else found

@@ -1,4 +1,4 @@
-"""Edits slurm.conf: only what differs, never a site's own prolog; and takes its own part out again."""
+"""Edits slurm.conf: changes only differing settings, never a site's own prolog; and takes its part out again."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from jobsight_server.errors import UserError
 
 _LISTS = {"PrologFlags": {"alloc", "contain", "x11", "forcerequeueonfail", "runinjob"}, "JobSubmitPlugins": {"lua"}}
-"""Settings with several possible values, and those that suffice."""
+"""Settings with several sufficient values."""
 
 
 def configured(file: Path, cluster: str, wanted: Mapping[str, str]) -> tuple[str, list[str], dict[str, str]]:
-    """The text of slurm.conf with the required settings, its new lines, and by setting what the administrator must do.
+    """Return slurm.conf with the required settings, its new lines, and by setting what the administrator must do.
 
-    Only what the files say counts: slurmctld may still run with lines that they no longer have.
+    Only the files count: slurmctld may still run with lines that they no longer have.
     """
     everything = settings(file, cluster)
     text = file.read_text()
@@ -42,7 +42,7 @@ def configured(file: Path, cluster: str, wanted: Mapping[str, str]) -> tuple[str
 
 
 def without(text: str, before: str, wanted: Mapping[str, str]) -> str:
-    """The text of slurm.conf without what ``configured`` added to ``before``; all else stays as it is now."""
+    """Return slurm.conf without the additions of ``configured`` to ``before``; all else stays as it is now."""
     for name, value in wanted.items():
         own = re.compile(rf"(?im)^[ \t]*{name}[ \t]*=([^#\n]*).*$\n?")
         earlier = own.search(before)
@@ -53,7 +53,7 @@ def without(text: str, before: str, wanted: Mapping[str, str]) -> str:
 
 
 def _without(name: str, value: str, old: str, earlier: str, line: re.Match[str]) -> str:
-    """A line of slurm.conf without our value: as it was earlier, where nothing else is new in it."""
+    """Return a line of slurm.conf without our value: its earlier text if nothing else is new in it."""
     items = [item.strip() for item in line[1].split(",")]
     if value.lower() not in [item.lower() for item in items]:
         return line[0]
@@ -62,14 +62,14 @@ def _without(name: str, value: str, old: str, earlier: str, line: re.Match[str])
 
 
 def has(name: str, value: str, present: str) -> bool:
-    """Whether a setting's present value suffices."""
+    """Return whether a setting's present value suffices."""
     if name in _LISTS:
         return not _LISTS[name].isdisjoint(each.strip().lower() for each in present.split(","))
     return present == value
 
 
 def settings(file: Path, cluster: str) -> dict[str, str]:
-    """The settings of a file and those that it includes, by their names in lower case.
+    """Return the settings of a file and of its includes, by their names in lower case.
 
     Raises:
         UserError: one of these files cannot be read.

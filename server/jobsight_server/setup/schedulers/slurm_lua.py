@@ -1,4 +1,4 @@
-"""Whether Slurm's plugin job_submit/lua can be loaded, with the libraries that job_submit.lua uses."""
+"""Checks that Slurm's plugin job_submit/lua can be loaded, with the libraries that job_submit.lua uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIBRARIES = {"LuaSocket (lua-socket)": "socket.lua", "cjson (lua-cjson)": "cjso
 
 
 def lua_problem(config: Mapping[str, str]) -> str | None:
-    """What is missing, and what to install; None if nothing is."""
+    """Return the missing part and what to install; None if nothing is missing."""
     folders = [Path(folder) for folder in config.get("PluginDir", "").split(":") if folder]
     plugins = [folder / "job_submit_lua.so" for folder in folders if (folder / "job_submit_lua.so").exists()]
     if not plugins:
