@@ -35,10 +35,10 @@ def create_writer(
     fences: Sequence[Fence] = (),
     collected: frozenset[str] | None = None,
 ) -> Flask:
-    """The writer application on a writing ``engine``: accepts only samples.
+    """Return the writer application on a writing ``engine``: it accepts only samples.
 
-    ``fences``: of the process that holds the writer's locks; without one, the writer takes over from any other.
-    ``collected``: the clusters that are collected here; None is all.
+    ``fences``: those of the process with the writer's locks; without them, the writer takes over from any other.
+    ``collected``: the clusters collected here; None is all.
     """
     app = Flask(__name__)
     fences = fences or [take_over(engine, "writer", lambda: None)]
@@ -65,7 +65,7 @@ def create_writer(
         return as_response(error.code or 500, {"error": message})
 
     def away(error: Exception) -> Response:
-        """A look-up, such as that of a token, that the database did not answer."""
+        """Answer 503: the database did not answer a look-up, such as that of a token."""
         reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
         if reason is None:
             raise error

@@ -27,7 +27,7 @@ _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
 
 _Work = Submission | Refusal
 _Item = tuple[_Work, Future[BatchOutcome]] | threading.Event | None
-# Work to be done between groups: returns whether there is more to do at once.
+# Work between groups: returns whether there is more to do at once.
 Chore = Callable[[], bool]
 
 
@@ -46,9 +46,9 @@ class UnstorableError(Exception):
 class GroupCommitter:
     """Queue and thread in front of a ``SampleStore``.
 
-    ``submit`` and ``refuse`` return a future that is done when the batch, or the refused body, is durable. What is
-    only counted is written with the next group. While the database does not accept batches, ``trouble`` says why, and
-    the last failed batch is retried every second, so ``trouble`` is what the next batch would meet.
+    ``submit`` and ``refuse`` return a future that is done when the batch, or the refused body, is durable. The next
+    group writes counts without a body. While the database does not accept batches, ``trouble`` says why; the last
+    failed batch is retried every second, so ``trouble`` also applies to the next batch.
     ``on_fault`` is called if a fault of this program ends the thread.
     """
 
@@ -75,7 +75,7 @@ class GroupCommitter:
         self._thread.start()
 
     def submit(self, submission: Submission) -> Future[BatchOutcome]:
-        """Submits a batch. The future raises ``UnavailableError`` or ``UnstorableError``.
+        """Submit a batch. The future raises ``UnavailableError`` or ``UnstorableError``.
 
         Raises:
             OverloadedError: the queue is full.
@@ -85,7 +85,7 @@ class GroupCommitter:
         return self._put(submission)
 
     def refuse(self, refusal: Refusal) -> Future[BatchOutcome]:
-        """Submits a rejected batch, to be kept in quarantine or, without a body, only counted.
+        """Submit a rejected batch, to be kept in quarantine or, without a body, only counted.
 
         Counting is done at once; its example follows when there is room, and nothing waits for it.
 
@@ -111,17 +111,17 @@ class GroupCommitter:
         return future
 
     def report(self, trouble: str) -> None:
-        """Reports that the database failed elsewhere in this process; valid until something is written."""
+        """Report that the database failed elsewhere in this process; valid until something is written."""
         self.trouble = self.trouble or trouble
 
     def flush(self) -> None:
-        """Returns when everything submitted before has been written, or has failed."""
+        """Wait until everything submitted before has been written, or has failed."""
         written = threading.Event()
         self._waiting.put(written)
         written.wait()
 
     def close(self) -> None:
-        """Writes what is waiting and ends the thread."""
+        """Write the waiting batches and end the thread."""
         self._waiting.put(None)
         self._thread.join()
 
@@ -154,7 +154,7 @@ class GroupCommitter:
                     item.set()
 
     def _round(self, more: bool) -> bool:
-        """Commits a group, and does chores if there is ``more`` to do or it is time; returns whether there is more."""
+        """Commit a group, and do chores if there is ``more`` to do or it is time; return whether there is more."""
         items = self._gather(0.0 if more else _TICK_S, _LARGEST_GROUP)
         work = [item for item in items if isinstance(item, tuple)]
         if self.trouble and not work and self._failed is not None:
@@ -188,7 +188,7 @@ class GroupCommitter:
             return False
 
     def _commit(self, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> None:
-        """Commits the group; if one batch may be at fault, each gets its own transaction."""
+        """Commit the group; if one batch may be at fault, each gets its own transaction."""
         try:
             self._apply(work)
             return
@@ -227,7 +227,7 @@ class GroupCommitter:
             future.set_result(BatchOutcome("quarantined"))
 
     def _failed_by_database(self, error: Exception, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> bool:
-        """Fails all of ``work`` if the database is at fault, not the batches."""
+        """Fail all of ``work`` if the database is at fault, not the batches."""
         reason = self._in_trouble(error)
         if reason is None:
             return False
@@ -250,5 +250,5 @@ class GroupCommitter:
 
 
 def _in_a_line(error: Exception) -> str:
-    """The driver's message without SQL and values, for the log."""
+    """Return the driver's message without SQL and values, for the log."""
     return " ".join(str(getattr(error, "orig", None) or error).split())[:500]

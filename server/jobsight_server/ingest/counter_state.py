@@ -1,4 +1,4 @@
-"""The counters of a node as stored: those from which its next batch continues, and those at the ends of each batch."""
+"""The stored counters of a node: those from which its next batch continues, and those at both ends of each batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobsight_server.storage.sample_columns import Totals
 class CounterState(Totals, kw_only=True, omit_defaults=True):
     """The counters of a node after one reading.
 
-    ``raw`` holds per interface the raw counters in and out and the time when they were read. ``raw_cpu`` was read at
+    ``raw`` holds per interface the raw counters in and out and the time of their reading. ``raw_cpu`` was read at
     ``raw_cpu_time``, or at ``time`` where that is None.
     """
 
@@ -27,15 +27,15 @@ _state_decoder = msgspec.json.Decoder(CounterState)
 
 
 def dump_state(state: CounterState) -> str:
-    """``state`` as JSON text."""
+    """Return ``state`` as JSON text."""
     return msgspec.json.encode(state).decode()
 
 
 def load_state(text: str, time: float) -> CounterState:
-    """Parses the output of ``dump_state``.
+    """Parse the output of ``dump_state``.
 
     Release 0.1 could store one that cannot be parsed (a busy time beyond the range of a double). The node then
-    continues with nothing known at ``time``, its last reading: as after a reboot, the interval has no value.
+    continues without counters at ``time``, its last reading: as after a reboot, the interval has no value.
     """
     try:
         return _state_decoder.decode(text)
@@ -51,7 +51,7 @@ class BatchEnds(Struct):
     interfaces: list[BatchInterface]
 
     def plus(self, amounts: Totals) -> BatchEnds:
-        """With ``amounts`` added at both ends."""
+        """Return the ends with ``amounts`` added to both."""
         return BatchEnds(self.first + amounts, self.last + amounts, self.interfaces)
 
 
@@ -59,12 +59,12 @@ _ends_decoder = msgspec.json.Decoder(BatchEnds)
 
 
 def dump_ends(ends: BatchEnds) -> str:
-    """``ends`` as JSON text."""
+    """Return ``ends`` as JSON text."""
     return msgspec.json.encode(ends).decode()
 
 
 def load_ends(text: str) -> BatchEnds | None:
-    """Parses the output of ``dump_ends``; None if release 0.1 stored one that cannot be parsed."""
+    """Parse the output of ``dump_ends``; None if release 0.1 stored one that cannot be parsed."""
     try:
         return _ends_decoder.decode(text)
     except msgspec.DecodeError:

@@ -1,11 +1,10 @@
 """Corrects raw counters for wraps and resets into cumulative columns (docs/use/definitions.md, Counters).
 
-A node's cumulative columns rise only by what is known to have happened; unknown seconds (a reboot, a counter set
-back, an interface that appeared or disappeared) are added up in ``gap_s``. The difference of two rows is then the
-traffic between them, and the difference of their ``gap_s`` is the time for which nothing is known.
+A node's cumulative columns rise only by known traffic and use; ``gap_s`` sums the unknown seconds (a reboot, a
+counter set back, an interface that appeared or disappeared). The difference of two rows is then the traffic between
+them, and the difference of their ``gap_s`` the unknown time.
 
-Totals of bytes are kept modulo 2**62 (``Totals``), so that no sequence of readings can make one that the
-database cannot hold.
+Totals of bytes are kept modulo 2**62 (``Totals``), so that every sequence of readings fits the database.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from jobsight_server.storage.sample_columns import MODULUS, Totals
 _LARGEST_BYTES_PER_S = 2**40
 # Ten thousand processors busy for eleven days: a larger jump of the busy time is a damaged counter.
 _LARGEST_CPU_STEP_S = 1e10
-# The clock may have been slewed between two readings; that must not rule out a wrap.
+# A clock slewed between two readings must not rule out a wrap.
 _CLOCK_SLACK = 1.1
 # Some kernels let the busy time of /proc/stat step back by a tick; that is not a reset.
 _CPU_STEP_BACK_S = 0.5
@@ -59,14 +58,14 @@ class _Step:
 
 
 def correct(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
-    """The rows of ``batch``, continued from ``before`` (None: the node's first batch)."""
+    """Return the rows of ``batch``, continued from ``before`` (None: the node's first batch)."""
     if before is not None and before.boot_id == batch.boot_id and _only_rises(batch, before):
         return _correct_rising(batch, before)
     return _correct_each(batch, before, assumed_speed_bps)
 
 
 def _only_rises(batch: Batch, before: CounterState) -> bool:
-    """Whether there is no wrap, reset or missing value, and the same interfaces as before: true of nearly all
+    """Return whether there is no wrap, reset or missing value, and the same interfaces as before: true of nearly all
     batches."""
     if not batch.interfaces or before.raw_cpu is None or len(batch.interfaces) != len(before.raw):
         return False
@@ -82,7 +81,7 @@ def _only_rises(batch: Batch, before: CounterState) -> bool:
 
 def _rises(before: float, column: list[int | None] | list[float | None], at_most: float) -> bool:
     try:
-        # Sorting what is sorted takes a third of the time of comparing each with the next.
+        # Sorting a sorted list takes a third of the time of comparing each with the next.
         return before <= column[0] and column[-1] - before < at_most and sorted(column) == column  # type: ignore
     except TypeError:  # None, a missing value, does not compare
         return False
@@ -101,13 +100,13 @@ def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
 
 
 def _continued(columns: Sequence[Sequence[int | None]], offset: int) -> list[int]:
-    """The sums over rising columns, plus ``offset``."""
+    """Return the sums over rising columns, plus ``offset``."""
     totals = [total + offset for total in map(sum, zip(*columns, strict=True))]
     return totals if totals[-1] < MODULUS else [total % MODULUS for total in totals]
 
 
 def _rising_infiniband(batch: Batch, before: CounterState) -> tuple[list[int | None], list[int | None]]:
-    """The totals in and out of InfiniBand and Omni-Path alone."""
+    """Return the totals in and out of InfiniBand and Omni-Path alone."""
     ports = [position for position, interface in enumerate(batch.interfaces) if interface.kind in INFINIBAND]
     if not ports:
         nothing: list[int | None] = [None] * len(batch.time)
@@ -134,7 +133,7 @@ def _state_at(batch: Batch, rows: list[SampleRow], index: int, before: CounterSt
 
 
 def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
-    """The general path, reading by reading."""
+    """Correct a batch in the general case, reading by reading."""
     infiniband = any(interface.kind in INFINIBAND for interface in batch.interfaces)
     start = CounterState(boot_id=batch.boot_id, time=batch.time[0])
     result = Corrected([], start, start)
@@ -189,7 +188,7 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
 def _network_step(
     batch: Batch, index: int, before: CounterState | None, assumed_speed_bps: float, result: Corrected
 ) -> _Step:
-    """The interfaces' traffic since ``before`` (None: nothing to compare with, after a boot)."""
+    """Return the interfaces' traffic since ``before`` (None: no earlier reading, after a boot)."""
     time = batch.time[index]
     step = _Step(known=bool(batch.interfaces))
     for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True):
@@ -203,7 +202,7 @@ def _network_step(
             continue
         step.raw[interface.name] = (now_in, now_out, time)
         if last is None:
-            if before:  # a new interface: what it carried since the last reading is unknown
+            if before:  # a new interface: its traffic since the last reading is unknown
                 step.unknown_since = min(step.unknown_since or time, before.time)
             continue
         elapsed_s = time - last[2]
@@ -221,7 +220,7 @@ def _network_step(
             step.moved.ib_in += delta_in
             step.moved.ib_out += delta_out
     if before:
-        # One that is gone: what it carried since its last reading is unknown.
+        # A removed interface: its traffic since its last reading is unknown.
         for name in before.raw.keys() - {interface.name for interface in batch.interfaces}:
             step.unknown_since = min(step.unknown_since or time, before.raw[name][2])
     return step
@@ -230,9 +229,9 @@ def _network_step(
 def _delta(
     last: int, now: int, interface: BatchInterface, possible_bytes: float, at_most: float
 ) -> tuple[int | None, int]:
-    """Bytes counted between two readings and the number of wraps; None for a counter that was set back or damaged.
+    """Return the bytes between two readings and the number of wraps; None for a counter set back or damaged.
 
-    ``possible_bytes``: what the link can carry, the limit for a wrap. ``at_most``: more than any link can carry.
+    ``possible_bytes``: the link's capacity, the limit for a wrap. ``at_most``: more than any link can carry.
     """
     delta = now - last
     if 0 <= delta < at_most:
@@ -246,7 +245,7 @@ def _delta(
 
 
 def _cpu_step(now: float | None, last: float | None, result: Corrected) -> float | None:
-    """CPU seconds to add; None if the counter was set back or damaged, so that nothing is known since ``last``."""
+    """Return the CPU seconds to add; None if the counter was set back or damaged: the use since ``last`` is unknown."""
     if now is None:
         result.missing += 1
         return 0.0

@@ -77,13 +77,13 @@ class Statements:
 
     @classmethod
     def of(cls, engine: Engine) -> Statements:
-        """As the engine's driver takes them."""
+        """Return the statements in the parameter style of the engine's driver."""
         own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, _NEWEST, late_batches.INSERT, _JOB, _BETWEEN)
         return cls(*(driver_sql(engine, statement) for statement in own))
 
 
 class GroupWriter:
-    """Collects the batches of one transaction by ``add``; ``write`` writes them."""
+    """Collects the batches of one transaction in ``add`` and writes them in ``write``."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class GroupWriter:
         return BatchOutcome("stored", len(batch.time))
 
     def _newest(self, node: CachedNode, boot_id: str) -> int:
-        """The largest sequence of this boot that is stored; -1 if none is."""
+        """Return the largest stored sequence of this boot; -1 if none is."""
         if node.newest[0] != boot_id:
             row = self._connection.exec_driver_sql(self._sql.newest, (node.id, boot_id)).first()
             sequence, last = row or (-1, None)
@@ -141,7 +141,7 @@ class GroupWriter:
         late = not is_new and batch.time[0] <= node.values["last_time"]
         shifts = self._cache.shifts(self._connection).get(node.id, [])
         if late:
-            self.write_rows()  # the batches that this one is joined to must be in the tables
+            self.write_rows()  # the tables must have the batches to join
             before = counters_before(self._connection, node.id, batch.time[0], shifts)
         else:
             before = None if is_new else node.state
@@ -179,7 +179,7 @@ class GroupWriter:
         self._remember(submission, node, corrected, newest=batch.time[-1] >= node.values["last_time"])
 
     def _look_for_two_hosts(self, submission: Submission, node: CachedNode) -> None:
-        """Reports where boots alternate, as with a copied ``agent.toml``."""
+        """Report nodes whose boots alternate, as with a copied ``agent.toml``."""
         self.write_rows()
         batch, since = submission.batch, submission.batch.time[0] - _HOUR_S
         asked = (batch.boot_id, since, node.id, batch.boot_id, since, batch.time[-1])
@@ -194,7 +194,7 @@ class GroupWriter:
             )
 
     def _shift(self, node: CachedNode, shifts: Sequence[Shift], since: float, amounts: Totals) -> None:
-        """Everything of the node from ``since`` on is off by ``amounts``."""
+        """Add ``amounts`` to everything of the node from ``since`` on."""
         self._counts["batches_late_shifting", ""] += 1
         under_way = added(shifts, since, amounts)
         write_shifts(self._connection, node.id, under_way)
@@ -226,7 +226,7 @@ class GroupWriter:
         self._touched[node.id] = node
 
     def write_rows(self) -> None:
-        """Writes the batches and samples collected so far; counts the samples whose node and time existed already."""
+        """Write the batches and samples collected so far; count the samples whose node and time existed already."""
         if self._batches:
             self._connection.exec_driver_sql(self._sql.batch, self._batches)
             self._batches = []
@@ -237,7 +237,7 @@ class GroupWriter:
             self._samples = []
 
     def write(self, now: float, late_s: float) -> None:
-        """Writes the rest of the group, and records the batches that are late by ``late_s`` at ``now``."""
+        """Write the rest of the group, and record the batches that are late by ``late_s`` at ``now``."""
         self.write_rows()
         late = [(*span, now) for span in self._spans if now - span[1] >= late_s]
         if late:
@@ -252,7 +252,7 @@ class GroupWriter:
 
 
 def _job_rows(node_id: int, batch: Batch) -> list[_JobRow]:
-    """A row for each job of ``batch``, for ``_JOB``."""
+    """Return a row for each job of ``batch``, for ``_JOB``."""
     return [
         (
             node_id,

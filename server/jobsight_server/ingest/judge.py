@@ -19,7 +19,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class RefusedBatchError(RefusalError):
-    """A request to be answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
+    """A request to be answered with ``status``; ``body`` goes to quarantine, unless None."""
 
     def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None, *, keep: bool = True) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class RefusedBatchError(RefusalError):
 
 
 def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]) -> Submission:
-    """The batch to be stored; ``permitted`` refuses one that its sender may not send."""
+    """Return the batch to store; ``permitted`` refuses one that its sender may not send."""
     try:
         payload = unpack(body, encoding, settings.max_unpacked_bytes)
     except TooLargeError as error:
@@ -45,14 +45,13 @@ def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted:
 
 
 def judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClusters) -> Submission:
-    """The same for a body in quarantine; JSON cannot begin like gzip."""
+    """Return the same for a body in quarantine; JSON cannot begin like gzip."""
     encoding = "gzip" if body.startswith(_GZIP) else ""
     return judge(settings, body, encoding, now, partial(_check_cluster, clusters))
 
 
 def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str] | None, batch: Batch) -> None:
-    """Refuses batches that the token does not allow, of undeclared clusters, and of those that are not ``collected``
-    here.
+    """Refuse batches that the token does not allow, of undeclared clusters, and of clusters not ``collected`` here.
 
     403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
     """
@@ -105,7 +104,7 @@ def _check_times(batch: Batch, settings: Settings, now: float) -> None:
     if first < now - settings.retention_days * 86400:
         raise RefusedBatchError(
             422,
-            f"time {first:.3f} is older than the {settings.retention_days:g} days that are kept",
+            f"time {first:.3f} is older than the retention of {settings.retention_days:g} days",
             "too old",
             batch,
         )

@@ -1,9 +1,9 @@
 """Old readings and batches share rows: packed hourly, a node at a time, between two groups.
 
 Batches of a boot that follow one another without a gap become one row: at the agents' defaults a batch has three
-readings, and its row takes ten times what one of these does. The row keeps what a late batch needs that arrives before
-or after it: the numbers of its batches, and the counters at both ends. Of a batch within it only the number is known:
-sent again, it is a duplicate, whatever is in it. What batches have of one job's cgroup becomes a row each half an hour.
+readings, and its row takes ten times the space of one. The row keeps the numbers of its batches and the counters at
+both ends, for late batches that arrive before or after it. It has only the number of a batch within it: sent again,
+that is a duplicate with any content. Readings of one job's cgroup become a row each half an hour.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_c
 from jobsight_server.storage.schema import nodes
 
 AFTER_S = 86400.0
-"""How long each batch keeps its row: pages show when it came, ranks what it says of its machine."""
+"""Each batch keeps its row for so long: pages show its arrival, ranks use its machine's state."""
 
 _EVERY_S, _ALL_EVERY_S = 3600.0, 86400.0
 _JOBS_BACK_S = 7 * 86400.0  # how far back a new process looks for jobs' readings that are not merged
@@ -37,9 +37,9 @@ class Merger:
         shifted: Callable[[Connection], Container[int]],
         clusters: frozenset[str] | None = None,
     ) -> None:
-        """``shifted``: the nodes of which the ends of some batches still lack an amount that others have.
+        """``shifted``: the nodes with pending shifts, where the ends of some batches still lack an amount.
 
-        ``clusters``: those whose nodes are merged here; None is all.
+        ``clusters``: merge the nodes of these; None is all.
         """
         self._engine = engine
         self._clock = clock
@@ -52,7 +52,7 @@ class Merger:
         self._jobs_until: dict[int, float] = {}
 
     def step(self) -> bool:
-        """Some rows of one node; returns whether there is more to do.
+        """Merge some rows of one node; return whether there is more to do.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database failed; the step remains to be done.
@@ -74,8 +74,8 @@ class Merger:
         return bool(self._waiting)
 
     def _begin(self, now: float) -> bool:
-        """Lists the nodes, if it is time; returns whether there are any."""
-        # Earlier than planned only where the clock has been set back.
+        """List the nodes, if it is time; return whether there are any."""
+        # Earlier than planned only if the clock was set back.
         if self._again - _EVERY_S <= now < self._again:
             return False
         with self._engine.connect().execution_options(reading=True) as connection:
@@ -88,10 +88,10 @@ class Merger:
 
 
 LONGEST_S = 6 * 3600.0
-"""What one row covers at most: retention deletes whole rows."""
+"""Longest time of one row: retention deletes whole rows."""
 
 SILENCE_S = 600.0
-"""Between two batches: a machine may have been away, which must stay visible."""
+"""Longest time between two batches of a row: a longer absence of the machine must stay visible."""
 
 _AT_ONCE = 500
 
@@ -128,9 +128,9 @@ class _Row(NamedTuple):
 
 
 def merge_batches(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
-    """Merges some of the node's batches that begin at ``since`` or later and were received before ``before``.
+    """Merge some of the node's batches that begin at ``since`` or later and were received before ``before``.
 
-    Returns from when on the next ones are, and whether there are more.
+    Return the time from which the next ones are, and whether there are more.
     """
     rows = [_Row(*row) for row in connection.execute(_OLD, {"node_id": node_id, "since": since, "before": before})]
     gone: list[tuple[Any, ...]] = []
@@ -151,7 +151,7 @@ def merge_batches(connection: Connection, node_id: int, since: float, before: fl
 
 
 def _chains(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-    """The rows, in order, in runs that can become one each."""
+    """Return the rows, in order, in runs that can become one each."""
     chain: list[_Row] = []
     for row in rows:
         if chain and not _continues(chain[0], chain[-1], row):
@@ -173,7 +173,7 @@ def _continues(first: _Row, before: _Row, row: _Row) -> bool:
 
 
 def _joined(chain: Sequence[_Row]) -> BatchEnds | None:
-    """The counters at both ends of the chain; None if it stays as it is."""
+    """Return the counters at both ends of the chain; None if it stays as it is."""
     if len(chain) == 1:
         return None
     first, last = load_ends(chain[0].counters), load_ends(chain[-1].counters)
@@ -183,7 +183,7 @@ def _joined(chain: Sequence[_Row]) -> BatchEnds | None:
 
 
 WINDOW_S = 1800.0
-"""What one row of a job's readings covers at most."""
+"""Longest time of one row of a job's readings."""
 
 _JOB_COLUMNS = ("job_id", "first_time", "last_time", "samples", "peak_bytes", "readings")
 _NEXT_JOBS = text("SELECT min(last_time) FROM job_samples WHERE node_id = :node_id AND last_time >= :since")
@@ -208,9 +208,9 @@ class _JobRow(NamedTuple):
 
 
 def merge_job_readings(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
-    """Merges the readings of each job of the node in one window of time, which begins at ``since`` or later.
+    """Merge the readings of each job of the node in one window of time, which begins at ``since`` or later.
 
-    Returns from when on the next ones are, and whether there are more that end before ``before``.
+    Return the time from which the next ones are, and whether there are more that end before ``before``.
     """
     next_time = connection.execute(_NEXT_JOBS, {"node_id": node_id, "since": since}).scalar()
     if next_time is None:
@@ -235,7 +235,7 @@ def merge_job_readings(connection: Connection, node_id: int, since: float, befor
 
 
 def _of_one_cgroup(rows: Sequence[_JobRow]) -> Iterator[list[_JobRow]]:
-    """The rows, by job and time, in runs of one cgroup: a job that runs again has another, with a peak of its own."""
+    """Return the rows, by job and time, in runs of one cgroup: a job that runs again has another, with its own peak."""
     group: list[_JobRow] = []
     for row in rows:
         if group and not _is_same_cgroup(group[-1], row):

@@ -1,6 +1,6 @@
-"""Rows of ``samples`` become chunks: hours of a node in one packed row, a tenth of the size.
+"""Packs rows of ``samples`` into chunks: hours of a node in one packed row, a tenth of the size.
 
-What arrives late is packed into the chunks that it lies within.
+Late rows are packed into the chunks of their time.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _INSERT = "INSERT INTO sample_chunks (node_id, first_time, last_time, samples, p
 
 
 def pack_samples(connection: Connection, node_id: int) -> bool:
-    """Packs the oldest readings of the node that are rows, if they are old enough; returns whether they were."""
+    """Pack the node's oldest readings that are rows, if old enough; return whether they were."""
     ((oldest, newest),) = fetch(connection, _SPAN, (node_id,))
     if oldest is None:
         return False
     begin = oldest // CHUNK_S * CHUNK_S
     if begin + CHUNK_S + KEPT_S > newest:
         return False
-    # Retention may have deleted what is to be packed while this waits; then there are no rows any more.
+    # Retention may have deleted the rows while this waited.
     lock_until_commit(connection, lock_name(node_id))
     rows = SampleColumns.of_rows(fetch(connection, _ROWS, (node_id, begin + CHUNK_S)))
     if not len(rows):
@@ -63,7 +63,7 @@ def pack_samples(connection: Connection, node_id: int) -> bool:
 
 
 def as_row(node_id: int, columns: SampleColumns) -> tuple[Any, ...]:
-    """``columns`` as a row of ``sample_chunks``."""
+    """Return ``columns`` as a row of ``sample_chunks``."""
     return node_id, float(columns.time[0]), float(columns.time[-1]), len(columns), columns.pack()
 
 

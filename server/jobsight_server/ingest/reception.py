@@ -27,7 +27,7 @@ from jobsight_server.storage.clusters import KnownClusters
 log = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT_S = 30.0
-_BUDGET_BYTES = 40 * 2**20  # for all batches together that are being unpacked, decoded and committed
+_BUDGET_BYTES = 40 * 2**20  # for all batches being unpacked, decoded and committed
 _LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
 _EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
 _SENDERS = ("agent",)
@@ -56,8 +56,8 @@ class Reception:
         self._logged, self._listed_before = Seldom(_LOGGED_S, _MOST_LOGGED), Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
 
     def take(self, authorization: str | None, encoding: str, read: Callable[[int], bytes]) -> Response:
-        """The answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns it, given the longest that
-        is accepted."""
+        """Return the answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns the body, given the
+        longest accepted."""
         now = self._clock()
         try:
             token = self._tokens.authenticate(authorization, _SENDERS, now)
@@ -77,8 +77,8 @@ class Reception:
             return self._refuse(refused, body, now)
 
     def begin(self, authorization: str, encoding: str, body: bytes) -> tuple[Submission, Committing] | None:
-        """Submits the batch in ``body`` if nothing is wrong with it and neither its sender nor its cluster has to be
-        looked up; otherwise None, and nothing has happened."""
+        """Submit the batch in ``body`` if it is valid and neither its sender nor its cluster needs a look-up; otherwise
+        do nothing and return None."""
         now = self._clock()
         token = self._tokens.cached(authorization, _SENDERS, now)
         if token is None:
@@ -96,7 +96,7 @@ class Reception:
             return None
 
     def conclude(self, submission: Submission, committing: Committing, body: bytes) -> Response:
-        """The answer to a submitted batch, once it is durable or has failed."""
+        """Return the answer to a submitted batch, once it is durable or has failed."""
         batch, now = submission.batch, submission.received_at
         try:
             outcome = _done(committing)
@@ -117,7 +117,7 @@ class Reception:
         return as_response(200, outcome_content(outcome))
 
     def reject(self, reason: str, label: str, now: float) -> Response:
-        """A batch to be sent again later: counted, not kept."""
+        """Answer that the batch should be sent again later: it is counted, not kept."""
         self._committer.refuse(Refusal(reason, label, now, 0, None))
         return as_response(503, {"error": reason}, {"Retry-After": "5"})
 
@@ -130,7 +130,7 @@ class Reception:
             raise RefusedBatchError(503, str(error), "database", keep=False) from error
 
     def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Response:
-        """Answers only once the body is in quarantine: the agent will not send it again."""
+        """Answer only once the body is in quarantine: the agent will not send it again."""
         batch = refused.batch
         refusal = Refusal(
             refused.reason,
@@ -154,7 +154,7 @@ class Reception:
         return as_response(refused.status, {"error": refused.reason}, headers)
 
     def _is_example(self, refused: RefusedBatchError, now: float) -> bool:
-        """Whether a refusal without a body is listed; logs it, both seldom for each sender."""
+        """Return whether to list a refusal without a body; log it; both seldom for each sender."""
         batch = refused.batch
         if batch is None or refused.keep:
             return False
@@ -168,17 +168,17 @@ class Reception:
 
 
 def outcome_content(outcome: BatchOutcome) -> dict[str, Any]:
-    """The answer to a batch that is stored, now or before."""
+    """Return the answer to a batch that is stored, now or before."""
     return {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})}
 
 
 def as_response(status: int, content: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
-    """``content`` as JSON."""
+    """Return ``content`` as JSON."""
     return Response(json.dumps(content), status, headers, mimetype="application/json")
 
 
 def _done(committing: Committing) -> BatchOutcome:
-    """The outcome, once it is durable."""
+    """Return the outcome, once it is durable."""
     try:
         return committing.result(timeout=_COMMIT_TIMEOUT_S)
     except FutureTimeout as error:

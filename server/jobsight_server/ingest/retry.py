@@ -1,6 +1,6 @@
-"""Processes quarantined batches again, as requested by `jobsight quarantine retry`.
+"""Processes quarantined batches again, on `jobsight quarantine retry`.
 
-The writer does it, with the same checks and the same store as for an arriving batch: what was stored in the meantime
+The writer does it, with the same checks and the same store as for an arriving batch: one stored in the meantime
 counts once, and after a crash it is simply retried.
 """
 
@@ -27,7 +27,7 @@ class RefusalError(Exception):
 
 
 def retry_next(engine: Engine, store: SampleStore, judge: Judge, collected: Collection[str] | None = None) -> bool:
-    """Retries the oldest marked batch; returns whether there was one.
+    """Retry the oldest marked batch; return whether there was one.
 
     ``collected``: the clusters whose batches are stored here; None is all.
 
@@ -63,7 +63,7 @@ def retry_next(engine: Engine, store: SampleStore, judge: Judge, collected: Coll
 def _take_in(
     store: SampleStore, judge: Judge, body: bytes, collected: Collection[str] | None = None
 ) -> tuple[str, str]:
-    """The outcome, and the reason if it was rejected, or the cluster if that is collected elsewhere."""
+    """Return the outcome, with the reason if rejected, or the cluster if that is collected elsewhere."""
     try:
         submission = judge(body)
     except RefusalError as error:

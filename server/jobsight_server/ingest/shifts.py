@@ -1,4 +1,4 @@
-"""Changes of totals revealed by a late batch, applied to the tables in bounded steps.
+"""Changes of totals after a late batch, applied to the tables in bounded steps.
 
 A late batch may show that all totals after it are off by a constant, because of a wrap or a reset that was not visible
 before. Months of readings may follow, so the change is first stored as one row of the table ``shifts``: rows of
@@ -67,7 +67,7 @@ class Shift:
 
 
 def read_shifts(connection: Connection, clusters: Collection[str] | None = None) -> dict[int, list[Shift]]:
-    """All pending shifts, or those of nodes of ``clusters``, by node, in order of time."""
+    """Return all pending shifts, or those of nodes of ``clusters``, by node, in order of time."""
     query = select(table).order_by(table.c.node_id, table.c.since)
     if clusters is not None:
         query = query.where(table.c.node_id.in_(select(nodes.c.id).where(nodes.c.cluster.in_(clusters))))
@@ -78,12 +78,12 @@ def read_shifts(connection: Connection, clusters: Collection[str] | None = None)
 
 
 def amounts_at(shifts: Sequence[Shift], time: float) -> Totals:
-    """The amounts to add to rows stored at ``time``."""
+    """Return the amounts to add to rows stored at ``time``."""
     return next((shift.amounts for shift in shifts if shift.since <= time < shift.until), NOTHING)
 
 
 def as_stored(rows: list[SampleRow], shifts: Sequence[Shift]) -> list[SampleRow]:
-    """True rows as they are to be stored given ``shifts``."""
+    """Return true rows in their stored form under ``shifts``."""
     if not shifts:
         return rows
     return [_plus(row, NOTHING - amounts_at(shifts, row[0])) for row in rows]
@@ -99,7 +99,7 @@ def _plus(row: SampleRow, amounts: Totals) -> SampleRow:
 
 
 def added(shifts: Sequence[Shift], since: float, amounts: Totals) -> list[Shift]:
-    """``shifts`` with ``amounts`` on top, from ``since`` on."""
+    """Return ``shifts`` with ``amounts`` added from ``since`` on."""
     result: list[Shift] = []
     covered = since
     for shift in shifts:
@@ -117,13 +117,13 @@ def added(shifts: Sequence[Shift], since: float, amounts: Totals) -> list[Shift]
 
 
 def write_shifts(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> None:
-    """Replaces the node's shifts with these."""
+    """Replace the node's shifts with these."""
     connection.execute(delete(table).where(table.c.node_id == node_id))
     write_many(connection, _WRITE, [(node_id, one.since, one.until, *astuple(one.amounts)) for one in shifts])
 
 
 def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[Shift]:
-    """Applies the first of ``shifts`` to the next rows; returns the remaining shifts."""
+    """Apply the first of ``shifts`` to the next rows; return the remaining shifts."""
     first, *rest = shifts
     place = {"node_id": node_id, "since": first.since, "until": first.until}
     until = connection.execute(_NEXT, place).scalar() or first.until
@@ -137,7 +137,7 @@ def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[
 
 
 def _shift_chunk(connection: Connection, node_id: int, shift: Shift) -> float:
-    """Applies ``shift`` to the first chunk that it concerns; returns until when all chunks are done."""
+    """Apply ``shift`` to the first chunk that it concerns; return the time until which all chunks are done."""
     concerned = (node_id, shift.since - CHUNK_S, shift.until, shift.since)
     for first_time, last_time, packed in fetch(connection, _NEXT_CHUNK, concerned):
         until = min(shift.until, nextafter(last_time, inf))
@@ -149,7 +149,7 @@ def _shift_chunk(connection: Connection, node_id: int, shift: Shift) -> float:
 
 
 def _move_ends(connection: Connection, node_id: int, since: float, until: float, amounts: Totals) -> None:
-    """The same for the ends of the batches that begin from ``since`` to before ``until``."""
+    """Apply the same to the ends of the batches that begin from ``since`` to before ``until``."""
     within = (batches.c.node_id == node_id) & (batches.c.first_time >= since) & (batches.c.first_time < until)
     moved = []
     for boot_id, sequence, counters in connection.execute(
@@ -166,7 +166,7 @@ _SAME_S = 1e-6  # smaller differences between sums of seconds are rounding
 
 
 def counters_before(connection: Connection, node_id: int, time: float, shifts: Sequence[Shift]) -> CounterState | None:
-    """The counters to continue from at ``time``: those of the last batch that began before; None if there is none.
+    """Return the counters to continue from at ``time``: those of the last batch that began before; None without one.
 
     They are those after its last reading, or after its first if its readings extend beyond ``time``.
     """
@@ -181,9 +181,7 @@ def counters_before(connection: Connection, node_id: int, time: float, shifts: S
         return None
     ends = load_ends(row.counters)
     if ends is None:
-        return CounterState(
-            boot_id="", time=min(row.last_time, time)
-        )  # as after a reboot: nothing is known of the time between
+        return CounterState(boot_id="", time=min(row.last_time, time))  # as after a reboot: the time between is unknown
     state = ends.last if ends.last.time < time else ends.first
     return state + amounts_at(shifts, row.first_time)
 
@@ -196,9 +194,9 @@ def relink(
     shifts: Sequence[Shift],
     assumed_speed_bps: float,
 ) -> tuple[float, Totals] | None:
-    """Joins the batch after ``late`` (whose last counters are ``last``) to it.
+    """Join the batch after ``late`` (whose last counters are ``last``) to it.
 
-    Returns from when on all totals of the node are off, and by how much; None if they are right. Batches that overlap
+    Return the time from which all totals of the node are off, and by how much; None if right. Batches that overlap
     in time are left as they are: each was continued from a reading before it.
     """
     later = (
@@ -222,7 +220,7 @@ def relink(
 
 
 def _first_reading(late: Batch, ends: BatchEnds) -> Batch:
-    """The first reading of the batch with ``ends``, as a batch of its own."""
+    """Return the first reading of the batch with ``ends``, as a batch of its own."""
     state = ends.first
 
     def column(position: int) -> list[list[int | None]]:

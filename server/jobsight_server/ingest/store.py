@@ -1,4 +1,4 @@
-"""Stores what the writer received: groups of batches and rejections, each group in one transaction."""
+"""Stores received batches and rejections, each group in one transaction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SampleStore:
         clock: Callable[[], float] = time.time,
         clusters: frozenset[str] | None = None,
     ) -> None:
-        """``late_s``: age from which readings count as late for the profiler when they are stored.
+        """``late_s``: the age at storing from which readings count as late for the profiler.
 
         ``clusters``: those that no other writer stores for; None is all.
         """
@@ -55,7 +55,7 @@ class SampleStore:
         refusals: Sequence[Refusal] = (),
         rejected: Mapping[str, int] = MappingProxyType({}),
     ) -> list[BatchOutcome]:
-        """Commits all of it or nothing; one outcome per submission. ``rejected``: how many were, by label.
+        """Commit all of it or nothing; return one outcome per submission. ``rejected``: their number by label.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database failed; nothing was stored.
@@ -81,7 +81,7 @@ class SampleStore:
         return outcomes
 
     def settle(self) -> bool:
-        """One step of the pending ``shifts``; returns whether there is more to do.
+        """Apply one step of the pending ``shifts``; return whether there is more to do.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database failed; the step remains to be done.
@@ -102,7 +102,7 @@ class SampleStore:
         return bool(left)
 
     def _settle(self, connection: Connection) -> None:
-        """One step, if there is one: no transaction waits for more."""
+        """Apply one step, if there is one: no transaction waits for more."""
         for node_id, shifts in self._cache.shifts(connection).items():
             self._cache.keep_shifts(node_id, step(connection, node_id, shifts))
             return

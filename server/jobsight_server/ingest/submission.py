@@ -1,4 +1,4 @@
-"""What the writer is given: batches to store, and rejected ones, which are counted and kept if worth a look."""
+"""The writer's input: batches to store, and rejected ones, which are counted and kept if worth a look."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Refusal:
 
 
 def count_rejected(rejected: Mapping[str, int], counts: Counter[tuple[str, str]]) -> None:
-    """Counts, by label, batches that are not kept."""
+    """Count, by label, batches that are not kept."""
     for label, count in rejected.items():
         counts["batches_received", ""] += count
         counts["batches_rejected", label] += count
 
 
 def write_refusal(connection: Connection, refusal: Refusal, counts: Counter[tuple[str, str]]) -> None:
-    """Writes the rejected body, or counts a batch without one; an example was counted before."""
+    """Write the rejected body, or count a batch without one; an example was counted before."""
     if refusal.example:
         _list(connection, refusal, b"")
         return
@@ -84,12 +84,12 @@ def _list(connection: Connection, refusal: Refusal, body: bytes) -> None:
 
 
 def storable(reason: str) -> str:
-    """``reason`` in a form that any database accepts: no NUL, no lone surrogate, at most 1,000 characters."""
+    """Return ``reason`` in a form that any database accepts: no NUL, no lone surrogate, at most 1,000 characters."""
     return reason.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()[:1000]
 
 
 def bound_quarantine(connection: Connection, budget_bytes: int, counts: Counter[tuple[str, str]]) -> None:
-    """Drops and counts the oldest bodies until the rest fits into ``budget_bytes``."""
+    """Drop and count the oldest bodies until the rest fits into ``budget_bytes``."""
     held, rows = connection.execute(
         select(func.coalesce(func.sum(quarantine.c.bytes), 0), func.count()).select_from(quarantine)
     ).one()

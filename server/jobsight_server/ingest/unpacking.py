@@ -1,7 +1,7 @@
 """Removes the ``Content-Encoding`` of a batch, within a limit for all batches together.
 
-A gzip stream ends with the length of its content. That length is reserved before anything is unpacked; a stream that
-turns out longer lied or is damaged, and is then inspected only piece by piece until it is clear which.
+A gzip stream ends with the length of its content. That length is reserved before anything is unpacked; a longer stream
+lied or is damaged, and is then inspected only piece by piece until it is clear which.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BudgetError(Exception):
 
 
 class UnpackingBudget:
-    """Bytes of memory that batches may use at a time, granted in order of request."""
+    """Memory in bytes that batches may use at a time, granted in order of request."""
 
     def __init__(self, total_bytes: int, patience_s: float = 10.0) -> None:
         self._total = self._free = total_bytes
@@ -52,7 +52,7 @@ class UnpackingBudget:
 
     @contextmanager
     def batch(self, unpacked_bytes: int) -> Iterator[None]:
-        """Reserves the memory for a batch of this length while the block runs; at most the whole budget.
+        """Reserve the memory for a batch of this length while the block runs; at most the whole budget.
 
         Raises:
             BudgetError: it did not become free in time.
@@ -64,7 +64,7 @@ class UnpackingBudget:
             self.give_back(unpacked_bytes)
 
     def take_at_once(self, unpacked_bytes: int) -> bool:
-        """Reserves the memory for a batch of this length until ``give_back``, if nothing waits and it is free."""
+        """Reserve the memory for a batch of this length until ``give_back``, if nothing waits and it is free."""
         wanted = self._wanted(unpacked_bytes)
         with self._changed:
             if self._line or self._free < wanted:
@@ -73,7 +73,7 @@ class UnpackingBudget:
             return True
 
     def give_back(self, unpacked_bytes: int) -> None:
-        """Ends the reservation of ``take_at_once``."""
+        """End the reservation of ``take_at_once``."""
         with self._changed:
             self._free += self._wanted(unpacked_bytes)
             self._changed.notify_all()
@@ -98,7 +98,7 @@ class UnpackingBudget:
 
 
 def stated_length(body: bytes, encoding: str, max_unpacked_bytes: int) -> int:
-    """The unpacked length that ``body`` states; 0 if that is more than allowed."""
+    """Return the unpacked length that ``body`` states; 0 if that is more than allowed."""
     if encoding != "gzip":
         return len(body)
     length = int.from_bytes(body[-4:], "little") if len(body) >= _SMALLEST_GZIP else 0
@@ -106,7 +106,7 @@ def stated_length(body: bytes, encoding: str, max_unpacked_bytes: int) -> int:
 
 
 def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytearray:
-    """``body`` without its ``Content-Encoding``.
+    """Return ``body`` without its ``Content-Encoding``.
 
     Raises:
         WireError: an encoding other than gzip or identity, or damaged gzip.
@@ -124,10 +124,10 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
 
 
 def check_size(unpacked: bytes | bytearray) -> None:
-    """A check before decoding: a payload with more values than any batch would take much memory as objects.
+    """Check before decoding: a payload with more values than any batch would take much memory as objects.
 
     Raises:
-        WireError: it has.
+        WireError: the payload has more values.
     """
     for mark, most in _MOST_OF.items():
         if unpacked.count(mark) > most:
@@ -146,7 +146,7 @@ def _inflate(body: bytes, stated: int, max_unpacked_bytes: int) -> bytearray:
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
-    """The content of a gzip stream, piece by piece; complete if the end is reached."""
+    """Yield the content of a gzip stream, piece by piece; complete if the end is reached."""
     inflater = zlib.decompressobj(wbits=31)
     view, taken = memoryview(body), 0
     try:

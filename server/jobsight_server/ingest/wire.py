@@ -48,7 +48,7 @@ class BatchMark(Struct, frozen=True):
 
 
 class BatchJob(Struct, frozen=True):
-    """What the cgroup of one job held at the readings ``index``: columns of equal length, memory in bytes."""
+    """One job's cgroup at the readings ``index``: columns of equal length, memory in bytes."""
 
     job: Name
     index: Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_READINGS)]], Meta(min_length=1)]
@@ -78,7 +78,7 @@ Amount = Annotated[float, Meta(gt=0, le=1e18)]
 
 
 class BatchMachine(Struct, frozen=True):
-    """What kind of machine the node is, and whether its owner is at it; None is unknown."""
+    """The node's kind of machine, and whether its owner is at it; None is unknown."""
 
     id: Word | None = None
     system: Word | None = None
@@ -119,7 +119,7 @@ _decoder = msgspec.json.Decoder(Batch)
 
 
 def decode(payload: bytes | bytearray) -> Batch:
-    """The batch in ``payload``, with all columns checked against each other.
+    """Return the batch in ``payload``, with all columns checked against each other.
 
     Raises:
         WireError: not JSON, a wrong type or range, columns of unequal length, times that do not rise.

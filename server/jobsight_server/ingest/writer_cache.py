@@ -1,9 +1,8 @@
 """The writer's cache between transactions: the nodes, and the pending ``shifts``.
 
 One writing thread of one process uses it for its clusters (the writer role holds the lock), so it agrees with the
-database. The
-``CounterState`` here and in ``nodes`` is the true one; ``samples`` and ``batches`` lack what ``shifts`` still has to
-add there.
+database. The ``CounterState`` here and in ``nodes`` is the true one; ``samples`` and ``batches`` lack the amounts of
+pending ``shifts``.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class WriterCache:
         self.known_shifts: dict[int, list[Shift]] | None = None  # None: not read yet
 
     def node(self, connection: Connection, batch: Batch) -> CachedNode | None:
-        """The node from the cache or the database; None if it was never seen."""
+        """Return the node from the cache or the database; None if it was never seen."""
         key = (batch.cluster, batch.node)
         known = self._nodes.get(key)
         if known is None:
@@ -60,7 +59,7 @@ class WriterCache:
         return known
 
     def create_node(self, connection: Connection, batch: Batch, received_at: float) -> CachedNode:
-        """Adds a new node to the database and the cache."""
+        """Add a new node to the database and the cache."""
         state = CounterState(boot_id=batch.boot_id, time=batch.time[0])
         values: dict[str, Any] = {
             "cluster": batch.cluster,
@@ -86,13 +85,13 @@ class WriterCache:
         return node
 
     def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
-        """Pending shifts, by node."""
+        """Return the pending shifts, by node."""
         if self.known_shifts is None:
             self.known_shifts = read_shifts(connection, self._clusters)
         return self.known_shifts
 
     def keep_shifts(self, node_id: int, shifts: list[Shift]) -> None:
-        """Caches the node's shifts, as they were written."""
+        """Cache the node's shifts, as written."""
         assert self.known_shifts is not None
         if shifts:
             self.known_shifts[node_id] = shifts
@@ -100,13 +99,13 @@ class WriterCache:
             self.known_shifts.pop(node_id, None)
 
     def forget(self) -> None:
-        """Empties the cache, which may no longer agree with the database."""
+        """Empty the cache, which may no longer agree with the database."""
         self._nodes.clear()
         self.known_shifts = None
 
 
 def write_nodes(connection: Connection, changed: Collection[CachedNode]) -> None:
-    """Writes these nodes from the cache."""
+    """Write these nodes from the cache."""
     write_many(connection, _UPDATE_NODE, [_row(node) for node in changed])
 
 

@@ -69,7 +69,7 @@ class LogLag(Record):
 
 
 class Server(Record):
-    """Whether the server keeps up.
+    """The server's backlog and growth.
 
     ``waiting``: ended runs without a profile; ``empty_in_s``: at the rate of the last hour, null while they do not
     decrease. ``growth_bytes_day``: of the database, over the last week; ``full_in_s``: until its disk is full at that

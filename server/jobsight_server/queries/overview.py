@@ -89,7 +89,7 @@ class Overview(Record):
 
 
 def overview(connection: Connection, now: float) -> Overview:
-    """Figures of every cluster and of the site."""
+    """Return the figures of every cluster and of the site."""
     events = read_event_counts(connection)
     of_nodes = (nodes.c.cluster, nodes.c.received_at, nodes.c.last_time, nodes.c.clock_skew_s)
     seen = [(row[0], seen_at(*row[1:])) for row in connection.execute(select(*of_nodes))]

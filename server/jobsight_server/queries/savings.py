@@ -153,7 +153,7 @@ _IN_PERIODS = "s.metric = ? AND s.level = ? AND s.period = asked.period AND s.fi
 
 
 class Days(NamedTuple):
-    """From the day ``first`` to the day ``last``, both included, counted from 1970-01-01."""
+    """The days ``first`` to ``last``, both included, counted from 1970-01-01."""
 
     first: int
     last: int

@@ -39,7 +39,7 @@ def efficiency() -> JobEfficiency:
 
 
 def _asking_user() -> str | None:
-    """The user whose jobs the request may see; None, with a token, for all."""
+    """Return the user whose jobs the request may see; None, with a token, for all."""
     header = request.headers.get("Authorization", "")
     if header.partition(" ")[0].lower() == SCHEME:
         return context().munge.user(header)

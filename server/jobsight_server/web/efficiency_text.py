@@ -83,5 +83,5 @@ def remarks(entry: Efficiency) -> list[str]:
 
 
 def _dash(text: str) -> str:
-    """Tables on terminals have a plain dash."""
+    """Return the text with plain dashes, for tables on terminals."""
     return "-" if text == "–" else text

@@ -23,7 +23,7 @@ _WRITER_TIMEOUT_S = 2.0
 
 
 class Health(Record):
-    """This process lives."""
+    """The process is alive."""
 
     status: Literal["ok"] = "ok"
 
@@ -49,7 +49,7 @@ def show_ready() -> Response:
 
 
 def show_metrics() -> Response:
-    """All counters and gauges, in the Prometheus text format 0.0.4."""
+    """Return all counters and gauges, in the Prometheus text format 0.0.4."""
     with context().read_engine.connect() as connection:
         return Response(exposition(connection, context().clock()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 

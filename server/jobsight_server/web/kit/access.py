@@ -26,7 +26,7 @@ from jobsight_server.web.kit.inputs import not_found
 
 PersonRole = Literal["user", "staff", "admin"]
 Own = Literal["anyone", "user", "name", "job"]
-"""How a request is restricted to a user's own data: the parameter ``user`` or ``name`` must be the user's name, or
+"""A request's restriction to a user's own data: the parameter ``user`` or ``name`` must be the user's name, or
 ``name`` a job of theirs. ``anyone``: there is no data of users in it."""
 
 OWN_PAGES: Mapping[str, Own] = MappingProxyType(

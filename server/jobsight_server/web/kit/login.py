@@ -34,7 +34,7 @@ def log_in() -> AnyResponse:
 
 @login.post("/logout")
 def log_out() -> AnyResponse:
-    """Ends the session."""
+    """End the session."""
     require_same_origin()
     secret = request.cookies.get(COOKIE)
     if secret:
@@ -46,7 +46,7 @@ def log_out() -> AnyResponse:
 
 
 def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse:
-    """The correct secret always logs in, so that failed logins lock no one out; it is too long to guess."""
+    """Log in. The correct secret always works, so that failed logins lock no one out; it is too long to guess."""
     here, now = context(), context().clock()
     session_s = here.settings.session_hours * 3600
     secret: str | None = None

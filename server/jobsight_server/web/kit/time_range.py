@@ -29,7 +29,7 @@ DAY_OR_TIME = {"anyOf": [{"type": "string", "format": "date"}, TIME]}
 
 
 class TimeRange(NamedTuple):
-    """From ``since`` to ``until``, UTC epoch seconds. ``name``: its key in ``RANGES``; None for a custom one."""
+    """Times ``since`` and ``until``, UTC epoch seconds; ``name``: the key in ``RANGES``, None for a custom range."""
 
     since: float
     until: float
