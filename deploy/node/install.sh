@@ -8,7 +8,7 @@
 # --prefix: all below DIR, no service and no user: for a trial, or a node image. --node: this node's name, as the
 # scheduler writes it, if it is not the short host name. PYTHON in the environment names a Python 3.11 or later.
 #
-# Root runs this, perhaps in a directory and with an environment that another user had a hand in. So it starts once more
+# Root runs this, perhaps in a directory and with an environment that another user controls. So it starts once more
 # with a path of its own and PYTHON alone; up to there are only assignments and keywords, and exec is found before a
 # function of that name in POSIX mode. Then it works from /, and every Python runs isolated (-I).
 POSIXLY_CORRECT=1
@@ -82,7 +82,7 @@ put() {
 }
 changed=
 mkdir -p "$etc" "$lib" "$spool"
-# What is in the spool is the agent's own work: its user may have left links there, which root must not follow.
+# The agent's user owns the spool and may have left links there, which root must not follow.
 own "$user:$group" "$spool"; chmod 750 "$spool"
 
 # A Python environment without pip, in which the two packages lie.

@@ -1,7 +1,7 @@
-"""Asks Jobsight what a job that is being submitted should ask for: for the PBS hook and the TORQUE filter.
+"""Asks Jobsight for advice on a job at submission: for the PBS hook and the TORQUE filter.
 
-A question takes ``limit_s`` at most, from the first byte to the last, however slowly the server answers. After
-``failures`` of them in a row, none is asked for ``pause_s``; then one tries again. Python 3.6 or later, nothing else.
+A question takes ``limit_s`` at most, from the first byte to the last, even if the server answers slowly. After
+``failures`` of them in a row, it asks none for ``pause_s``; then it tries one. Python 3.6 or later, nothing else.
 """
 
 import json
@@ -29,7 +29,7 @@ MESSAGES = ("no", "notable", "always")
 
 
 class NoAdviceError(Exception):
-    """Why there is no advice; ``counts`` says whether the question was in vain, as with a server that hangs."""
+    """Why there is no advice; ``counts``: the question counts as a failure, as with a server that hangs."""
 
     def __init__(self, reason, counts=False):
         super().__init__(one_line(reason))
@@ -37,7 +37,7 @@ class NoAdviceError(Exception):
 
 
 def choices(settings):
-    """``settings`` and what their ``settings_file`` has, and a list of the lines in it that are wrong."""
+    """Return ``settings`` with those of their ``settings_file``, and a list of its wrong lines."""
     found = {**DEFAULTS, "memory": "no", "time": "no", "such_jobs": 5, "message": "notable", **settings}
     path = settings["settings_file"]
     try:
@@ -57,7 +57,7 @@ def choices(settings):
 
 
 def _choice(name, queue, value):
-    """The value of a setting; None if it is none."""
+    """Return the value of a setting; None if it is invalid."""
     if name in ("memory", "time"):
         return value if value in MODES else None
     if queue:
@@ -78,12 +78,12 @@ def _positive(name, value):
 
 
 def mode_of(settings, queue):
-    """What to set for jobs of a queue: ``memory`` and ``time``."""
+    """Return the modes for jobs of a queue: ``memory`` and ``time``."""
     return {name: settings.get(f"{name}.{queue}", settings[name]) for name in ("memory", "time")}
 
 
 def advice(settings, question):
-    """The answer of ``POST /api/v1/advice``, a dict whose ``text`` is a text.
+    """Return the answer of ``POST /api/v1/advice``, a dict whose ``text`` is a text.
 
     Raises:
         NoAdviceError: there is none.
@@ -101,12 +101,12 @@ def advice(settings, question):
 
 
 def one_line(text, length=SHOWN):
-    """The text's first ``length`` characters, without control characters."""
+    """Return the text's first ``length`` characters, without control characters."""
     return "".join(c if c.isprintable() else " " for c in str(text))[:length]
 
 
 def wanted(mode, asked, recommended):
-    """Whether a value is to be set, where the job asks for ``asked`` or for nothing (None); see submit.conf."""
+    """Return whether to set a value, if the job requests ``asked`` or nothing (None); see submit.conf."""
     if recommended is None or mode not in ("missing", "lower", "always"):
         return False
     if asked is None:
@@ -115,7 +115,7 @@ def wanted(mode, asked, recommended):
 
 
 def requested(answer, metric):
-    """What the server understood that the job asks for, in bytes or seconds; None for nothing."""
+    """Return the job's request as the server understood it, in bytes or seconds; None for nothing."""
     forecasts = answer.get("forecasts")
     for entry in forecasts if isinstance(forecasts, list) else ():
         if isinstance(entry, dict) and entry.get("metric") == metric:
@@ -124,24 +124,24 @@ def requested(answer, metric):
 
 
 def such_jobs(answer):
-    """How many such jobs of the user have been measured."""
+    """Return the number of measured similar jobs of the user."""
     return _number(answer.get("such_jobs")) or 0
 
 
 def in_words(answer, name, form):
-    """A recommendation of the answer in PBS's words, if it has this form; None where there is none."""
+    """Return a recommendation of the answer in PBS's words, if it has this form; else None."""
     words = answer.get("pbs")
     value = words.get(name) if isinstance(words, dict) else None
     return value if isinstance(value, str) and re.fullmatch(form, value) else None
 
 
 def megabytes(text):
-    """Bytes of ``2300mb``."""
+    """Return the bytes of ``2300mb``."""
     return None if text is None else int(text[:-2]) * 2**20
 
 
 def clock_s(text):
-    """Seconds of ``HH:MM:SS``."""
+    """Return the seconds of ``HH:MM:SS``."""
     if text is None:
         return None
     hours, minutes, seconds = (int(part) for part in text.split(":"))
@@ -186,7 +186,7 @@ def _ask(settings, question):
 
 
 def _exchange(settings, request):
-    """Status and body of the answer. Each step gets the time that is left: a server may send a byte now and then."""
+    """Return status and body of the answer. Each step gets the time left: a server may send a byte now and then."""
     address, late = settings["address"], f"no answer within {settings['limit_s'] * 1000:.0f} ms"
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -224,7 +224,7 @@ def _leave(connection, end, late):
 
 
 def _parse(received, closed):
-    """Status and body; None while they are incomplete."""
+    """Return status and body; None while they are incomplete."""
     head, found, body = received.partition(b"\r\n\r\n")
     if not found:
         if closed:
@@ -245,10 +245,10 @@ def _parse(received, closed):
 
 
 def _failed(settings):
-    """How many questions in a row failed.
+    """Return the number of questions in a row that failed.
 
     Raises:
-        NoAdviceError: so many that none is asked now.
+        NoAdviceError: too many to ask now.
     """
     path = settings["breaker_file"]
     try:
@@ -273,4 +273,4 @@ def _note(settings, failed):
         with Path(path).open("w", encoding="ascii") as file:
             file.write(f"{failed} {until}")
     except OSError:
-        return  # without the file each question is asked, and limited
+        return  # without the file it asks each question, and limits it

@@ -1,7 +1,7 @@
-"""Hook of PBS Professional and OpenPBS for the event queuejob: asks Jobsight about each job that is submitted.
+"""Hook of PBS Professional and OpenPBS for the event queuejob: asks Jobsight about each submitted job.
 
-It writes what Jobsight says to the job's comment and the server's log and, where the site chose so, sets the job's
-memory and run time. It never rejects a job, and waits 100 ms at most. docs/use/submission.md shows how to install it.
+It writes the advice to the job's comment and the server's log and, if the site chose so, sets the job's memory and
+run time. It never rejects a job, and waits 100 ms at most. docs/use/submission.md shows how to install it.
 """
 
 import sys
@@ -9,7 +9,7 @@ import sys
 import pbs
 
 SETTINGS = {
-    "settings_file": "/etc/jobsight/submit.conf",  # what the site chose, which wins over this block; read for each job
+    "settings_file": "/etc/jobsight/submit.conf",  # the site's choices, which win over this block; read for each job
     "address": "127.0.0.1",  # of the Jobsight server
     "port": 8470,
     "cluster": "default",  # this cluster's name in Jobsight
@@ -23,7 +23,7 @@ WORDS = ("select", "nodes", "ncpus", "mem", "pmem", "walltime")
 
 
 def text_of(value):
-    """An attribute as text; None where it is not set."""
+    """Return an attribute as text; None if it is not set."""
     text = "" if value is None else str(value).strip()
     return text or None
 
@@ -41,7 +41,7 @@ def question_of(event):
 
 
 def set_request(job, library, answer, mode):
-    """Sets what ``mode`` allows; returns a text for each value that was set."""
+    """Set the values that ``mode`` allows; return a text for each."""
     done = []
     requested = job.Resource_List
     names = {"select": library.SELECT} if text_of(requested["select"]) else {"mem": library.MEMORY}
@@ -87,7 +87,7 @@ def main():
     event = pbs.event()
     try:
         advise(event)
-    except Exception as error:  # noqa: BLE001 - PBS rejects the job if its hook fails, whatever the fault is
+    except Exception as error:  # noqa: BLE001 - PBS rejects the job if its hook fails by any fault
         pbs.logmsg(pbs.LOG_ERROR, f"jobsight: {type(error).__name__}: {error}")
     event.accept()
 

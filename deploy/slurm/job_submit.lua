@@ -1,9 +1,9 @@
--- Job submit plugin of Slurm: asks Jobsight about each job that is submitted, writes what it says to the job's
--- admin_comment and to the user of sbatch, salloc or srun and, where the site's settings say so, sets the job's memory
--- and time limit. What the user asked for stays in admin_comment (jobsight_asked=...), because sacct has what was set.
+-- Job submit plugin of Slurm: asks Jobsight about each submitted job, writes the advice to the job's admin_comment and
+-- to the user of sbatch, salloc or srun and, if the site's settings say so, sets the job's memory and time limit. The
+-- user's request stays in admin_comment (jobsight_asked=...), because sacct has the new values.
 --
--- Install it beside slurm.conf, with jobsight.lua, and set JobSubmitPlugins=lua. What a site chooses stands in
--- settings_file, which wins over the block below. It never refuses a job and takes 100 ms at most; where Jobsight does
+-- Install it beside slurm.conf, with jobsight.lua, and set JobSubmitPlugins=lua. The site's choices are in
+-- settings_file, which wins over the block below. It never refuses a job and takes 100 ms at most; if Jobsight does
 -- not answer, the job is submitted as it is. docs/use/submission.md has the rest.
 
 local SETTINGS = {
@@ -14,7 +14,7 @@ local SETTINGS = {
   token_file = "/etc/jobsight/slurm-token", -- of a token of role submitter; readable by SlurmUser only
 }
 
-local NO_COUNT = 65533 -- 16-bit fields have larger values where nothing was given
+local NO_COUNT = 65533 -- 16-bit fields have larger values if not set
 local NO_LIMIT = 4294967293 -- the same of 32-bit fields
 
 local function load_library()
@@ -31,7 +31,7 @@ local jobsight, client = load_library()
 local was_silent = false
 local reported = ""
 
--- What the site chose. A wrong line is logged once, and counts for nothing.
+-- The site's choices. A wrong line is logged once, and ignored.
 local function read_choices()
   local choices, problems = jobsight.choices(SETTINGS)
   local text = table.concat(problems, "; ")
@@ -57,7 +57,7 @@ local function count(value, limit)
   return nil
 end
 
--- The record of the job's partition, of the first where it has several; {} where it cannot be known.
+-- The record of the job's partition, the first of several; {} if unknown.
 local function partition_of(job, partitions)
   local name = job.partition and job.partition:match("^[^,]+")
   if name then
@@ -71,7 +71,7 @@ local function partition_of(job, partitions)
   return {}, nil
 end
 
--- What the comment of sbatch says of the job: facts, and the rule where Snakemake wrote it, and a random job name.
+-- The job's comment from sbatch: facts, and the rule where Snakemake wrote it with a random job name.
 local function words_of(job)
   local said = job.comment and job.comment:sub(1, 1000) or ""
   local words = { said:match("^rule_[%w_%-]+") }
@@ -81,7 +81,7 @@ local function words_of(job)
   return #words > 0 and table.concat(words, "; ") or nil
 end
 
--- What the user asks for: MiB per processor or per node, and minutes. What the partition adds is no request.
+-- The user's request: MiB per processor or per node, and minutes. The partition's defaults are no request.
 local function question_of(job, partition_name)
   local asked = {
     num_tasks = count(job.num_tasks, NO_LIMIT),
@@ -117,12 +117,12 @@ local function capped(value, limit)
   return value and limit and math.min(value, limit) or value
 end
 
--- Whether the job has an amount of memory of its own, or none: 0 is all memory of a node, memory per GPU is not forecast.
+-- Whether the job has its own memory request, or none: 0 is all memory of a node, memory per GPU is not forecast.
 local function has_plain_memory(job)
   return job.min_mem_per_node ~= 0 and not job.mem_per_tres
 end
 
--- Sets what the settings allow; returns a text for each value that was set.
+-- Sets the values that the settings allow; returns a text for each.
 local function set_request(job, partition, mode, recommended)
   local done = {}
   local per_cpu, per_node = job.min_mem_per_cpu, job.min_mem_per_node
@@ -143,8 +143,8 @@ local function set_request(job, partition, mode, recommended)
   return done
 end
 
--- What the user asked for, and how to tell the log's reader where sacct will say something else: it was changed, or the
--- user asked for nothing and the partition's default stands there.
+-- The user's request, in a note for the log's reader where sacct will have another: it was changed, or the user asked
+-- for nothing and sacct has the partition's default.
 local function request_of(job)
   return {
     plain = has_plain_memory(job),

@@ -1,12 +1,12 @@
--- Asks Jobsight what a job that is being submitted should ask for. For job_submit.lua, or a site's own:
+-- Asks Jobsight for advice on a job at submission. For job_submit.lua, or a site's own:
 --
 --   local jobsight = dofile("/etc/slurm/jobsight.lua")
 --   local client = jobsight.client({address = "127.0.0.1", port = 8470, cluster = "default", token_file = "..."})
 --   local advice, reason = client:advice({user = "ada", application = "cfd", slurm = {num_tasks = 16, mem = "32G"}})
 --
 -- `advice` is the answer of POST /api/v1/advice, or nil with the reason; nothing raises an error. A question takes
--- `limit_s` at most, from the first byte to the last: Slurm waits meanwhile. After `failures` of them in a row, none is
--- asked for `pause_s`; then one tries again. Lua 5.1 or later, with LuaSocket and cjson (Debian: lua-socket, lua-cjson).
+-- `limit_s` at most, from the first byte to the last: Slurm waits meanwhile. After `failures` of them in a row, it asks
+-- none for `pause_s`; then it tries one. Lua 5.1 or later, with LuaSocket and cjson (Debian: lua-socket, lua-cjson).
 
 local jobsight = {}
 
@@ -32,7 +32,7 @@ function jobsight.line(text, length)
   return (tostring(text):gsub("%c+", " "):sub(1, length or SHOWN))
 end
 
--- A finite number above 0, or nil: what is not in the answer, JSON's null included, is not used.
+-- A finite number above 0, or nil: for a missing value, JSON's null included.
 function jobsight.amount(value)
   if type(value) == "number" and value > 0 and value < 2 ^ 53 then
     return value
@@ -59,7 +59,7 @@ local function choice(name, queue, value)
   return DEFAULTS[name] and value
 end
 
--- `settings` and what settings.settings_file has, and a list of the lines in it that are wrong.
+-- `settings` with those of settings.settings_file, and a list of its wrong lines.
 function jobsight.choices(settings)
   local found, problems = { memory = "no", time = "no", such_jobs = 5, message = "notable" }, {}
   for _, values in ipairs({ DEFAULTS, settings }) do
@@ -99,7 +99,7 @@ local function read_token(path)
   return text
 end
 
--- The body of a whole response, nil while it is incomplete; or nil and why it is none.
+-- The body of a whole response, nil while it is incomplete; or nil and the error.
 local function parse(text, closed)
   local head_end, body_start = text:find("\r\n\r\n", 1, true)
   if not head_end then
@@ -122,8 +122,8 @@ local function parse(text, closed)
   return body, nil, tonumber(status)
 end
 
--- Sends `request` and returns body, nil, status; or nil and the reason. Each step gets the time that is left, because a
--- limit for each of them would let a server that sends a byte now and then take any time.
+-- Sends `request` and returns body, nil, status; or nil and the reason. Each step gets the time left, because with a
+-- limit for each step a server that sends a byte now and then could take any time.
 local function exchange(socket, settings, request)
   local connection, problem = socket.tcp()
   if not connection then
@@ -159,7 +159,7 @@ local function exchange(socket, settings, request)
       if not wait_at_most_the_rest() then
         return nil, late
       end
-      -- Waits for the first byte and takes what has come with it. No select(), which fails beyond 1,024 open files.
+      -- Waits for the first byte and takes all received. No select(), which fails beyond 1,024 open files.
       local first, receive_problem = connection:receive(1)
       if first then
         connection:settimeout(0)
@@ -189,7 +189,7 @@ local function exchange(socket, settings, request)
   return body, reason, status
 end
 
--- How many questions in a row failed, and until when none is asked.
+-- The number of questions in a row that failed, and the end of the pause.
 local function note(client, success)
   local settings = client.settings
   client.failed = success and 0 or client.failed + 1
@@ -231,7 +231,7 @@ local function ask(client, question)
       reason = "answered without a text: " .. jobsight.line(text, 60)
     end
   end
-  -- A question that is refused costs no time, and says nothing about the next one.
+  -- A refused question costs no time, and shows nothing about the next one.
   note(client, not reason or (status ~= nil and status >= 400 and status < 500 and decoded))
   if reason then
     return nil, reason
@@ -265,7 +265,7 @@ local function installed(library)
   return found, module
 end
 
--- Has the client go by these settings; the count of failures stays.
+-- Gives the client these settings; the count of failures stays.
 function Client:use(settings)
   for name in pairs(DEFAULTS) do
     self.settings[name] = settings[name] or DEFAULTS[name]
@@ -278,7 +278,7 @@ function Client:use(settings)
   end
 end
 
--- A client with these settings, and the defaults for the rest. Where something is missing it has no advice, but a reason.
+-- A client with these settings, and the defaults for the rest. If a part is missing it returns a reason, no advice.
 function jobsight.client(settings)
   local client = setmetatable({ settings = {}, failed = 0, open_until = 0 }, Client)
   for _, library in ipairs({ "socket", "cjson" }) do

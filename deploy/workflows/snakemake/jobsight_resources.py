@@ -1,4 +1,4 @@
-"""Asks Jobsight how much memory and time a job of a Snakemake workflow should ask for (docs/use/workflows.md).
+"""Asks Jobsight for the recommended memory and time of a Snakemake job (docs/use/workflows.md).
 
 In a Snakefile, with this file beside it or in PYTHONPATH:
 
@@ -32,10 +32,10 @@ from typing import Any
 LIMIT_S = float(os.environ.get("JOBSIGHT_LIMIT_MS", "200")) / 1000
 FAILURES = 3
 PAUSE_S = 60
-SUCH_JOBS = 5  # of the user, measured, before anything but the workflow's own value is given
+SUCH_JOBS = 5  # measured ones of the user; with fewer, the workflow's own value counts
 ANSWER_BYTES = 64 * 1024
 
-# By Snakemake's resource: the metric, the field of a question that has the request, and the unit.
+# Snakemake's resource -> the metric, the field of a question for the request, and the unit.
 RESOURCES = {
     "mem_mb": ("memory", "memory_bytes", 10**6),
     "mem_mib": ("memory", "memory_bytes", 2**20),
@@ -84,14 +84,14 @@ def _resource(name: str, own: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _value(value: Any, wildcards: Any, known: dict[str, Any]) -> Any:
-    """The workflow's own value; of a function the first parameter is the wildcards, whatever its name."""
+    """Return the workflow's own value; a function's first parameter is the wildcards, under any name."""
     if not callable(value):
         return value
     return value(wildcards, **{name: known[name] for name in list(inspect.signature(value).parameters)[1:]})
 
 
 def _amount(answer: dict[str, Any] | None, metric: str, attempt: int) -> float | None:
-    """What to ask for at this attempt, in bytes or seconds; None if the answer does not say, or rests on too little."""
+    """Return the request of this attempt, in bytes or seconds; None if the answer has none, or rests on too little."""
     if answer is None or not (_number(answer.get("such_jobs")) or 0) >= SUCH_JOBS:
         return None
     forecasts = answer.get("forecasts")
@@ -109,7 +109,7 @@ def _number(value: Any) -> float | None:
 
 
 def ask(question: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer of ``POST /api/v1/advice``; None if there is none within ``LIMIT_S``."""
+    """Return the answer of ``POST /api/v1/advice``; None if there is none within ``LIMIT_S``."""
     text = json.dumps(question, sort_keys=True)
     if text in _last:
         return _last.pop(text)
@@ -138,7 +138,7 @@ def ask(question: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _exchange(question: dict[str, Any], found: list[Any], link: list[http.client.HTTPConnection]) -> None:
-    """Puts the answer into ``found``, or why there is none."""
+    """Put the answer into ``found``, or why there is none."""
     try:
         server = urllib.parse.urlsplit(os.environ.get("JOBSIGHT_SERVER", "http://127.0.0.1:8470"))
         token = Path(os.environ.get("JOBSIGHT_TOKEN_FILE", "/etc/jobsight/submitter-token")).read_text("ascii").strip()

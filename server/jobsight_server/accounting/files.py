@@ -54,7 +54,7 @@ class Content:
     """The unpacked content of one file, read forward. Damage in a gzip file ends it; ``damage`` then describes it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UnreadableError."""
+        """Raise UnreadableError if there is no such regular file."""
         self.stat = look(path)
         self.damage: str | None = None
         self.path = path

@@ -116,8 +116,8 @@ def test_the_map_shows_what_nodes_do(client: FlaskClient) -> None:
     assert 'title="n1: 3.00 Gbit/s"' in page
     assert 'class="h4"' in page.split('id="map"')[1]
     assert client.get("/?map=heat").status_code == 400
-    assert "How busy each node is" not in page
-    assert "How busy each node is" in client.get("/?map=memory&table=yes").text
+    assert "Load of each node" not in page
+    assert "Load of each node" in client.get("/?map=memory&table=yes").text
 
 
 def test_whether_the_server_keeps_up(client: FlaskClient, engine: Engine) -> None:

@@ -1,4 +1,4 @@
-// Puts the values of a page's JSON where the page shows them, always as text, never as markup.
+// Writes the values of a page's JSON into the page, always as text, never as markup.
 import { format } from "./format.js";
 import { bars, split } from "./spark.js";
 
@@ -18,7 +18,7 @@ export function fill(root, data) {
   }
 }
 
-// Fills the rows of each table; false where the JSON has other rows, or in another order, than the page.
+// Fills the rows of each table; returns false if the JSON has other rows than the page, or in another order.
 export function fillRows(root, data) {
   let same = true;
   for (const body of root.querySelectorAll("[data-rows]")) {
@@ -39,7 +39,7 @@ export function fillRows(root, data) {
   return same;
 }
 
-// `data-warn` marks a value above 0; where it names a number of the row, only from a hundredth of that on.
+// `data-warn` marks a value above 0; if it names a number of the row, only from a hundredth of that on.
 function show(element, value, row) {
   if (element.dataset.format === "state") {
     const badge = element.querySelector(".state");

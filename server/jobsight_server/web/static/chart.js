@@ -9,7 +9,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const coarse = matchMedia("(max-width: 560px)");
 
-// Steps between the marks of an axis, so that they stand at round figures of the unit.
+// Steps between the marks of an axis, at round figures of the unit.
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000];
 const STEPS = { bytes: Array.from({ length: 56 }, (_, power) => 2 ** power), seconds: SECONDS };
 const tickText = (unit, tick) => format(unit === "share" ? "percent" : unit, tick).replace(/(.) 0 (s|min|h)$/, "$1");
@@ -101,7 +101,7 @@ export class Chart {
     this.chart = new uPlot(options, this.data, this.box);
   }
 
-  // The link of the point under the pointer; null where there is none.
+  // The link of the point under the pointer; null without one.
   under() {
     const { chart, links } = this;
     if (chart === null || links === null) return null;

@@ -15,14 +15,14 @@ export const isLocal = () => local;
 
 const two = (number) => String(number).padStart(2, "0");
 
-// A moment (Date) as year-month-day and time; `length` as of an ISO text.
+// A time (Date) as year-month-day and time; `length` as of an ISO text.
 export function written(moment, length) {
   if (!local) return moment.toISOString().slice(0, length).replace("T", " ");
   const day = `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
   return `${day} ${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}`.slice(0, length);
 }
 
-// Rewrites the times below an element; a date without a time is a UTC day whatever the clock.
+// Rewrites the times below an element; a date without a time stays a UTC day.
 export function showTimes(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(element.getAttribute("datetime"));

@@ -1,4 +1,4 @@
-// How values are written for people; the same as units.py (held equal by a test).
+// Formats values for people; the same as units.py (held equal by a test).
 import { written } from "./clock.js";
 
 const DASH = "–";

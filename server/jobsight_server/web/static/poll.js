@@ -1,4 +1,4 @@
-// Polls the API for what the page shows: every 3 s while the page is visible, every 60 s while it is hidden.
+// Polls the API for the page's data: every 3 s while the page is visible, every 60 s while it is hidden.
 const VISIBLE_MS = 3000, HIDDEN_MS = 60000;
 
 export class Refused extends Error {

@@ -30,7 +30,7 @@ export async function replaceParts(ids) {
 async function replaceTables(main) {
   const page = await asItIsNow();
   for (const name of new Set([...main.querySelectorAll("[data-rows]")].map((body) => body.dataset.rows))) {
-    // Several tables may show the same rows: they stand in the same order on both pages.
+    // Several tables may show the same rows: they have the same order on both pages.
     const here = `[data-rows="${CSS.escape(name)}"]`, fresh = [...page.querySelectorAll(here)];
     [...main.querySelectorAll(here)].forEach((old, i) => replace(old, fresh[i]));
   }

@@ -1,4 +1,4 @@
-// One user: what each job used, its forecast and its reservation at submission, and the published five if asked for.
+// One user: each job's use, its forecast and its reservation at submission, and the published five on request.
 import { Chart, dressKey } from "./chart.js";
 import { showCopy } from "./copy.js";
 import { poll, once } from "./poll.js";
@@ -64,7 +64,7 @@ const read = () => once(box.dataset.history, (data) => {
 for (const choice of document.querySelectorAll("input[name=axis]")) choice.addEventListener("change", draw);
 read();
 
-// Where jobs have come or ended since, figures and charts are read again, once a minute at most.
+// If jobs have arrived or ended since, figures and charts are read again, once a minute at most.
 let known = null, readAt = -AGAIN_MS, waiting = false;
 
 async function again() {
