@@ -83,7 +83,16 @@ def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], t
     below = "jobsight_server/deploy/"
     carried = {name.removeprefix(below) for name in ZipFile(wheels["jobsight"]).namelist() if name.startswith(below)}
     files = {str(file.relative_to(ROOT / "deploy")) for file in (ROOT / "deploy").rglob("*") if file.is_file()}
-    container_or_link = ("Containerfile", "README.md", "compose.yaml", "nginx", "secrets/", "gridengine/", "grafana/", "prometheus/")
+    container_or_link = (
+        "Containerfile",
+        "README.md",
+        "compose.yaml",
+        "nginx",
+        "secrets/",
+        "gridengine/",
+        "grafana/",
+        "prometheus/",
+    )
     assert carried == {file for file in files if not file.startswith(container_or_link) and "__pycache__" not in file}
     scripts, names = installed(tmp_path, wheels["jobsight"])
     assert names == {"jobsight", "psutil"}
