@@ -17,7 +17,7 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 Read = Callable[[int], bytes]
-"""Return up to so many bytes; b"" at the end."""
+"""Returns up to so many bytes; b"" at the end."""
 
 
 class RecordReader(Protocol):

@@ -53,9 +53,9 @@ class RunRecord:
     ``memory_with_cache``: the used memory may contain page cache.
 
     ``array_task``: the array and the number of the task, ``13_2``, where the log has another id for it as well.
-    ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
-    known and differs from the allocation: the processors of a whole node, a request changed by a submit plugin. 0
-    where the user asked for none.
+    ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are the user's request, where that is known
+    and differs from the allocation: the processors of a whole node, a request changed by a submit plugin. 0 if the
+    user asked for none.
 
     ``facts``: as in ``jobs.facts``; ``dropped_facts`` others were unusable. ``used``: as in ``jobs.used``.
     """

@@ -71,7 +71,7 @@ def begin_undo(connection: Connection, number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Return the outcome of an interrupted change."""
+    """The outcome of an interrupted change."""
 
     job_id: str
     resource: str

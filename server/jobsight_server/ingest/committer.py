@@ -40,7 +40,7 @@ class OverloadedError(UnavailableError):
 
 
 class UnstorableError(Exception):
-    """The batch can never be stored, whatever the state of the database."""
+    """The batch can never be stored, in any state of the database."""
 
 
 class GroupCommitter:

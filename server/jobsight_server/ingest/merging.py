@@ -151,7 +151,7 @@ def merge_batches(connection: Connection, node_id: int, since: float, before: fl
 
 
 def _chains(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-    """Return the rows, in order, in runs that can become one each."""
+    """Yield the rows, in order, in runs that can become one each."""
     chain: list[_Row] = []
     for row in rows:
         if chain and not _continues(chain[0], chain[-1], row):
@@ -235,7 +235,7 @@ def merge_job_readings(connection: Connection, node_id: int, since: float, befor
 
 
 def _of_one_cgroup(rows: Sequence[_JobRow]) -> Iterator[list[_JobRow]]:
-    """Return the rows, by job and time, in runs of one cgroup: a job that runs again has another, with its own peak."""
+    """Yield the rows, by job and time, in runs of one cgroup: a job that runs again has another, with its own peak."""
     group: list[_JobRow] = []
     for row in rows:
         if group and not _is_same_cgroup(group[-1], row):

@@ -123,7 +123,7 @@ def applications(
         for metric in METRICS:
             if (sums := saved[metric].get(group)) is not None:
                 advice[metric] = saving_row(connection, asking, "application", user, metric, days, sums)
-        # Advice without a name is for the user's last job, whatever its name.
+        # Advice without a name is for the user's last job of any name.
         is_one = row.application is not None or len(counted) == 1
         last = asking.of(cluster, user, group) if is_one else None
         of = used.get(row.application, [])

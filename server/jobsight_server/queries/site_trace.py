@@ -17,7 +17,7 @@ _AT_ONCE = 1000
 
 
 def site_trace(connection: Connection, cluster: str) -> Iterator[str]:
-    """Yield all ended runs of ``cluster`` with known processors, in the order of submission, line by line.
+    """Return all ended runs of ``cluster`` with known processors, in the order of submission, line by line.
 
     Names of users, applications and queues become numbers, in the order of appearance; MaxProcs is the largest number
     of processors in use at once.

@@ -89,7 +89,7 @@ class MetricTrust(Score):
 class Trust(Record):
     """Forecasts of jobs that ended in whole weeks (UTC, from Monday); days are null where no forecast is counted.
 
-    ``broken``: rows whose forecasts broke, of ``groups``; they come first if sorted by ``break``.
+    ``broken``: rows whose forecasts broke, of ``groups``; they are first if sorted by ``break``.
     """
 
     now: float

@@ -16,7 +16,7 @@ _SILENT_S = 600.0
 
 
 def reading_engine(places: Places) -> Engine | None:
-    """Yield the server's database for reading; None while there is none, or none of this release."""
+    """Return the server's database for reading; None while there is none, or none of this release."""
     if not places.settings.exists():
         return None
     engine = open_engine(load_settings(places.settings).database, "read")

@@ -43,7 +43,7 @@ def show(
 
 
 def show_difference(item: File, console: Console) -> None:
-    """Return the changes that writing a file would make."""
+    """Show the changes that writing a file would make."""
     present = item.path.read_text(errors="replace")
     print_diff(str(item.path), present, item.wanted().decode(), console)
 

@@ -11,7 +11,7 @@ from jobsight_server.queries.job_detail import RunDetail, RunMetric
 WIDTH = 100.0
 
 RESOURCE_OF = {metric: resource for resource, metric in RESOURCES.items()}
-"""Return the resource whose use a metric measures."""
+"""Metric -> the resource that it measures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from jobsight_server.web.kit.routes import ITS_NAME, NAME, TIME, Parameter, Rout
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
 
 _TIMES = frozenset({"start", "end", "created", "queued", "eligible", "recorded_at"})
-_OF_ALL = "readings of a node are of all jobs on it: staff sees them"
+_OF_ALL = "readings of a node cover all jobs on it: only staff sees them"
 
 
 def jobs() -> JobList:
@@ -217,7 +217,7 @@ JOB = Route(
     "/api/v1/job",
     job,
     ("scheduler",),
-    "One job, by its id in the accounting log: its runs, what they used, its nodes while it ran",
+    "One job, by its id in the accounting log: its runs, their use, its nodes while it ran",
     (
         ITS_NAME,
         Parameter("cluster", "needed if several clusters have a job with this id", NAME),

@@ -34,7 +34,7 @@ JobId = Annotated[
 RequirementId = Annotated[
     float,
     Meta(
-        description="the id of the answer of /api/v1/requirements for this job, whose memory this is about",
+        description="the id of the answer of /api/v1/requirements for this job; the report is about its memory",
         extra_json_schema={"multipleOf": 1, "minimum": 1, "maximum": LARGEST_ID},
     ),
 ]
@@ -82,7 +82,7 @@ def take_outcome() -> Response:
     if job_id is not None and len(job_id) > LONGEST_INDEXED:
         raise BadRequest(f"job_id = {job_id[:60]!r} is longer than {LONGEST_INDEXED} characters; no log has such a job")
     if value is None and sent.requirement is None:
-        raise BadRequest("value is missing; give what the job needed, or with lower_bound what was too little")
+        raise BadRequest("value is missing; give the job's need, or with lower_bound a value that was too little")
     try:
         with here.write_engine.begin() as connection:
             status: Any = "stored"

@@ -1,4 +1,4 @@
-"""``POST /api/v1/samples`` on the query side: forwarded unchanged to the writer, whose answer is returned.
+"""``POST /api/v1/samples`` on the query side: forwards it unchanged to the writer and returns the answer.
 
 Only the writer judges and counts batches, so a request that it will refuse by its headers (a wrong token, a body too
 long) is forwarded as well, but without its body: the former as if it had none, the latter with its length, which the

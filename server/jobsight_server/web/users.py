@@ -146,8 +146,8 @@ APPLICATIONS = Route(
     "/api/v1/user/applications",
     user_applications,
     ("scheduler",),
-    f"The applications of one user, {LISTED} a page, that with most to save first: what their jobs requested and used, "
-    "and what the next one should ask for",
+    f"The applications of one user, {LISTED} a page, largest saving first: requests and use of their jobs, and the "
+    "recommended request of the next one",
     APPLICATIONS_LISTING.parameters,
     errors=(400, 404),
     own="name",

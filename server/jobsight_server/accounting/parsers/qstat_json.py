@@ -23,12 +23,12 @@ _LISTS = ("Resource_List",)
 
 
 def entries(output: bytes) -> Iterator[Listed]:
-    """Yield the jobs of the list; raise as ``attributes`` does."""
+    """Return the jobs of the list; raise as ``attributes`` does."""
     return (listed(job_id, found, time_of) for job_id, found in attributes(output))
 
 
 def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
-    """Return the attributes of each job, by its id.
+    """Yield the attributes of each job, by its id.
 
     Raises:
         AccountingError: the output is no such document.

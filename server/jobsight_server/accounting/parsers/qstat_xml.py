@@ -22,12 +22,12 @@ time_of = epoch
 
 
 def entries(output: bytes) -> Iterator[Listed]:
-    """Yield the jobs of the list; raise as ``attributes`` does."""
+    """Return the jobs of the list; raise as ``attributes`` does."""
     return (listed(job_id, found, time_of) for job_id, found in attributes(output))
 
 
 def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
-    """Return the attributes of each job, by its id; without any jobs, TORQUE prints nothing.
+    """Yield the attributes of each job, by its id; without any jobs, TORQUE prints nothing.
 
     Raises:
         AccountingError: the output is no such document.

@@ -173,7 +173,7 @@ def proxied_name() -> str | None:
     if not name or not name.isprintable() or "," in name or len(name) > _NAME_AT_MOST:
         raise Forbidden(
             f"{here.settings.access.login_header} is not the name of one user; the proxy must set it once, and remove "
-            "what the client sends"
+            "the client's"
         )
     return name
 

@@ -30,7 +30,7 @@ def page(
 ) -> Response:
     """Return the page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
 
-    ``defaults`` are the page's own values of the route's parameters. Links of a ``listing`` keep what it ``wanted``.
+    ``defaults`` are the page's own values of the route's parameters. Links of a ``listing`` keep its ``wanted``.
     """
     if listing is not None:
         shown = {"listing": listing, "wanted": listing.wanted(), **shown}

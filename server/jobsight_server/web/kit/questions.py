@@ -110,7 +110,7 @@ PARAMETERS = tuple(
     for name, field in get_type_hints(JobFields, include_extras=True).items()
     if type(None) in get_args(field) and name != "facts"
 )
-"""Return the same as query parameters, without cluster, user and facts."""
+"""The same as query parameters, without cluster, user and facts."""
 
 
 def request_of(asked: JobFields, metric: str | None, place: str) -> ForecastRequest:

@@ -82,7 +82,7 @@ SPAN = (
     Parameter("since", "begin of the span, a date or UTC epoch seconds (default the first)", DAY_OR_TIME),
     Parameter("until", "its end, a date, whose day is included, or UTC epoch seconds (default the last)", DAY_OR_TIME),
 )
-"""Return the parameters of a route that answers for all time unless given a span."""
+"""The parameters of a route that answers for all time unless given a span."""
 
 
 def span_argument(now: float) -> tuple[float | None, float | None]:

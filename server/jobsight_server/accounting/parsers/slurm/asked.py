@@ -1,7 +1,7 @@
 """A job's original request, which Jobsight's submit plugin changed and noted in the job's comment.
 
 The plugin ends the administrator's comment with ``jobsight_asked=mem_per_node:4000M,time:60``: MiB per node or per CPU,
-and minutes, only for what it changed; ``none`` where the user asked for nothing.
+and minutes, only for what it changed; ``none`` if the user asked for nothing.
 """
 
 from __future__ import annotations
