@@ -183,8 +183,12 @@ def test_commands_of_root_go_on_as_the_owner_of_the_databases_directory(open_fol
     def status(arguments: list[str]) -> int:
         child = os.fork()  # what root gives up, it does not get back
         if child == 0:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os._exit(main([*arguments, "--database", str(database)]))
+            ended = 70
+            try:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                ended = main([*arguments, "--database", str(database)])
+            finally:
+                os._exit(ended)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     warm_up = ["--database", str(open_folder / "warm-up.db")]  # loads what the other account need not be able to read

@@ -258,3 +258,13 @@ def test_any_other_version_is_refused_with_what_to_do(released: Engine) -> None:
             upgrade(released)
     with released.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM jobs")) == 16
+
+
+def test_tables_of_another_program_are_left_alone(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'other.db'}")
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE theirs (a INTEGER)"))
+    with pytest.raises(DatabaseError, match="tables of another program, such as 'theirs'"):
+        upgrade(engine)
+    assert inspect(engine).get_table_names() == ["theirs"]
+    engine.dispose()

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from jobsight_server.command_line.help_text import INSTALLED
 from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
 from jobsight_server.storage.engine import Access, DatabaseError, database_file, open_engine
-from jobsight_server.storage.schema_version import NEWEST, present_version
+from jobsight_server.storage.schema_version import NEWEST, UPGRADED, present_version
 
 _UNITS = {
     "bytes": "BYTES",
@@ -83,7 +83,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write", *, acts_el
     file = database_file(engine)
     if acts_elsewhere and file is not None and file.is_symlink():
         raise DatabaseError(f"database {url!r} is a link; name the file that it leads to")
-    if file is not None and not file.exists():
+    if file is not None and not os.access(file, os.F_OK):
         raise DatabaseError(f"database {url!r}: no such file; `jobsight import` and `jobsight serve` create it")
     if file is not None and not (file.is_file() and os.access(file, os.R_OK)):
         problem = f"cannot be read by user {os.geteuid()}" if file.is_file() else "is no file"
@@ -92,11 +92,15 @@ def open_existing(args: argparse.Namespace, access: Access = "write", *, acts_el
         present = present_version(engine)
     if present != NEWEST:
         engine.dispose()
-        raise DatabaseError(
-            f"database {url!r} has schema version {present}, but this program needs {NEWEST}: "
-            "start `jobsight serve` once to upgrade it"
-        )
+        raise DatabaseError(f"database {url!r} {_why_not(present)}")
     return engine
+
+
+def _why_not(version: str | None) -> str:
+    if version is None:
+        return "is no database of Jobsight: it has no schema version"
+    todo = "start `jobsight serve` once to upgrade it" if version == UPGRADED else "use the release that wrote it"
+    return f"has schema version {version}, but this program needs {NEWEST}: {todo}"
 
 
 def engine_of(url: str, access: Access = "write") -> Engine:

@@ -23,7 +23,7 @@ def open_database(args: argparse.Namespace) -> Engine:
     url = settings_of(args).database
     engine = _writable(url)
     file = database_file(engine)
-    is_new = file is not None and not file.exists()
+    is_new = file is not None and not os.access(file, os.F_OK)
     if is_new:
         print(f"jobsight: creating a new database, {shown_database(engine)}", file=sys.stderr)
     with own_words(url):
@@ -53,11 +53,11 @@ def _writable(url: str) -> Engine:
     if file is None:
         return engine
     directory = file.resolve().parent
-    if not directory.is_dir():
+    if not os.access(directory, os.F_OK):
         raise DatabaseError(f"database {url!r}: there is no directory {directory}; create it first")
     # SQLite and the lock against a second server create files beside the database.
     for place in (directory, file):
-        if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
+        if os.access(place, os.F_OK) and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
             raise DatabaseError(
                 f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
                 "run as its owner, or choose another path with --database"

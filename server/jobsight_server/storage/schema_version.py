@@ -7,6 +7,9 @@ from sqlalchemy import Connection, Engine, inspect, text
 NEWEST = "0.3"
 """The release whose tables this program declares."""
 
+UPGRADED = "0032"
+"""The version of release 0.2, the oldest that is upgraded."""
+
 
 def version_of(connection: Connection) -> str | None:
     """Return the database's schema version; None if it has no tables yet."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, MetaData, insert
+from sqlalchemy import Engine, MetaData, insert, inspect
 
 from jobsight_server import storage
 from jobsight_server.storage.engine import DatabaseError, lock_until_commit, protect_file
@@ -43,6 +43,8 @@ def upgrade(engine: Engine) -> None:
         config.set_main_option("script_location", str(Path(storage.__file__).with_name("migrations")))
         config.attributes |= {"connection": connection, "target_metadata": whole_schema()}
         known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+        if present is None and (others := inspect(connection).get_table_names()):
+            raise DatabaseError(f"it holds tables of another program, such as {others[0]!r}: name a new database")
         if present is None:
             whole_schema().create_all(connection, checkfirst=False)
             connection.execute(insert(learned_until).values(learn_seq=0, outcome_id=0))  # nothing to learn
