@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,17 +141,15 @@ def test_every_command_reads_the_settings_of_the_installed_host(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_user_who_may_not_read_the_settings_is_asked_for_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed = tmp_path / "jobsight.toml"
-    installed.touch(mode=0o600)
-    monkeypatch.setattr(shared, "INSTALLED", installed)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    os.seteuid(65534)
-    try:
-        with pytest.raises(SettingsError, match="run this as the server's user, or give --config or --database"):
-            shared.settings_of(argparse.Namespace(config=None))
-    finally:
-        os.seteuid(0)
+def test_a_user_who_may_not_read_the_settings_is_asked_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        installed = Path(folder) / "jobsight.toml"
+        installed.touch(mode=0o600)
+        monkeypatch.setattr(shared, "INSTALLED", installed)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(SettingsError, match="run this as the server's user, or give --config or --database"):
+                shared.settings_of(argparse.Namespace(config=None))
+        finally:
+            os.seteuid(0)
