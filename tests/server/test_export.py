@@ -47,7 +47,7 @@ def test_without_pyarrow_it_says_what_to_install(
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    file = tmp_path / "a" / "jobs.csv"
+    file = tmp_path / "jobs.csv"
 
     def interrupted() -> None:
         with whole_file(file, replace=False) as place:

@@ -101,12 +101,13 @@ def whole_file(file: Path, *, replace: bool) -> Iterator[Path]:
     """Yield a temporary path beside ``file``, renamed to ``file`` if the block ends without an error.
 
     Raises:
-        UserError: ``file`` exists and must not be replaced, or the directory cannot be written.
+        UserError: ``file`` exists and must not be replaced, or the directory is missing or cannot be written.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         # Readers of directories skip names that begin with a dot.
         handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no directory {file.parent}; create it first") from error
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}") from error
     try:
