@@ -146,7 +146,7 @@ def test_alone_they_match_nothing_and_say_so(first: str, random_batch: Any) -> N
     batch = random_batch(7) | {"objectives": [first]}
     answer = answered(batch)
     assert not answer["matches"] or first == "balance"
-    assert "nothing is matched" in answer["warnings"][0]
+    assert "alone is best without any match" in answer["warnings"][0]
 
 
 @pytest.mark.parametrize("seed", range(8))

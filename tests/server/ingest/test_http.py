@@ -64,7 +64,7 @@ def test_a_stored_batch_enters_few_modules(sqlite_engine: Engine) -> None:
         (make.batch().replace(b"118.25", b"NaN"), {}, 422, "invalid"),
         (make.batch(bytes_in=[[-1, 0, 0, 0], [0, 0, 0, 0]]), {}, 422, ">= 0"),
         (make.batch(time=[NOW, NOW + 1, NOW + 2, NOW + 86400]), {}, 422, "ahead of the server's clock"),
-        (make.batch(time=[1.0, 2.0, 3.0, 4.0]), {}, 422, "older than the 90 days"),
+        (make.batch(time=[1.0, 2.0, 3.0, 4.0]), {}, 422, "older than the retention of 90 days"),
         (b"", {}, 422, "truncated"),
     ],
 )
