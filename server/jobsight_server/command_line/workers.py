@@ -26,6 +26,7 @@ def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Gen
     Raises:
         UserError: a worker was killed, for instance for lack of memory.
     """
+    before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current directory, where others may write
     context = multiprocessing.get_context("spawn")  # a fork would copy this process's threads
     pool = ProcessPoolExecutor(workers, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
@@ -40,6 +41,10 @@ def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Gen
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 Runs = Generator[tuple[Task, dict[str, Any]]]
