@@ -16,5 +16,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 opened?.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") opened.hidden = true;
+  if (event.key !== "Escape") return;
+  opened.hidden = true;
+  event.target.blur(); // a hidden field keeps the focus until the next frame, and the next `/` would go into it
 });
