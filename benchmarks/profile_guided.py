@@ -27,7 +27,7 @@ from jobsight_predictor.evaluation.jobs import Indices, Jobs, grouped, learning_
 from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_forecaster
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, Floats
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.plot_style import drawing
 
 ROOT = Path(__file__).parents[1]

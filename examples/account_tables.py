@@ -8,7 +8,7 @@ from rich.table import Table
 
 from account import GIB_HOUR, NAMES, Account, Saving
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 
 
 def show(account: Account, console: Console) -> None:

@@ -29,9 +29,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from account import take_account
 from account_tables import show
 from jobsight_emulator.plan import CHANGED
-from jobsight_server.amounts import percent
-from jobsight_server.errors import UserError
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.errors import UserError
 from ports import USUAL, choose
 from site_run import Site, wait_until
 from truth import Verdict, judge

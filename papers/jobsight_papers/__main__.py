@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from jobsight_server.command_line.help_text import HelpParser
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
 PAPERS = {

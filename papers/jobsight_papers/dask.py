@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from jobsight_server.command_line.workers import RunTask, Task
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 
 def on_dask(run: RunTask[Task], tasks: Sequence[Task], address: str) -> Generator[tuple[Task, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from jobsight_server.command_line.help_text import INSTALLED, HelpParser
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.listed import SYSTEMS
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``, perhaps ``PARSE``.

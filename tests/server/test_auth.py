@@ -26,8 +26,8 @@ from jobsight_server.auth.sessions import (
     session_owner,
 )
 from jobsight_server.cli import main
-from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.errors import UserError
 
 
 def make(engine: Engine, role: str) -> tuple[int, str]:

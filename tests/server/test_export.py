@@ -13,7 +13,7 @@ from tests import make
 
 from jobsight_server import cli
 from jobsight_server.commands.export import whole_file
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, profiles
 
 DAY_S = 86400.0

@@ -14,12 +14,12 @@ from jobsight_server.accounting.parsers.table import parser_of
 from jobsight_server.accounting.parsers.torque import parse_line as parse_torque
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.facts import FACTS_AT_MOST, facts_in, facts_of, found_facts
 from jobsight_server.forecasts.events import decoded, encoded
 from jobsight_server.forecasts.request import read_jobs
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, found_facts
 from jobsight_server.storage.schema import jobs
 
 BYTES = (("input_bytes", 3.1e9),)

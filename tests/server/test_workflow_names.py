@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_server.facts import HABITS, application, readable_name
+from jobsight_server.storage.facts import HABITS, application, readable_name
 
 UUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared" / "traces"))

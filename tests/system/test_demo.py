@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from demo import clear, progress_of
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 from site_run import Site, free_address, wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -19,8 +19,8 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.errors import UserError
 
 JOBSIGHT = (sys.executable, "-m", "jobsight_server.cli")
 AGENT = (sys.executable, "-m", "jobsight_agent.cli")

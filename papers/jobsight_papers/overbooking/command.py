@@ -36,7 +36,7 @@ from jobsight_papers.overbooking.strategies import RISK_FORMS, STRATEGIES
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_scheduler.overbooking.plan import CHOICES
 from jobsight_scheduler.workload.swf import TraceError
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 Task = tuple[OverbookingCase, OverbookingSource]
 

@@ -32,7 +32,7 @@ from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.commands.simulate.memory import source_of
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
 Task = tuple[str, MemoryCase, JobSource]

@@ -20,8 +20,8 @@ from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
-from jobsight_server.amounts import percent
-from jobsight_server.errors import UserError
+from jobsight_server.accounting.amounts import percent
+from jobsight_server.storage.errors import UserError
 
 Task = tuple[MemoryCase, JobSource]
 

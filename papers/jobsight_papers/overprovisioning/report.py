@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from jobsight_papers.runner import table_of
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.commands.simulate.memory import show as show_rows
 
 Row = Mapping[str, Any]

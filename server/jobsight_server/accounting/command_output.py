@@ -16,9 +16,9 @@ from types import TracebackType
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.load import LoadReport
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.seldom import Seldom
 
 _LOOK_EVERY_S = 0.5  # how often to check for a request to stop
 _ERROR_BYTES = 4096

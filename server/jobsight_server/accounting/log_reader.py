@@ -20,9 +20,9 @@ from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import lock_cluster, reject_label, take_back
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.seldom import Seldom
 
 log = logging.getLogger(__name__)
 

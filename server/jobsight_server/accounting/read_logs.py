@@ -18,9 +18,9 @@ from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import BytesRead, LogReader
 from jobsight_server.accounting.origin import NOTHING, Given
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingFormat, AccountingSource
 from jobsight_server.storage.schema import jobs
+from jobsight_server.storage.seldom import Seldom
 
 # Rotated by logrotate or Grid Engine's logchecker: with a number or a date, perhaps compressed.
 _ROTATED = r"[.-][0-9]{1,14}(\.gz)?"

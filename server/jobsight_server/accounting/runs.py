@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Literal
 
-from jobsight_server.facts import is_random
+from jobsight_server.storage.facts import is_random
 
 Failure = Literal["memory", "time"]
 """Why the scheduler ended a run, according to its log: it ran out of memory, or of its requested time."""

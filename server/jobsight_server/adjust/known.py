@@ -14,9 +14,9 @@ from jobsight_server.adjust.present import PresentJob, Resource
 from jobsight_server.advice.recommendation import recommend
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.advice.such_jobs import FAILURE_OF, LOOKED_AT, SuchJob, last_runs
-from jobsight_server.facts import application
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import asked_for, question_of
+from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import jobs
 
 _GIVEN: Mapping[Resource, Any] = {"memory": jobs.c.requested_memory_bytes, "runtime": jobs.c.requested_walltime_s}

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.adjust.present import Amount, PresentJob, Resource
-from jobsight_server.amounts import memory_bytes
 from jobsight_server.settings.adjust import AdjustLimits
 
 MORE_THAN_FAILED = 1.25

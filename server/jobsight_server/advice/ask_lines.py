@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from jobsight_server.accounting.amounts import clock_text
 from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.scheduler_words import (
     MINUTE_S,
@@ -14,8 +15,7 @@ from jobsight_server.advice.scheduler_words import (
     pbs_advice,
     slurm_advice,
 )
-from jobsight_server.amounts import clock_text
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.settings.declared import AccountingSource
 
 Scheduler = Literal["slurm", "pbs", "gridengine"]

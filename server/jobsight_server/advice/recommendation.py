@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Moment, Question
+from jobsight_server.accounting.amounts import MIB, memory_text, time_text
 from jobsight_server.advice.scheduler_words import (
     JobRequest,
     PbsAdvice,
@@ -20,11 +21,10 @@ from jobsight_server.advice.scheduler_words import (
     slurm_advice,
 )
 from jobsight_server.advice.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
-from jobsight_server.amounts import MIB, memory_text, time_text
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.record import Metric, Record, Share
 from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes
 

@@ -18,14 +18,14 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from jobsight_predictor.estimators.base import JobOutcome
 from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
+from jobsight_server.accounting.amounts import MIB
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
-from jobsight_server.amounts import MIB
-from jobsight_server.errors import RefusedError
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.reader import short_key
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text, question_text
-from jobsight_server.record import Record, Share
 from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, write_many
+from jobsight_server.storage.errors import RefusedError
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import requirements
 

@@ -13,10 +13,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from jobsight_server.accounting.amounts import MIB, memory_bytes, time_s
 from jobsight_server.accounting.parsers.quantities import requested_bytes
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.amounts import MIB, memory_bytes, time_s
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 
 MINUTE_S = 60.0
 _MEMORY_AT_MOST = 2.0**50

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, and_, bindparam, false, or_, select
 
 from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.facts import application, facts_of
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.storage.facts import application, facts_of
 from jobsight_server.storage.schema import jobs, profiles
 
 LOOKED_AT = 200

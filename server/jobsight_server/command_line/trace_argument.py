@@ -18,9 +18,9 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.arguments import open_existing
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as jobs_table
 
 _URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.accounting.amounts import memory_text, time_text
 from jobsight_server.accounting.command_output import CommandError
 from jobsight_server.adjust.ledger import FAILED
 from jobsight_server.adjust.pbs import Pbs
@@ -19,13 +20,12 @@ from jobsight_server.adjust.present import Scheduler
 from jobsight_server.adjust.run import Adjuster, Proposed, Result
 from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
-from jobsight_server.amounts import memory_text, time_text
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.trial import Effect, TrialReport, trial_report
 from jobsight_server.settings import Settings
 from jobsight_server.settings.adjust import AdjustLimits
+from jobsight_server.storage.errors import UserError
 
 _TITLES = {"memory_gib": "memory given, GiB", "waiting_s": "waited, min", "failed_share": "ran out, of 100 jobs"}
 _SCALES = {"memory_gib": 1.0, "waiting_s": 1.0 / 60.0, "failed_share": 100.0}

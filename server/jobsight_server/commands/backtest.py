@@ -17,7 +17,7 @@ from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.question import OBJECTIVES
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.commands.backtest_report import show
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

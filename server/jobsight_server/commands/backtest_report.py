@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 
 WASTED = {"bytes": "B s", "bps": "bit", "share": "CPU s", "seconds": "s s"}
 """Unit of value x time, by the metric's format."""

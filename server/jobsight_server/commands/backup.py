@@ -13,8 +13,8 @@ from rich.progress import Progress
 from sqlalchemy import Engine
 
 from jobsight_server.command_line.arguments import add_settings, open_existing
-from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import database_file
+from jobsight_server.storage.errors import UserError
 
 _PAGES_AT_ONCE = 1000
 

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from jobsight_server.commands.setup import add_places, places_of
-from jobsight_server.errors import UserError
 from jobsight_server.setup.checks import checks, follow
 from jobsight_server.setup.schedulers import SCHEDULERS
 from jobsight_server.setup.server_items import plan_of
+from jobsight_server.storage.errors import UserError
 
 _SIGNS = {True: ("ok", "green"), False: ("FAILED", "red"), None: ("note", "yellow")}
 

@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jobsight_server.amounts import utc_day
+from jobsight_server.accounting.amounts import utc_day
 from jobsight_server.command_line.arguments import add_settings, open_existing
-from jobsight_server.errors import UserError
 from jobsight_server.queries.csv_text import write_csv
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs
 from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.errors import UserError
 
 _ROWS = 100_000
 """Rows in memory at one time, and in one row group of a Parquet file."""

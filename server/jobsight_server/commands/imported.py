@@ -13,9 +13,9 @@ from sqlalchemy import Connection, select
 
 from jobsight_server.command_line.arguments import open_existing, settings_of
 from jobsight_server.commands.withdraw import withdraw
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config, rebuild
 from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import accounting_files
 
 

@@ -6,9 +6,9 @@ import argparse
 import time
 
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.weekly import due_mails, send_due
+from jobsight_server.storage.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

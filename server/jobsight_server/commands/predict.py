@@ -15,15 +15,15 @@ from rich.text import Text
 from sqlalchemy import Connection, select
 
 from jobsight_predictor.metrics import METRICS, Format
+from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s, time_text
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.amounts import memory_bytes, memory_text, span_s, time_text
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
 _WRITTEN: dict[Format, Callable[[float], str]] = {

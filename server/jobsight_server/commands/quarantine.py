@@ -13,8 +13,8 @@ import msgspec
 from sqlalchemy import Engine
 
 from jobsight_server.command_line.arguments import add_settings, open_existing
-from jobsight_server.errors import UserError
 from jobsight_server.queries.rejected import LISTED, Rejected, rejected_data
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.quarantined import body_of, mark_for_retry, outcomes_of
 
 _SHOWN_CHARACTERS = 20_000

@@ -15,9 +15,8 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_server.amounts import memory_text, percent, time_text, utc_day
+from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_day
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
@@ -26,6 +25,7 @@ from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.errors import UserError
 
 _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}

@@ -8,10 +8,10 @@ import msgspec
 from rich.console import Console
 
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
 from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.errors import UserError
 from jobsight_server.web.efficiency_text import show
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobsight_server.errors import UserError
 from jobsight_server.front.addresses import split_address, tcp_address
 from jobsight_server.settings import load_settings
 from jobsight_server.setup.apply import apply, remove
@@ -22,6 +21,7 @@ from jobsight_server.setup.plan import CHANGE, File, state
 from jobsight_server.setup.schedulers import SCHEDULERS
 from jobsight_server.setup.server_items import plan_of
 from jobsight_server.setup.show import show, show_difference
+from jobsight_server.storage.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

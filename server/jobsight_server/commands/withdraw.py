@@ -21,12 +21,12 @@ from jobsight_server.accounting.guess import open_guessed
 from jobsight_server.accounting.parallel_tasks import forget_tasks
 from jobsight_server.accounting.position import Position, positions, resume
 from jobsight_server.accounting.store import lock_cluster
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.profiler.kept_sums import forget_empty_groups
 from jobsight_server.profiler.totals import count_again, days_of
 from jobsight_server.settings import AccountingFormat
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import (

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.forecasters.parameters import make_five
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.schema import jobs, profiles, series
 
 Column = list[float | None]

@@ -16,8 +16,8 @@ from jobsight_predictor.profile.profile import JobForecast, MeanError, RunnerUp
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import Series, SeriesForecast
+from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.request import WHOLE
-from jobsight_server.record import Metric, Record, Share
 
 _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}
 

@@ -6,13 +6,13 @@ from contextlib import suppress
 
 from sqlalchemy import Connection
 
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts.events import Observation, last_event, last_learn_seq, read_learned_until
 from jobsight_server.forecasts.outcomes import Outcome, Taken, store
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import WHOLE, ForecastRequest
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
+from jobsight_server.storage.errors import UserError
 
 SLIP = 100.0
 """An amount this many times above the recommendation counts as a wrong unit, and so does one this many times below it

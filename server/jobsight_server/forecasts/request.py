@@ -22,9 +22,9 @@ from jobsight_predictor.question import (
     Question,
 )
 from jobsight_server.accounting.runs import Failure
-from jobsight_server.errors import UserError
-from jobsight_server.facts import application, facts_of
 from jobsight_server.settings import Settings
+from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.facts import application, facts_of
 from jobsight_server.storage.schema import jobs
 
 

@@ -14,9 +14,9 @@ from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import ENDED
-from jobsight_server.errors import UserError
-from jobsight_server.facts import facts_of
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, job_question
+from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 _ASKED = (

@@ -10,8 +10,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobsight_server.errors import UserError
 from jobsight_server.settings import SettingsError
+from jobsight_server.storage.errors import UserError
 
 _UNIX = "unix:"
 _EXAMPLES = "write HOST:PORT, for example 127.0.0.1:8470"

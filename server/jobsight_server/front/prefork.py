@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from types import FrameType
 
-from jobsight_server.errors import UserError
 from jobsight_server.front.exit_with_parent import exit_with_parent
 from jobsight_server.front.heartbeat import Heartbeat, beater
+from jobsight_server.storage.errors import UserError
 
 log = logging.getLogger(__name__)
 

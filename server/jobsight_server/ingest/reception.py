@@ -20,9 +20,9 @@ from jobsight_server.ingest.judge import RefusedBatchError, check_sender, judge
 from jobsight_server.ingest.submission import BatchOutcome, Refusal, Submission
 from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length
 from jobsight_server.ingest.wire import Batch
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
+from jobsight_server.storage.seldom import Seldom
 
 log = logging.getLogger(__name__)
 

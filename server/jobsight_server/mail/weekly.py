@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
+from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.advice.ask_lines import ask_lines, scheduler_of
-from jobsight_server.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.wrong_now import soon_out, wrong_now

@@ -13,8 +13,8 @@ from jobsight_server.measurements.job_measurements import JobMeasurements, job_m
 from jobsight_server.measurements.posting import UnavailableError
 from jobsight_server.profiler.profile import EventCounts
 from jobsight_server.profiler.sharing import EndedRun
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings.measurements import MeasurementSource
+from jobsight_server.storage.seldom import Seldom
 
 log = logging.getLogger(__name__)
 

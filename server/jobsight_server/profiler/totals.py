@@ -16,7 +16,6 @@ import msgspec
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select
 
 from jobsight_predictor.profile.reserve import held
-from jobsight_server.facts import application
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.profiler.kept_sums import (
@@ -33,6 +32,7 @@ from jobsight_server.profiler.kept_sums import (
     score_of,
 )
 from jobsight_server.storage.event_counts import DAY_S, day_of
+from jobsight_server.storage.facts import application
 from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to_do
 

@@ -8,7 +8,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.model import Held
 from jobsight_predictor.series import accuracy, within20
 from jobsight_server.forecasts.events import last_learn_seq
-from jobsight_server.record import Metric, Record, Share
+from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.storage.engine import fetch
 
 LAST_JOBS = 500

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, select
 
 from jobsight_server.accounting.runs import ENDED, FAILED_METRIC, QUEUED
 from jobsight_server.adjust.ledger import DONE, FAILED, STATES, UNDONE
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.schema import adjustments, jobs
 
 DAYS = 30

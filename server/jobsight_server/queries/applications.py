@@ -14,6 +14,7 @@ from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
 from jobsight_server.advice.recommendation import ASKED_FOR
 from jobsight_server.advice.such_jobs import SuchJob
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.record import Page, Record, pages_of
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.profiler.kept_sums import as_date, group_name
 from jobsight_server.profiler.totals import COLUMNS, METRICS
@@ -28,7 +29,6 @@ from jobsight_server.queries.savings import (
     sums_of_user,
     widened,
 )
-from jobsight_server.record import Page, Record, pages_of
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs, profiles
 

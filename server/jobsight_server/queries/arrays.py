@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, func, select
 
 from jobsight_server.accounting.runs import STATES
+from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.job_named import task_of
-from jobsight_server.record import Record
 from jobsight_server.storage.schema import jobs, profiles
 
 

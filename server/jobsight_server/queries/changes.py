@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.record import Metric, Record
+from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.storage.schema import forecast_changes, jobs
 
 LISTED = 1000

@@ -16,8 +16,8 @@ from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.request import asked_for, question_of
-from jobsight_server.record import Record
 
 RESOURCES = {
     "processors": "cpu",

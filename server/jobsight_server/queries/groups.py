@@ -8,8 +8,8 @@ from msgspec import Meta
 from sqlalchemy import Connection, Subquery, func, select
 
 from jobsight_server.accounting.runs import QUEUED
+from jobsight_server.forecasts.record import Page, Record, pages_of
 from jobsight_server.queries.in_order import window
-from jobsight_server.record import Page, Record, pages_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts
 

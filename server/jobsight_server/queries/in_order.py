@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from jobsight_server.record import PAGE_SIZE
+from jobsight_server.forecasts.record import PAGE_SIZE
 
 Row = TypeVar("Row")
 

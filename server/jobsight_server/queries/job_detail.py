@@ -12,9 +12,9 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import AtStart
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.advice.ask_lines import AskLine, Scheduler
-from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
+from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_named import named
@@ -23,7 +23,7 @@ from jobsight_server.queries.own_readings import OwnReadings, own_readings
 from jobsight_server.queries.running import Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.running_out import Foreseen, foreseen
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
-from jobsight_server.record import Metric, Record, Share
+from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32

@@ -9,11 +9,11 @@ from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.record import PAGE_SIZE, Metric, Page, Record, pages_of
 from jobsight_server.queries.arrays import JobArray, job_arrays
 from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters
 from jobsight_server.queries.job_named import named, named_or_task
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
-from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, pages_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, jobs
 

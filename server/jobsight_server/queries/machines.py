@@ -11,7 +11,7 @@ from types import MappingProxyType
 from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.sessions import Ending
-from jobsight_server.record import Record, Share
+from jobsight_server.forecasts.record import Record, Share
 
 NodeName = tuple[str, str]
 """Cluster and name."""

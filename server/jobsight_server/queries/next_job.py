@@ -18,9 +18,9 @@ from jobsight_server.advice.recommendation import (
     sentence,
 )
 from jobsight_server.advice.such_jobs import last_runs
-from jobsight_server.facts import application
 from jobsight_server.forecasts import AnswerReader, Prediction
-from jobsight_server.record import Metric, Record, Share
+from jobsight_server.forecasts.record import Metric, Record, Share
+from jobsight_server.storage.facts import application
 
 
 class Borrowed(Record):

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.queries.freshness import LATE_WITHIN_S, Status, seen_at, status
 from jobsight_server.queries.machines import NodeName
-from jobsight_server.record import Record, Share
 from jobsight_server.storage.engine import fetch
 
 LoadFigure = Literal["load", "memory", "bandwidth"]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
 
+from jobsight_server.forecasts.record import Page, Record, Share, pages_of
 from jobsight_server.queries.freshness import STATUSES, Status, seen_at
 from jobsight_server.queries.freshness import status as status_of
 from jobsight_server.queries.in_order import in_order, window
@@ -15,7 +16,6 @@ from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.machines import MachineLoss, Machines, NodeName, Reliability
 from jobsight_server.queries.node_loads import LoadRates, node_rates
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
-from jobsight_server.record import Page, Record, Share, pages_of
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
 HOUR_S = 3600.0

@@ -11,13 +11,13 @@ from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.events import read_at_start
+from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.job_detail import ForecastAtStart
 from jobsight_server.queries.job_named import named
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.running import forecasts_of
 from jobsight_server.queries.running_out import Foreseen, foreseen
-from jobsight_server.record import Metric, Record, Share
 from jobsight_server.storage.job_ids import job_key, short_ids
 from jobsight_server.storage.schema import jobs
 

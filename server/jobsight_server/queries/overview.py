@@ -7,10 +7,10 @@ from statistics import median
 
 from sqlalchemy import Connection, func, select, text
 
+from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.accuracy import MetricAccuracy, recent_accuracy
 from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.rejected import EventCount, rejections
-from jobsight_server.record import Record
 from jobsight_server.storage.engine import whole
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER

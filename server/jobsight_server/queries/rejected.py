@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.quarantined import IS_KEPT
 from jobsight_server.storage.schema import accounting_rejects, quarantine

@@ -6,10 +6,10 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_detail import run_profile
 from jobsight_server.queries.job_named import named
-from jobsight_server.record import Record
 from jobsight_server.storage.schema import job_nodes, jobs
 
 

@@ -12,8 +12,8 @@ from jobsight_predictor.profile.prospect import TIME_TAIL
 from jobsight_predictor.profile.running import Outlook, RunsOut, memory_runs_out, time_runs_out
 from jobsight_server.forecasts.outlooks import RunOutlook, read_outlooks
 from jobsight_server.forecasts.reader import RunAndMetric
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import ASKED_PROCESSORS
-from jobsight_server.record import Record, Share
 from jobsight_server.storage.schema import jobs, running_use
 
 WITHIN_S = 3600.0

@@ -10,12 +10,12 @@ from sqlalchemy import Connection
 
 from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
 from jobsight_server.advice.such_jobs import SuchJob, last_runs
-from jobsight_server.facts import application as application_of
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.record import Record
 from jobsight_server.profiler.kept_sums import OTHER, group_name, month_of
 from jobsight_server.profiler.totals import AMOUNTS, COLUMNS, METRICS
-from jobsight_server.record import Record
 from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.facts import application as application_of
 
 BY = ("user", "application", "queue", "account", "cluster")
 LISTED = 25

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.workload.swf import FIELDS
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
 _SUBMITTED = func.coalesce(jobs.c.submitted, jobs.c.start)

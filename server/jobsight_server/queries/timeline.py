@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.sample_columns import UNKNOWN, Floats, difference
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.summarise import LENGTH_S, Period, Spread, merged, oldest_reading, read_summaries

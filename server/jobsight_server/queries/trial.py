@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, and_, func, select
 
 from jobsight_predictor.evaluation.trial import difference
 from jobsight_server.accounting.runs import ENDED, QUEUED
-from jobsight_server.record import Record, Share
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.storage.schema import jobs, trial_jobs
 
 Measure = Literal["memory_gib", "waiting_s", "failed_share"]

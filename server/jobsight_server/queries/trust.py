@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.profiler.kept_sums import as_date, week_of
 from jobsight_server.queries.in_order import in_order
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.queries.scores import GroupScores, Scores, newest_week, scores_of_all, scores_of_each
-from jobsight_server.record import Metric, Record, Share
 from jobsight_server.storage.event_counts import read_event_counts
 
 BY = ("user", "application", "cluster")

@@ -16,9 +16,9 @@ from jobsight_server.advice.ask_lines import Scheduler
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
+from jobsight_server.forecasts.record import Page, Record, pages_of
 from jobsight_server.queries.in_order import in_order, window
 from jobsight_server.queries.next_job import NextJob, next_job
-from jobsight_server.record import Page, Record, pages_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
 

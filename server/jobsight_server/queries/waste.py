@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection
 
+from jobsight_server.forecasts.record import Record
 from jobsight_server.profiler.kept_sums import as_date
 from jobsight_server.profiler.totals import COLUMNS, METRICS
 from jobsight_server.queries.in_order import in_order
@@ -26,7 +27,6 @@ from jobsight_server.queries.savings import (
     sums_of_user,
     widened,
 )
-from jobsight_server.record import Record
 
 RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
 """Resource that can be wasted -> the metric of its sums."""

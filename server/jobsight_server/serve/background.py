@@ -25,9 +25,9 @@ from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
-from jobsight_server.seldom import Seldom
 from jobsight_server.serve.collected import Uncollected
 from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.storage.seldom import Seldom
 from jobsight_server.storage.server_states import EVERY_S, record_state
 from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from jobsight_server.errors import UserError
 from jobsight_server.front.addresses import accepts
 from jobsight_server.front.heartbeat import Heartbeat
 from jobsight_server.serve.roles import REFUSED, ROLES
 from jobsight_server.settings import Settings
+from jobsight_server.storage.errors import UserError
 
 log = logging.getLogger(__name__)
 

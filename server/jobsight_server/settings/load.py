@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from jobsight_server.errors import UserError
 from jobsight_server.settings.access import Access
 from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.settings.declared import (
@@ -28,6 +27,7 @@ from jobsight_server.settings.declared import (
 )
 from jobsight_server.settings.mail import Mail, WeeklyMail
 from jobsight_server.settings.measurements import PRESETS, MeasurementSource
+from jobsight_server.storage.errors import UserError
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jobsight_server.errors import UserError
 from jobsight_server.setup.manifest import Manifest, Written, digest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import (
@@ -25,6 +24,7 @@ from jobsight_server.setup.plan import (
     state,
 )
 from jobsight_server.setup.run import run, until_empty
+from jobsight_server.storage.errors import UserError
 
 Leave = Callable[[Places, Manifest, Callable[[str], None]], list[str]]
 """Takes Jobsight's part out of the running scheduler, and returns the settings that it still uses."""

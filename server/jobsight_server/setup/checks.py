@@ -11,13 +11,13 @@ from typing import Any
 
 from sqlalchemy import Engine, Row, select
 
-from jobsight_server.errors import UserError
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import EDITED, SAME, Item, Placed, PlannedToken, state
 from jobsight_server.setup.reporting import reading_engine, reporting_nodes
 from jobsight_server.setup.run import run, succeeds
 from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, marks, nodes
 
 LIMIT_S = 0.1

@@ -8,10 +8,10 @@ import tarfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from jobsight_server.errors import UserError
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.shipped import shipped, with_shell_settings, with_toml_settings
+from jobsight_server.storage.errors import UserError
 
 _TEST_CODE = {"__pycache__", "tests"}
 

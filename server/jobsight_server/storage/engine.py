@@ -15,7 +15,7 @@ from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, create_engi
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 Access = Literal["write", "read"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import database_file, release_session_lock, try_session_lock
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.fence import Fence, FencedError, take_over
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from jobsight_server.advice.scheduler_words import (
     pbs_request,
     slurm_request,
 )
-from jobsight_server.facts import FACTS_AT_MOST, facts_in, facts_of, readable_name
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, readable_name
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import parsed_body
 from jobsight_server.web.kit.questions import DescribedJob, job_in_body

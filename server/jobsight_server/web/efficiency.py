@@ -5,8 +5,8 @@ from __future__ import annotations
 from flask import request
 
 from jobsight_server.auth.munge import SCHEME
+from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
-from jobsight_server.record import Record
 from jobsight_server.web.efficiency_text import efficiency_text
 from jobsight_server.web.kit.access import require_role
 from jobsight_server.web.kit.context import context

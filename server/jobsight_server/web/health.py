@@ -11,9 +11,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.accounting.last_read import is_unread
+from jobsight_server.forecasts.record import Record
 from jobsight_server.front.addresses import split_address
 from jobsight_server.queries.prometheus import exposition
-from jobsight_server.record import Record
 from jobsight_server.storage.outage import AWAY, outage
 from jobsight_server.storage.schema_version import NEWEST, version_of
 from jobsight_server.web.kit.context import AppContext, context

@@ -18,12 +18,12 @@ from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.parsers.quantities import LATEST
 from jobsight_server.accounting.runs import JobEvent, RunRecord
 from jobsight_server.accounting.store import lock_cluster
-from jobsight_server.facts import found_facts
 from jobsight_server.forecasts.changes import METRICS_ASKED
+from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.queries.changes import ForecastChanges, changes_since
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
-from jobsight_server.record import Metric, Record
 from jobsight_server.storage.engine import LARGEST_ID
+from jobsight_server.storage.facts import found_facts
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     LATEST_TIME_S,

@@ -9,15 +9,15 @@ from msgspec import Meta
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, Conflict, Gone, HTTPException, NotFound
 
+from jobsight_server.accounting.amounts import memory_bytes, time_s
 from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED
 from jobsight_server.advice.requirements import Feedback, take_feedback
-from jobsight_server.amounts import memory_bytes, time_s
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Prediction, report
 from jobsight_server.forecasts.events import Observation
+from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
-from jobsight_server.record import Metric, Record
 from jobsight_server.storage.engine import LARGEST_ID
+from jobsight_server.storage.errors import UserError
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import amount_of, name_text, parsed_body
 from jobsight_server.web.kit.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of

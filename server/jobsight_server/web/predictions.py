@@ -12,7 +12,7 @@ from werkzeug.exceptions import BadRequest
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
-from jobsight_server.record import Metric
+from jobsight_server.forecasts.record import Metric
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import cluster_argument, metric_argument, name_argument, parsed_body
 from jobsight_server.web.kit.questions import PARAMETERS, JobFields, request_in_query, request_of

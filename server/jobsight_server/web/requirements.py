@@ -8,8 +8,8 @@ from flask import Response
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
+from jobsight_server.accounting.amounts import MEMORY_PATTERN, memory_bytes
 from jobsight_server.advice.requirements import Requirement, SubmittedJob, ask
-from jobsight_server.amounts import MEMORY_PATTERN, memory_bytes
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import amount_of, parsed_body

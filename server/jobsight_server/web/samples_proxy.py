@@ -14,9 +14,9 @@ from flask import Response, request
 from msgspec import UNSET, UnsetType
 
 from jobsight_server.auth.tokens import AuthError
+from jobsight_server.forecasts.record import Record
 from jobsight_server.front.addresses import split_address
 from jobsight_server.ingest.wire import Batch
-from jobsight_server.record import Record
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.web.kit.context import AppContext, context
 from jobsight_server.web.kit.routes import Route, error_reply

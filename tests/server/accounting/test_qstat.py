@@ -16,9 +16,9 @@ from jobsight_server.accounting.parsers.qstat_json import entries as json_entrie
 from jobsight_server.accounting.parsers.qstat_xml import entries as xml_entries
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import StampedEvent, apply_events
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.schema import accounting_rejects, jobs
+from jobsight_server.storage.seldom import Seldom
 
 SUBMITTED = "Wed Nov 15 10:00:00 2023"
 GIB = 2**30

@@ -22,10 +22,10 @@ from jobsight_server.adjust.run import Adjuster
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.storage.schema import adjustments
+from jobsight_server.storage.seldom import Seldom
 
 NOW = 1_700_000_000.0
 GIB = 2**30

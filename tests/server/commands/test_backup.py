@@ -10,8 +10,8 @@ from sqlalchemy import Engine
 
 from jobsight_server import cli
 from jobsight_server.commands.backup import back_up
-from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.errors import UserError
 
 
 @pytest.fixture

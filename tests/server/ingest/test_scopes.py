@@ -12,9 +12,9 @@ from tests import make
 from jobsight_server.auth import create_token, list_tokens
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
 from jobsight_server.cli import main
-from jobsight_server.errors import UserError
 from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.storage.clusters import stored_clusters
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.event_counts import read_event_counts
 
 NOW = 1_700_000_100.0

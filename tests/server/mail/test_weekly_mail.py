@@ -13,7 +13,7 @@ from sqlalchemy import Engine, insert
 from tests import make
 from tests.server.savings.runs import GIB, NOON, ended, learn, write
 
-from jobsight_server.amounts import memory_text
+from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.send import DeliveryError, send_mail

@@ -9,7 +9,7 @@ from flask import Flask, Request
 from flask.testing import FlaskClient
 from werkzeug.test import EnvironBuilder
 
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.web.kit.kept_answers import COSTLY_S, KeptAnswers
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, register
 

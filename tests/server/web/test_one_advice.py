@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import insert
 
+from jobsight_server.accounting.amounts import memory_text, time_text
 from jobsight_server.adjust.known import Needs
 from jobsight_server.adjust.present import PresentJob
-from jobsight_server.amounts import memory_text, time_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.weekly import due_mails

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, update
 from tests import make
 
-from jobsight_server.amounts import time_text
+from jobsight_server.accounting.amounts import time_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.run import profile_finished

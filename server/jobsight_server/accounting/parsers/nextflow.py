@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from math import inf
 
+from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.accounting.origin import Origin
 from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, LONGEST_S, signed
 from jobsight_server.accounting.parsers.table_columns import whole
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
-from jobsight_server.amounts import memory_bytes
 
 HEADER = "header"
 

@@ -20,7 +20,7 @@ from jobsight_server.accounting.parsers.quantities import (
     size_bytes,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
-from jobsight_server.facts import facts_in
+from jobsight_server.storage.facts import facts_in
 
 # Kinds that concern runs of the job in their third part.
 JOB_KINDS = frozenset("QSERDA")

@@ -16,7 +16,7 @@ from jobsight_server.accounting.parsers.pbs import (
 from jobsight_server.accounting.parsers.quantities import INT32, requested_s
 from jobsight_server.accounting.queue import Listed, failed
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
-from jobsight_server.facts import facts_in
+from jobsight_server.storage.facts import facts_in
 
 WAITS = frozenset("QHW")
 """States of waiting jobs: queued, held, and until a time."""

@@ -20,7 +20,7 @@ from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_S
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
-from jobsight_server.facts import found_facts
+from jobsight_server.storage.facts import found_facts
 
 HEADER = "header"
 

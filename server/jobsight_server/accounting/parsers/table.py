@@ -27,7 +27,7 @@ from jobsight_server.accounting.parsers.table_columns import (
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
-from jobsight_server.facts import found_facts
+from jobsight_server.storage.facts import found_facts
 
 HEADER = "header"
 """The kind of the line that names the columns."""

@@ -23,13 +23,13 @@ from jobsight_scheduler.figures import by_size, by_user, differences
 from jobsight_scheduler.table import JobTable
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_scheduler.validator.spread_jobs import check
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.commands.simulate.command import OWN
 from jobsight_server.commands.simulate.outputs import check_outputs, write_jobs
 from jobsight_server.commands.simulate.report import show, show_findings
 from jobsight_server.commands.simulate.steps import carry_out
 from jobsight_server.commands.simulate.workload import counted, read_workload
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 SETTINGS = (
     *("uplink", "placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),

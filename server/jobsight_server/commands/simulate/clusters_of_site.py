@@ -22,12 +22,12 @@ from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
 from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, compared, variation
 from jobsight_scheduler.workload.canonical import Workload, scaled_to
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.trace_argument import open_database_trace
 from jobsight_server.commands.simulate.clusters import clusters_with
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.site_trace import most_at_once
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as runs
 from jobsight_server.storage.schema import profiles
 

@@ -18,7 +18,7 @@ from jobsight_scheduler.policies import POLICIES, PriorityWeights
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import SCHEDULE
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 CLUSTERS_AT_MOST = 1000
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)

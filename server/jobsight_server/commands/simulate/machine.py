@@ -30,7 +30,7 @@ from jobsight_server.commands.simulate.own_policies import own_policy
 from jobsight_server.commands.simulate.report import show, show_findings
 from jobsight_server.commands.simulate.steps import carry_out
 from jobsight_server.commands.simulate.workload import MachineWorkload, counted, read_workload
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 
 def run(args: argparse.Namespace) -> int:

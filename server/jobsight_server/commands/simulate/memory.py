@@ -27,11 +27,11 @@ from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.trace_argument import write_site_trace
 from jobsight_server.command_line.workers import in_processes, watched
 from jobsight_server.commands.simulate.workload import open_site
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import nodes
 
 ASKED: dict[Asked, str] = {"submission": "(kept)", "group": "", "all": "(all)"}

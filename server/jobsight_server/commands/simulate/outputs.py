@@ -6,7 +6,7 @@ import argparse
 from importlib.util import find_spec
 
 from jobsight_scheduler.table import SCHEDULE, JobTable, write_parquet, write_table
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 
 def check_outputs(args: argparse.Namespace) -> None:

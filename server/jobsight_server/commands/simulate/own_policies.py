@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobsight_scheduler.policies import POLICIES, PolicyEntry, PolicyError, entry_of
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 GROUP = "jobsight.policies"
 """Entry points of installed packages; built-in policies cannot be replaced."""

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_scheduler.validator import BrokenRule
-from jobsight_server.amounts import percent
+from jobsight_server.accounting.amounts import percent
 
 SHOWN_USERS = 10
 SHOWN_FINDINGS = 10

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from jobsight_scheduler.simulator.run import CheckpointError, Steps, Watch, resume, save
 from jobsight_scheduler.simulator.run import run as run_simulation
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 SAVED_EVERY_S = 30.0
 

@@ -17,7 +17,7 @@ from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, can
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
 from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace, write_site_trace
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

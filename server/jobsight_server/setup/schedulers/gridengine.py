@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from jobsight_server.errors import UserError
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, Item
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
+from jobsight_server.storage.errors import UserError
 
 _HOOKS = ("prolog", "epilog")
 

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from jobsight_server.errors import UserError
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
@@ -21,6 +20,7 @@ from jobsight_server.setup.schedulers.slurm_conf import configured, has, without
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
 from jobsight_server.setup.shipped import shipped, with_toml_settings
 from jobsight_server.setup.submission import submission_files
+from jobsight_server.storage.errors import UserError
 
 NONE = ("", "(null)", "none", "n/a")
 

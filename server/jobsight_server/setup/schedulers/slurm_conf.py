@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from jobsight_server.errors import UserError
+from jobsight_server.storage.errors import UserError
 
 _LISTS = {"PrologFlags": {"alloc", "contain", "x11", "forcerequeueonfail", "runinjob"}, "JobSubmitPlugins": {"lua"}}
 """Settings with several sufficient values."""

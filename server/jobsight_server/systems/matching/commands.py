@@ -17,8 +17,8 @@ from rich.text import Text
 from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
 from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
 from jobsight_scheduler.matching.read import read_objectives
-from jobsight_server.amounts import percent
-from jobsight_server.errors import UserError
+from jobsight_server.accounting.amounts import percent
+from jobsight_server.storage.errors import UserError
 
 LARGEST_FILE = 256 * 2**20
 LONGEST_S = 86_400.0

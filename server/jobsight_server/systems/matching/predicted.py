@@ -14,11 +14,11 @@ from sqlalchemy import Connection
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.matching.records import InvalidProblemError, decoded
-from jobsight_server.amounts import memory_bytes, time_s
-from jobsight_server.facts import FACT_NAME
+from jobsight_server.accounting.amounts import memory_bytes, time_s
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.record import Metric, Record
+from jobsight_server.storage.facts import FACT_NAME
 from jobsight_server.systems.matching.resource_types import ResourceError, ResourceType
 
 PREDICTED = "predicted"

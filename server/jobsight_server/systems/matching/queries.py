@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from sqlalchemy import Connection, Row, func, select
 
-from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
+from jobsight_server.forecasts.record import PAGE_SIZE, Page, Record, pages_of
 from jobsight_server.systems.matching.catalogue import Catalogue, ResourcePolicy
 from jobsight_server.systems.matching.resource_types import ResourceType
 from jobsight_server.systems.matching.submissions import EligibleResources, document_of

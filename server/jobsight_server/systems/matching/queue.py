@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Engine, func, insert, select
 
 from jobsight_scheduler.matching.check import Unmatched
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.systems.matching.predicted import PredictedAmount
 from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.service import Matcher

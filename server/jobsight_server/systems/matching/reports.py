@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.owner_reports import report_owner

@@ -10,8 +10,8 @@ from msgspec import Meta, field
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.matching.records import InvalidProblemError, decoded
-from jobsight_server.errors import RefusedError
-from jobsight_server.record import Metric, Record
+from jobsight_server.forecasts.record import Metric, Record
+from jobsight_server.storage.errors import RefusedError
 
 MOST_FIELDS = 100
 LONGEST_NAME = 200

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select
 from jobsight_scheduler.matching.check import Answer, Match, Unmatched
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import Problem
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.systems.matching.predicted import PredictedAmount
 from jobsight_server.systems.matching.tables import holds, matches
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text
-from jobsight_server.record import Record, Share
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers.calibration import Calibration, PromiseClass, read_calibration

@@ -18,7 +18,7 @@ from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
 from jobsight_predictor.runtime.success import Correct, SuccessProbability, machine_factors
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import KeptRisk
-from jobsight_server.record import Record, Share
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.systems.offers.config import PlanConfig
 from jobsight_server.systems.offers.run_times import RunTimes
 from jobsight_server.systems.offers.stored import STANDING, nodes_of

@@ -19,14 +19,14 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
-from jobsight_server.amounts import span_s
+from jobsight_server.accounting.amounts import span_s
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.settings import LONGEST_NAME
 from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.all_settings import all_sections
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion, rank_config
 from jobsight_server.systems.ranking.condor import LONGEST_LINE, count_attempts, read_condor_log

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, blamed, new_record
 from jobsight_predictor.reliability.success import with_end
-from jobsight_server.facts import application
 from jobsight_server.storage.engine import fetch, fetch_by_keys
+from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, NotFound
 
 from jobsight_predictor.reliability.machine_facts import MachineFacts
-from jobsight_server.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
+from jobsight_server.accounting.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.users import user_clusters

@@ -11,8 +11,8 @@ import numpy as np
 from sqlalchemy import Connection, and_, bindparam, func, select
 
 from jobsight_predictor.reliability.sessions import Presence
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.queries.machines import MachineLoss, Machines, MachineSession, NodeName, Reliability
-from jobsight_server.record import Record, Share
 from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.ranking.board import (
     MachineBoard,

@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, def
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.errors import RefusedError
+from jobsight_server.storage.errors import RefusedError
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import driver_outage, outage
 from jobsight_server.web.kit.context import is_api

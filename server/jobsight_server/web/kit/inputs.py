@@ -11,7 +11,7 @@ from flask import request
 from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.amounts import utc_day
+from jobsight_server.accounting.amounts import utc_day
 from jobsight_server.storage.clusters import listed
 from jobsight_server.web.kit.context import context
 

@@ -11,8 +11,8 @@ from flask import make_response, render_template, request, url_for
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
+from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.nodes import cluster_names
-from jobsight_server.record import Record
 from jobsight_server.web.kit.access import known_viewer
 from jobsight_server.web.kit.context import COOKIE, context
 from jobsight_server.web.kit.listing import Listing

@@ -10,10 +10,10 @@ from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
-from jobsight_server.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s
-from jobsight_server.facts import FACT_NAME, FACTS_AT_MOST
+from jobsight_server.accounting.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
+from jobsight_server.storage.facts import FACT_NAME, FACTS_AT_MOST
 from jobsight_server.web.kit.inputs import (
     amount_argument,
     amount_of,

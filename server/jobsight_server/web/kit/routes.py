@@ -18,7 +18,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import BadRequest
 from werkzeug.routing import BaseConverter, IntegerConverter
 
-from jobsight_server.record import Record
+from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.access import Own, require_role
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, PAGES_AT_MOST

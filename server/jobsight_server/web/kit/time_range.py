@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.amounts import utc_day
+from jobsight_server.accounting.amounts import utc_day
 from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, choice_argument, given
 from jobsight_server.web.kit.routes import TIME, Parameter, choice_of

@@ -21,10 +21,10 @@ from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS
-from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import accounting_files, accounting_rejects, jobs
+from jobsight_server.storage.seldom import Seldom
 
 NOON = 1_700_000_000
 NOT_STARTED: dict[str, Any] = {"start": 0, "end": 0, "nodes": "None assigned", "steps": [], "allocated": []}
@@ -418,7 +418,7 @@ from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS
-from jobsight_server.seldom import Seldom
+from jobsight_server.storage.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine
 

@@ -13,7 +13,7 @@ from jobsight_server.accounting.parsers.slurm.node_list import node_names
 from jobsight_server.accounting.parsers.slurm.steps import SlurmStep, cpu_s, incomplete, memory_bytes, used_gpus
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
 from jobsight_server.accounting.used import used_text
-from jobsight_server.facts import facts_in, readable_name
+from jobsight_server.storage.facts import facts_in, readable_name
 
 # Flags that Slurm adds to a job's state, and states between two others.
 _RESIZED = "RESIZING"

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Sequence
 import sqlalchemy as sa
 from alembic import op
 
-from jobsight_server.facts import application
 from jobsight_server.storage.event_counts import mark_all
+from jobsight_server.storage.facts import application
 from jobsight_server.storage.job_counts import count_all
 
 revision = "0.3"
