@@ -92,7 +92,7 @@ class Site:
         command = [
             *AGENT, "replay", "--server", self.ingest_url, "--token-file", str(self.agent_token_file),
             "--accounting-out", str(self.accounting), "--truth-out", str(self.directory / "truth.csv"),
-            "--progress-out", str(self.directory / "progress.json"), "--quiet", *options,
+            "--progress-out", str(self.directory / "progress.json"), *options,
         ]  # fmt: skip
         with self.replay_log.open("ab") as log:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)

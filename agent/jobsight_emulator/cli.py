@@ -9,16 +9,15 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from jobsight_agent.send import Target, TargetError
-from jobsight_emulator.deliver import Delivery, DeliveryCounts
+from jobsight_emulator.deliver import Delivery, DeliveryCounts, Live, Output, Progress, play
 from jobsight_emulator.emulation import Emulation, make_emulation
-from jobsight_emulator.plan import POPULATIONS, WEEK_S, EmulatorError, Faults, SitePlan
-from jobsight_emulator.play import Live, Progress, open_output, play
+from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 
 _INTERRUPTED = 130
 # Before the end of the period, where incidents are wanted.
@@ -27,18 +26,8 @@ _SILENT_S = 5 * 3600
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``replay``."""
-    parser.add_argument("--server", metavar="URL", help="address of the server's sample intake")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="token of role agent")
-    parser.add_argument(
-        "--no-server", action="store_true", help="send nothing: write the accounting files and the truth only"
-    )
-    parser.add_argument(
-        "--users",
-        choices=POPULATIONS,
-        default="site",
-        help="who submits: the dozen users of each cluster (site, the default); users X, Y and Z of the paper on the "
-        "profile-guided predictor (published); its campaign of 600 jobs (campaign)",
-    )
+    parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
+    parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="token of role agent")
     parser.add_argument(
         "--nodes", type=int, default=64, metavar="COUNT", help="total number of nodes (default: %(default)s)"
     )
@@ -73,9 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share of the nodes that reboot every few hours and lose their jobs (default: %(default)g)",
     )
     parser.add_argument(
-        "--odd-names", action="store_true", help="some jobs have names with the characters that separate a log's fields"
-    )
-    parser.add_argument(
         "--incidents",
         action="store_true",
         help="a node falls silent in the last hours of the period, and a user's jobs change in its last third",
@@ -104,7 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--progress-out", type=Path, metavar="FILE", help="write the progress to this file, as a line of JSON"
     )
     parser.add_argument("--cgroups", action="store_true", help="the agents read each job's cgroup, too")
-    parser.add_argument("--quiet", action="store_true", help="do not show progress")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -124,27 +109,19 @@ def run(args: argparse.Namespace) -> int:
 def _emulate(args: argparse.Namespace) -> int:
     begun, cpu_begun = time.monotonic(), time.process_time()
     end = int(time.time()) // 60 * 60 if args.end is None else args.end
-    if not 1 <= args.batch <= 5_000:
-        raise EmulatorError(f"{args.batch} readings per batch: give 1 to 5000")
     if args.live < 0:
         raise EmulatorError(f"--live {args.live}: give seconds")
     if not 0 <= args.unreliable <= 1:
         raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
     start = end - int(args.weeks * WEEK_S)
-    faults = Faults(unreliable_nodes=args.unreliable, odd_names=args.odd_names)
+    faults = Faults(unreliable_nodes=args.unreliable, odd_names=False)
     if args.incidents:
         faults = replace(faults, silent_from=end - _SILENT_S, changed_from=end - (end - start) / 3)
-    plan = SitePlan(
-        args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults, args.users, args.cgroups
-    )
-    if args.no_server:
-        return _write_only(args, plan)
-    if args.server is None or args.token_file is None:
-        raise EmulatorError("--server and --token-file are missing; --no-server sends nothing")
+    plan = SitePlan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults, args.cgroups)
     target = Target(args.server, args.token_file, timeout_s=60.0, backoff_s=0.1, backoff_most_s=10.0)
     delivery = Delivery(target, args.connections)
     emulation = make_emulation(plan, args.batch)
-    reporter = _Reporter(args.progress_out, show=sys.stderr.isatty() and not args.quiet)
+    reporter = _Reporter(args.progress_out)
     failure: str | None = None
     progress = Progress(plan.start, plan.end, plan.start)
 
@@ -159,10 +136,11 @@ def _emulate(args: argparse.Namespace) -> int:
 
     live = Live(end, at_present) if args.live else None
     with ExitStack() as stack:
-        output = open_output(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
+        truth = args.truth_out or args.accounting_out / "truth.csv"
+        output = Output(stack, emulation, args.accounting_out, truth)
         try:
             with delivery:
-                progress = play(emulation, delivery, output, args.batch, report, live)
+                progress = play(emulation, delivery, output, report, live)
         except KeyboardInterrupt:
             failure = "interrupted"
         except (EmulatorError, TargetError) as error:
@@ -170,27 +148,13 @@ def _emulate(args: argparse.Namespace) -> int:
     summary = summarise(emulation, progress, delivery.counts, failure)
     summary["seconds"] = round(time.monotonic() - begun, 3)
     summary["cpu_seconds"] = round(time.process_time() - cpu_begun, 3)
-    reporter.finish(progress, summary["delivered"])
+    reporter.write(progress, done=True, delivered=summary["delivered"])
     print(json.dumps(summary, indent=2))
     if failure is not None:
         print(f"jobsight-agent replay: {failure}", file=sys.stderr)
     if failure == "interrupted":
         return _INTERRUPTED
     return 0 if summary["delivered"] else 1
-
-
-def _write_only(args: argparse.Namespace, plan: SitePlan) -> int:
-    """Writes the accounting files and the truth of the whole period; sends nothing."""
-    if args.live or args.server is not None:
-        raise EmulatorError("--no-server: leave out --server and --live")
-    emulation = make_emulation(plan, args.batch)
-    progress = Progress(plan.start, plan.end, plan.start)
-    with ExitStack() as stack:
-        output = open_output(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
-        output.write_until(plan.end, progress)
-    facts = {"seed": plan.seed, "start": plan.start, "end": plan.end, "accounting_lines": progress.accounting_lines}
-    print(json.dumps(facts | emulation.facts, indent=2))
-    return 0
 
 
 def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, failure: str | None) -> dict[str, Any]:
@@ -206,9 +170,6 @@ def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, 
         "delivered": delivered,
         "failure": failure,
         "seed": plan.seed,
-        "start": plan.start,
-        "end": plan.end,
-        "reached": progress.reached,
         "clusters": {cluster.name: len(cluster.nodes) for cluster in emulation.clusters},
         "silent": {
             node.name: node.silent_from
@@ -216,66 +177,43 @@ def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, 
             for node in cluster.nodes
             if node.silent_from < plan.end
         },
-        "readings_made": progress.readings_made,
-        "readings_acknowledged": counts.readings_acknowledged,
-        "readings_lost_on_purpose": progress.readings_lost_on_purpose,
-        "batches_made": progress.batches_made,
-        "batches_duplicated_on_purpose": progress.batches_duplicated_on_purpose,
-        "batches_late_on_purpose": progress.batches_late_on_purpose,
-        "requests": counts.requests,
-        "bytes_sent": counts.bytes,
-        "stored": counts.stored,
-        "duplicate": counts.duplicate,
-        "stored_twice": counts.stored_twice,
-        "refused": dict(counts.refused),
-        "retries": dict(counts.retries),
-        "accounting_lines": progress.accounting_lines,
+        **asdict(progress),
+        **{one.name: getattr(counts, one.name) for one in fields(counts)},
         **emulation.facts,
     }
 
 
 class _Reporter:
-    """Shows progress on the terminal and in a file, a few times a second at most.
+    """Writes the progress to a file, as a line of JSON, a few times a second at most.
 
     ``present`` is the summary at the time when the emulation reached the present and continued in real time.
     """
 
-    def __init__(self, path: Path | None, show: bool) -> None:
-        self._path, self._show = path, show
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
         self.present: dict[str, Any] | None = None
         self._last = 0.0
 
     def report(self, progress: Progress) -> None:
         now = time.monotonic()
-        if now - self._last < 0.2:
-            return
-        self._last = now
-        self.write(progress, done=False, delivered=None)
-
-    def finish(self, progress: Progress, delivered: bool) -> None:
-        self.write(progress, done=True, delivered=delivered)
-        if self._show:
-            print(file=sys.stderr)
+        if now - self._last >= 0.2:
+            self._last = now
+            self.write(progress, done=False, delivered=None)
 
     def write(self, progress: Progress, done: bool, delivered: bool | None) -> None:
-        if self._show:
-            width = int(progress.fraction * 40)
-            bar = "#" * width + "." * (40 - width)
-            text = f"{progress.readings_made:,} readings, {progress.jobs_ended:,} jobs"
-            print(f"\r[{bar}] {progress.fraction:4.0%} {text}", end="", file=sys.stderr, flush=True)
-        if self._path is not None:
-            line = {
-                "fraction": round(progress.fraction, 4),
-                "emulated_time": progress.reached,
-                "readings": progress.readings_made,
-                "jobs_ended": progress.jobs_ended,
-                "done": done,
-                "delivered": delivered,
-                "present": self.present,
-            }
-            fresh = self._path.with_name(self._path.name + ".new")
-            fresh.write_text(json.dumps(line) + "\n", encoding="utf-8")
-            fresh.replace(self._path)
+        if self._path is None:
+            return
+        line = {
+            "fraction": round(progress.fraction, 4),
+            "emulated_time": progress.reached,
+            "readings": progress.readings_made,
+            "done": done,
+            "delivered": delivered,
+            "present": self.present,
+        }
+        fresh = self._path.with_name(self._path.name + ".new")
+        fresh.write_text(json.dumps(line) + "\n", encoding="utf-8")
+        fresh.replace(self._path)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

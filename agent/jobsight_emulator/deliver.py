@@ -1,26 +1,37 @@
-"""Sends batches to the server over a few keep-alive connections, each in its own thread.
+"""Plays an emulation: readings go to the server, then the accounting log grows to the time that they reach.
 
-Batches of one node always take the same connection, so they arrive in the order in which they were given.
+Batches go over a few keep-alive connections, each with a thread of its own. Those of one node always take the same
+connection, so they arrive in the order in which they were given.
 """
 
 from __future__ import annotations
 
-import queue
+import csv
 import random
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, field, fields
 from itertools import count
-from typing import Self
+from pathlib import Path
+from typing import Self, TextIO
 
 from jobsight_agent.send import ACKNOWLEDGED, Reply, Sender, Target, TargetError
-from jobsight_emulator.emulation import PackedBatch
+from jobsight_emulator.accounting import DayFiles
+from jobsight_emulator.emulation import Emulation, PackedBatch
 from jobsight_emulator.plan import EmulatorError
+from jobsight_emulator.truth import Truth
 
-# Batches that wait for one connection: enough to keep it busy, few enough to keep the accounting close behind.
-_WAITING = 32
+# Part of a batch that regular readings fill; the rest is room for those of job hooks.
+_REGULAR_SHARE = 0.92
+# Slices of time on their way to the server while the next one is made.
+_SLICES_AHEAD = 2
+
+Group = list["Future[None]"]
 
 
 @dataclass(slots=True)
@@ -37,13 +48,6 @@ class DeliveryCounts:
     retries: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(slots=True)
-class BatchGroup:
-    """A group of batches; ``outstanding`` of them have no final answer yet."""
-
-    outstanding: int = 0
-
-
 class _TryAgainError(Exception):
     """No final answer; ``after_s`` is what the server asked for."""
 
@@ -55,119 +59,75 @@ class _TryAgainError(Exception):
 class Delivery:
     """A context manager: left normally it waits for all answers, left by an exception it abandons the rest."""
 
-    def __init__(
-        self,
-        target: Target,
-        connections: int = 2,
-        give_up_s: float = 300.0,
-        rng: random.Random | None = None,
-    ) -> None:
+    def __init__(self, target: Target, connections: int = 2, give_up_s: float = 300.0) -> None:
         if connections < 1:
             raise EmulatorError(f"{connections} connections: give at least one")
         self.counts = DeliveryCounts()
         self._target = target
         self._give_up_s = give_up_s
-        self._rng = rng or random.Random()
-        self._changed = threading.Condition()
+        self._rng = random.Random()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._failure: EmulatorError | TargetError | None = None
-        self._lanes: list[queue.Queue[tuple[PackedBatch, BatchGroup] | None]] = [
-            queue.Queue(_WAITING) for _ in range(connections)
-        ]
-        self._threads = [
-            threading.Thread(target=self._work, args=(lane, Sender(target)), name=f"deliver-{number}", daemon=True)
-            for number, lane in enumerate(self._lanes)
-        ]
+        self._lanes = [(Sender(target), ThreadPoolExecutor(1, f"deliver-{number}")) for number in range(connections)]
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
             self._stop.set()
-        for lane in self._lanes:
-            self._put(lane, None)
-        for thread in self._threads:
-            thread.join()
-
-    def send(self, key: int, batches: Iterable[PackedBatch], group: BatchGroup) -> None:
-        """Queues ``batches`` on the connection of ``key``; waits while it is full. EmulatorError once one failed."""
-        lane = self._lanes[key % len(self._lanes)]
-        for batch in batches:
-            with self._changed:
-                group.outstanding += 1
-            self._put(lane, (batch, group))
-            self._raise_failure()
-
-    def wait(self, group: BatchGroup, timeout_s: float | None = None) -> bool:
-        """Whether all batches of ``group`` have their answer, at the latest after ``timeout_s``."""
-        with self._changed:
-            self._changed.wait_for(lambda: group.outstanding == 0 or self._failure is not None, timeout_s)
-            done = group.outstanding == 0
-        self._raise_failure()
-        return done
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    def _put(
-        self, lane: queue.Queue[tuple[PackedBatch, BatchGroup] | None], item: tuple[PackedBatch, BatchGroup] | None
-    ) -> None:
-        while True:
-            try:
-                lane.put(item, timeout=0.2)
-            except queue.Full:
-                if self._stop.is_set():
-                    # The thread leaves without looking at what is queued.
-                    return
-            else:
-                return
-
-    def _work(self, lane: queue.Queue[tuple[PackedBatch, BatchGroup] | None], sender: Sender) -> None:
-        try:
-            while not self._stop.is_set():
-                try:
-                    item = lane.get(timeout=0.2)
-                except queue.Empty:
-                    continue
-                if item is None:
-                    return
-                self._deliver(sender, *item)
-        except (EmulatorError, TargetError) as error:
-            with self._changed:
-                self._failure = self._failure or error
-                self._stop.set()
-                self._changed.notify_all()
-        finally:
+        for sender, lane in self._lanes:
+            lane.shutdown()
             sender.close()
 
-    def _deliver(self, sender: Sender, batch: PackedBatch, group: BatchGroup) -> None:
-        """Tries until there is a final answer, the delivery stops, or time runs out (EmulatorError)."""
+    def send(self, key: int, batches: Iterable[PackedBatch]) -> Group:
+        """Queues ``batches`` on the connection of ``key``."""
+        sender, lane = self._lanes[key % len(self._lanes)]
+        return [lane.submit(self._deliver, sender, batch) for batch in batches]
+
+    def wait(self, group: Group, timeout_s: float | None = None) -> bool:
+        """Whether all batches of ``group`` have their answer, at the latest after ``timeout_s``.
+
+        Raises:
+            EmulatorError, TargetError: a batch cannot be delivered; the delivery has stopped.
+        """
+        done = not futures.wait(group, timeout_s).not_done
+        if self._failure is not None:
+            raise self._failure
+        return done
+
+    def _deliver(self, sender: Sender, batch: PackedBatch) -> None:
+        """Tries until there is a final answer, the delivery stops, or time runs out."""
         since = time.monotonic()
         for tries in count():
+            if self._stop.is_set():
+                return
             try:
                 answer = self._post(sender, batch)
                 break
             except _TryAgainError as error:
                 reason = str(error)
-                with self._changed:
+                with self._lock:
                     self.counts.retries[reason] += 1
                 pause_s = error.after_s if error.after_s is not None else self._target.pause_s(tries, self._rng)
                 if time.monotonic() - since + pause_s > self._give_up_s:
-                    raise EmulatorError(
-                        f"{self._target.url}: no batch accepted for {self._give_up_s:g} s (last error: {reason}); "
-                        "check that the server is running"
-                    ) from error
-                if self._stop.wait(pause_s):
-                    return
-        with self._changed:
+                    self._fail(
+                        EmulatorError(
+                            f"{self._target.url}: no batch accepted for {self._give_up_s:g} s (last error: {reason}); "
+                            "check that the server is running"
+                        )
+                    )
+                self._stop.wait(pause_s)
+            except (EmulatorError, TargetError) as error:
+                self._fail(error)
+        with self._lock:
             self._count(batch, answer)
-            group.outstanding -= 1
-            if group.outstanding == 0:
-                self._changed.notify_all()
+
+    def _fail(self, error: EmulatorError | TargetError) -> None:
+        with self._lock:
+            self._failure = self._failure or error
+        self._stop.set()
 
     def _post(self, sender: Sender, batch: PackedBatch) -> Reply:
         """The final answer."""
@@ -198,3 +158,135 @@ class Delivery:
             counts.stored += 1
         if not batch.again:
             counts.readings_acknowledged += batch.readings
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the emulation has come; times are emulated, UTC epoch seconds."""
+
+    start: int
+    end: int
+    reached: int
+    batches_made: int = 0
+    batches_duplicated_on_purpose: int = 0
+    readings_made: int = 0
+    readings_lost_on_purpose: int = 0
+    accounting_lines: int = 0
+    jobs_ended: int = 0
+
+    @property
+    def fraction(self) -> float:
+        """0..1: the share of the period whose readings are acknowledged."""
+        return (self.reached - self.start) / (self.end - self.start)
+
+
+@dataclass(slots=True)
+class Live:
+    """From ``since`` on (UTC epoch) it keeps pace with the clock; ``at_present`` is called when it gets there."""
+
+    since: int
+    at_present: Callable[[Progress], None]
+    caught_up: bool = False
+
+
+class Output:
+    """The accounting directories and the truth file (CSV), written as time passes."""
+
+    def __init__(self, stack: ExitStack, emulation: Emulation, accounting: Path, truth: Path) -> None:
+        """Creates the files under ``accounting`` and ``truth``; ``stack`` closes them.
+
+        Raises:
+            EmulatorError: a file cannot be written, or a log is there already.
+        """
+        self._clusters = []
+        for cluster in emulation.clusters:
+            log = DayFiles.create(accounting / cluster.name, cluster.utc_offset_s)
+            stack.callback(log.close)
+            self._clusters.append((log, deque(emulation.entries[cluster.name]), deque(emulation.truths[cluster.name])))
+        try:
+            truth.parent.mkdir(parents=True, exist_ok=True)
+            self._truth: TextIO = stack.enter_context(truth.open("w", encoding="utf-8", newline=""))
+        except OSError as error:
+            raise EmulatorError(f"{truth}: {error.strerror}: give a file that can be written") from error
+        self._rows = csv.writer(self._truth, lineterminator="\n")
+        self._rows.writerow([column.name for column in fields(Truth)])
+
+    def write_until(self, reached: int, progress: Progress) -> None:
+        """Everything that happened before ``reached`` and is not yet written."""
+        for log, entries, truths in self._clusters:
+            while truths and truths[0].end < reached:
+                self._rows.writerow(astuple(truths.popleft()))
+                progress.jobs_ended += 1
+            self._truth.flush()
+            while entries and entries[0].time < reached:
+                log.append(entries.popleft())
+                progress.accounting_lines += 1
+            log.flush()
+        progress.reached = reached
+
+
+def play(
+    emulation: Emulation,
+    delivery: Delivery,
+    output: Output,
+    report: Callable[[Progress], None],
+    live: Live | None = None,
+) -> Progress:
+    """Plays to the end as fast as possible, from the present of ``live`` on in real time.
+
+    ``report`` is called whenever more was acknowledged. Raises EmulatorError when the delivery fails.
+    """
+    plan = emulation.plan
+    progress = Progress(plan.start, plan.end, plan.start)
+    ahead: deque[tuple[int, Group]] = deque()
+
+    def settle(timeout_s: float | None) -> None:
+        until, group = ahead[0]
+        if delivery.wait(group, timeout_s):
+            ahead.popleft()
+            output.write_until(until, progress)
+            report(progress)
+
+    for until in _slices(emulation, live):
+        if live is not None and until > live.since:
+            if not live.caught_up:
+                while ahead:
+                    settle(None)
+                live.caught_up = True
+                live.at_present(progress)
+            while (left := until - time.time()) > 0:
+                if ahead:
+                    settle(left)
+                else:
+                    time.sleep(min(left, 0.2))
+        ahead.append((until, _send_slice(emulation, delivery, until, progress)))
+        while len(ahead) > 1 and (len(ahead) > _SLICES_AHEAD or all(one.done() for one in ahead[0][1])):
+            settle(None)
+    while ahead:
+        settle(None)
+    return progress
+
+
+def _slices(emulation: Emulation, live: Live | None) -> Iterator[int]:
+    """Ends of the slices of time that are sent as a whole."""
+    plan = emulation.plan
+    present = plan.end if live is None else live.since
+    readings = max(1, int(emulation.batch_readings * _REGULAR_SHARE))
+    yield from range(plan.start + readings * plan.interval_s, present, readings * plan.interval_s)
+    yield present
+    step = max(1, plan.interval_s // 4)  # at the present, as agents send: soon after each reading
+    yield from range(present + step, plan.end + 1, step)
+
+
+def _send_slice(emulation: Emulation, delivery: Delivery, until: int, progress: Progress) -> Group:
+    group: Group = []
+    for key, station in enumerate(emulation.stations):
+        lost = station.reader.lost
+        for columns in station.reader.advance(until):
+            batches = station.packer.pack(columns)
+            progress.readings_made += len(columns)
+            progress.batches_made += sum(not batch.again for batch in batches)
+            progress.batches_duplicated_on_purpose += sum(batch.again for batch in batches)
+            group += delivery.send(key, batches)
+        progress.readings_lost_on_purpose += station.reader.lost - lost
+    return group

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,11 +11,9 @@ from jobsight_agent import __version__
 from jobsight_agent.batch import AgentCost, machine_to_wire, pack, to_wire
 from jobsight_agent.machine import OwnerPresence
 from jobsight_emulator.accounting import LogLine, make_entries
-from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, EmulatedRun, place_jobs
-from jobsight_emulator.plan import SitePlan
-from jobsight_emulator.published import campaign_users, make_published_jobs, three_users
-from jobsight_emulator.readings import EmulatedReader, NodeColumns
-from jobsight_emulator.segments import make_segments, wraps
+from jobsight_emulator.placement import EmulatedRun, place_jobs
+from jobsight_emulator.plan import EmulatorError, SitePlan
+from jobsight_emulator.readings import EmulatedReader, NodeColumns, make_segments, wraps
 from jobsight_emulator.site import Cluster, EmulatedNode, make_site
 from jobsight_emulator.truth import Truth, make_truth
 from jobsight_emulator.workload import EmulatedJob, make_jobs
@@ -30,9 +29,10 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """``entries`` and ``truths`` per cluster in order of time; ``facts`` are counts for the summary."""
+    """``entries`` and ``truths`` per cluster in order of time; ``facts`` counts what is to be expected in them."""
 
     plan: SitePlan
+    batch_readings: int
     clusters: tuple[Cluster, ...]
     stations: list[Station]
     entries: dict[str, list[LogLine]]
@@ -40,18 +40,27 @@ class Emulation:
     facts: dict[str, int]
 
 
-def make_emulation(plan: SitePlan, batch_readings: int) -> Emulation:
-    """The emulation of ``plan``."""
+def make_emulation(
+    plan: SitePlan, batch_readings: int, jobs_of: Callable[[SitePlan, Cluster], list[EmulatedJob]] = make_jobs
+) -> Emulation:
+    """The emulation of ``plan``, whose clusters run the jobs of ``jobs_of``.
+
+    Raises:
+        EmulatorError: the server would not accept batches of so many readings.
+    """
+    if not 1 <= batch_readings <= 5_000:
+        raise EmulatorError(f"{batch_readings} readings per batch: give 1 to 5000")
     clusters = make_site(plan)
     facts: Counter[str] = Counter()
     stations: list[Station] = []
     entries: dict[str, list[LogLine]] = {}
     truths: dict[str, list[Truth]] = {}
     for cluster in clusters:
-        jobs = _jobs(plan, cluster)
+        jobs = jobs_of(plan, cluster)
         runs = place_jobs(plan, cluster, jobs)
         entries[cluster.name] = make_entries(cluster, jobs, runs)
-        truths[cluster.name] = make_truth(plan, cluster, runs)
+        truths[cluster.name] = make_truth(cluster, runs)
+        facts["jobs_submitted"] += len(jobs)
         on_node: list[list[EmulatedRun]] = [[] for _ in cluster.nodes]
         for run in runs:
             for place in run.places:
@@ -61,33 +70,7 @@ def make_emulation(plan: SitePlan, batch_readings: int) -> Emulation:
             stations.append(Station(EmulatedReader(node, segments, plan), Packer(node, plan, batch_readings)))
             facts["wraps"] += wraps(node, segments)
             facts["reboots"] += len(node.outages)
-        facts.update(_job_facts(jobs, runs, truths[cluster.name]))
-    return Emulation(plan, clusters, stations, entries, truths, dict(facts))
-
-
-def _jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
-    if plan.users == "site":
-        return make_jobs(plan, cluster)
-    users = three_users(plan) if plan.users == "published" else campaign_users(plan)
-    return make_published_jobs(plan, cluster, users)
-
-
-def _job_facts(jobs: list[EmulatedJob], runs: list[EmulatedRun], truths: list[Truth]) -> Counter[str]:
-    return Counter(
-        {
-            "users": len({job.user.name for job in jobs}),
-            "jobs_submitted": len(jobs),
-            "jobs_ended": len(truths),
-            "jobs_exclusive": sum(truth.exclusive for truth in truths),
-            "jobs_running_at_end": sum(run.end is None for run in runs),
-            "jobs_deleted_queued": sum(job.deleted_queued is not None for job in jobs),
-            "jobs_deleted_running": sum(truth.exit_status == DELETED_EXIT for truth in truths),
-            "jobs_over_walltime": sum(truth.exit_status == WALLTIME_EXIT for truth in truths),
-            "jobs_killed_by_outage": sum(truth.killed_by_outage for truth in truths),
-            "jobs_requeued": sum(run.requeued for run in runs),
-            "marks_lost_on_purpose": sum(truth.lost_marks for truth in truths),
-        }
-    )
+    return Emulation(plan, batch_readings, clusters, stations, entries, truths, dict(facts))
 
 
 _GZIP_LEVEL = 1
@@ -112,7 +95,6 @@ class Packer:
         self._rng = plan.rng("delivery", node.name)
         self._sequence = 0
         self._readings = 0
-        self.late = 0
 
     def pack(self, columns: NodeColumns) -> list[PackedBatch]:
         """The batches of ``columns`` in the order of their delivery."""
@@ -124,7 +106,6 @@ class Packer:
         cuts = [count * piece // pieces for piece in range(pieces + 1)]
         batches = [self._pack_batch(columns.part(begin, end)) for begin, end in pairwise(cuts)]
         if late:
-            self.late += 1
             batches[0], batches[1] = batches[1], batches[0]
         if self._rng.random() < self._faults.duplicate_batches:
             first = batches[0]

@@ -6,7 +6,7 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jobsight_emulator.plan import SitePlan
 from jobsight_emulator.site import PROCESSORS, Cluster
@@ -57,12 +57,6 @@ class EmulatedRun:
 
 
 @dataclass(slots=True)
-class _Queue:
-    nodes: tuple[int, ...]
-    waiting: deque[tuple[EmulatedJob, int]] = field(default_factory=deque)
-
-
-@dataclass(slots=True)
 class _State:
     plan: SitePlan
     cluster: Cluster
@@ -91,7 +85,8 @@ def place_jobs(plan: SitePlan, cluster: Cluster, jobs: Iterable[EmulatedJob]) ->
         down=[False] * count,
         released=[0] * count,
     )
-    queues = {True: _Queue(tuple(cluster.whole_nodes)), False: _Queue(tuple(cluster.shared_nodes))}
+    # Jobs that wait for whole nodes, and for shared ones, each with the number of its next start.
+    queues: dict[bool, deque[tuple[EmulatedJob, int]]] = {True: deque(), False: deque()}
     for job in jobs:
         if job.deleted_queued is None:
             _schedule(state, job.submitted, _SUBMIT, job)
@@ -103,7 +98,7 @@ def place_jobs(plan: SitePlan, cluster: Cluster, jobs: Iterable[EmulatedJob]) ->
     while state.events and state.events[0][0] < plan.horizon - _START_DELAY_S:
         now, kind, _, what = heapq.heappop(state.events)
         if isinstance(what, EmulatedJob):
-            queues[what.user.whole_nodes].waiting.append((what, 1))
+            queues[what.user.whole_nodes].append((what, 1))
         elif kind == _END:
             run = state.running.get(what)
             if run is not None:
@@ -113,14 +108,13 @@ def place_jobs(plan: SitePlan, cluster: Cluster, jobs: Iterable[EmulatedJob]) ->
             state.down[what] = True
         elif kind == _DOWN:
             for job in reversed(_kill_on(state, what, now)):
-                queues[job.user.whole_nodes].waiting.appendleft((job, 2))
+                queues[job.user.whole_nodes].appendleft((job, 2))
         else:
             state.down[what] = False
         if not state.events or state.events[0][0] > now:
-            for queue in queues.values():
-                _start_waiting(state, queue, now)
-    for run in state.running.values():
-        state.done.append(_still_running(run))
+            for whole, queue in queues.items():
+                _start_waiting(state, cluster.whole_nodes if whole else cluster.shared_nodes, queue, now)
+    state.done += [replace(run, end=None, exit_status=0) for run in state.running.values()]
     return sorted(state.done, key=lambda run: (run.start, run.job.number, run.job.member or 0))
 
 
@@ -129,13 +123,13 @@ def _schedule(state: _State, when: int, kind: int, what: int | EmulatedJob) -> N
     state.count += 1
 
 
-def _start_waiting(state: _State, queue: _Queue, now: int) -> None:
-    while queue.waiting:
-        job, start_count = queue.waiting[0]
-        chosen = _choose(state, queue.nodes, job)
+def _start_waiting(state: _State, nodes: range, queue: deque[tuple[EmulatedJob, int]], now: int) -> None:
+    while queue:
+        job, start_count = queue[0]
+        chosen = _choose(state, nodes, job)
         if chosen is None:
             return
-        queue.waiting.popleft()
+        queue.popleft()
         run = _start(state, job, start_count, now + _START_DELAY_S, chosen)
         key = state.count
         state.running[key] = run
@@ -143,7 +137,7 @@ def _start_waiting(state: _State, queue: _Queue, now: int) -> None:
         _schedule(state, run.end, _END, key)
 
 
-def _choose(state: _State, nodes: tuple[int, ...], job: EmulatedJob) -> list[int] | None:
+def _choose(state: _State, nodes: range, job: EmulatedJob) -> list[int] | None:
     """The nodes for ``job``: the longest idle for a whole-node job, the fullest that fit for a smaller one.
 
     Memory needs no check: a full node of the largest jobs takes three quarters of it.
@@ -211,18 +205,12 @@ def _kill_on(state: _State, node: int, now: int) -> list[EmulatedJob]:
         if all(place.node != node for place in run.places):
             continue
         requeued = run.job.rerunnable and run.start_count == 1
-        killed = EmulatedRun(
-            run.job, run.start, now, run.places, run.start_count, KILLED_EXIT, requeued, node, run.lost_marks
-        )
+        killed = replace(run, end=now, exit_status=KILLED_EXIT, requeued=requeued, killed_on=node)
         _release(state, key, killed)
         state.done.append(killed)
         if requeued:
             again.append(run.job)
     return again
-
-
-def _still_running(run: EmulatedRun) -> EmulatedRun:
-    return EmulatedRun(run.job, run.start, None, run.places, run.start_count, 0, lost_marks=run.lost_marks)
 
 
 def exclusive_runs(runs: Iterable[EmulatedRun]) -> set[tuple[str, int]]:

@@ -8,10 +8,6 @@ from math import inf
 
 WEEK_S = 7 * 86_400
 
-POPULATIONS = ("site", "published", "campaign")
-"""Who submits: the dozen users of each cluster; users X, Y and Z; the campaign of 600 jobs."""
-
-
 CHANGED = "dan"
 """The user whose jobs change, where that is planned."""
 
@@ -58,14 +54,9 @@ class SitePlan:
     interval_s: int = 60
     seed: int = 1
     faults: Faults = field(default_factory=Faults)
-    users: str = "site"
     cgroups: bool = False
 
     def __post_init__(self) -> None:
-        if self.users not in POPULATIONS:
-            raise EmulatorError(f"users {self.users!r}: choose from {', '.join(POPULATIONS)}")
-        if self.users != "site" and self.clusters != 1:
-            raise EmulatorError(f"{self.clusters} clusters: the jobs of {self.users!r} users run on one")
         if self.clusters < 1 or self.nodes < self.clusters:
             raise EmulatorError(
                 f"{self.nodes} nodes in {self.clusters} clusters: give at least one cluster and a node for each"

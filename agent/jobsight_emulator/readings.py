@@ -1,17 +1,167 @@
-"""The readings of one node: what its agent would have read at each moment."""
+"""The life of one node as segments between events, and what its agent would have read at each moment of it."""
 
 from __future__ import annotations
 
+import math
 import random
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from jobsight_agent.batch import BatchColumns
 from jobsight_agent.reading import JobUsage, Mark
+from jobsight_emulator.placement import EmulatedRun, Place
 from jobsight_emulator.plan import SitePlan
-from jobsight_emulator.segments import JobOnNode, Segment, first_reading, reading_number
 from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, EmulatedNode
+
+# A machine's totals by the time its agent starts after a boot.
+_BOOT_CPU_S = 18.0
+_BOOT_BYTES = 4096
+
+
+Active = tuple[tuple[EmulatedRun, Place], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """From ``start`` until ``end`` (true time). Counters are (in, out) per interface, without wraps.
+
+    ``hooks`` are (job id, event) of the readings that hooks take at ``start``: after the jobs that end there have
+    ended and before those that start have started, when the node holds ``hook_memory_bytes``.
+    ``jobs`` are those of the segment, ``hook_jobs`` those of the one before, whose cgroups the hooks still find.
+    Regular readings ``first`` to ``last`` (exclusive) of the node fall into the segment.
+    """
+
+    boot: int
+    start: float
+    end: float
+    first: int
+    last: int
+    counters: tuple[tuple[float, float], ...]
+    rates: tuple[tuple[float, float], ...]
+    cpu_s: float
+    cpu_rate: float
+    memory_bytes: float
+    hooks: tuple[tuple[str, str], ...]
+    hook_memory_bytes: float
+    jobs: Active
+    hook_jobs: Active
+
+
+@dataclass(slots=True)
+class _Event:
+    ends: list[EmulatedRun] = field(default_factory=list)
+    starts: list[tuple[EmulatedRun, Place]] = field(default_factory=list)
+    hooks: list[tuple[str, str]] = field(default_factory=list)
+    up: int | None = None
+
+
+def first_reading(node: EmulatedNode, plan: SitePlan) -> float:
+    """True time of the node's regular reading number 0."""
+    return plan.start + node.phase_s
+
+
+def reading_number(node: EmulatedNode, plan: SitePlan, time: float) -> int:
+    """Number of the first regular reading at or after ``time``."""
+    return max(0, math.ceil((time - first_reading(node, plan)) / plan.interval_s))
+
+
+def make_segments(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun], plan: SitePlan) -> list[Segment]:
+    """The segments of ``node``, which stands at ``position`` in its cluster, with none while it is down."""
+    events = _events(node, position, runs)
+    events.setdefault(plan.start, _Event())
+    times = sorted(events)
+    counters = [(float(first_in), float(first_out)) for first_in, first_out in node.first_counters]
+    cpu_s, boot = node.first_cpu_s, 0
+    active: Active = ()
+    segments = []
+    for time, until in zip(times, [*times[1:], plan.end], strict=True):
+        event = events[time]
+        before = active
+        active = tuple(pair for pair in before if pair[0] not in event.ends)
+        begin: float = time
+        if event.up is not None:
+            assert not active
+            boot += 1
+            begin = event.up
+            counters = [(float(_BOOT_BYTES), float(_BOOT_BYTES // 2)) for _ in counters]
+            cpu_s = _BOOT_CPU_S
+        hook_memory = _memory(node, active)
+        active = (*active, *event.starts)
+        rates, cpu_rate = _rates(node, active)
+        segments.append(
+            Segment(
+                boot=boot,
+                start=begin,
+                end=until,
+                first=reading_number(node, plan, begin),
+                last=reading_number(node, plan, until),
+                counters=tuple(counters),
+                rates=rates,
+                cpu_s=cpu_s,
+                cpu_rate=cpu_rate,
+                memory_bytes=_memory(node, active),
+                hooks=tuple(event.hooks),
+                hook_memory_bytes=hook_memory,
+                jobs=active,
+                hook_jobs=before if event.up is None else (),
+            )
+        )
+        length = until - begin
+        counters = [
+            (received + rate_in * length, sent + rate_out * length)
+            for (received, sent), (rate_in, rate_out) in zip(counters, rates, strict=True)
+        ]
+        cpu_s += cpu_rate * length
+    return segments
+
+
+def _events(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun]) -> dict[int, _Event]:
+    events: dict[int, _Event] = {}
+    for run in runs:
+        for place in run.places:
+            if place.node != position:
+                continue
+            start = events.setdefault(run.start, _Event())
+            start.starts.append((run, place))
+            if (position, "start") not in run.lost_marks:
+                start.hooks.append((run.job.id, "start"))
+            if run.end is not None:
+                end = events.setdefault(run.end, _Event())
+                end.ends.append(run)
+                if run.killed_on != position and (position, "end") not in run.lost_marks:
+                    end.hooks.insert(0, (run.job.id, "end"))
+    for outage in node.outages:
+        events.setdefault(outage.down, _Event()).up = outage.up
+    return events
+
+
+def _memory(node: EmulatedNode, active: Active) -> float:
+    return node.idle_memory_bytes + sum(place.memory_bytes for _, place in active)
+
+
+def _rates(node: EmulatedNode, active: Active) -> tuple[tuple[tuple[float, float], ...], float]:
+    received = node.background_in_bytes_s + sum(place.in_bytes_s for _, place in active)
+    sent = node.background_out_bytes_s + sum(place.out_bytes_s for _, place in active)
+    busy = node.idle_cpu + sum(_cpu_rate(run, place) for run, place in active)
+    return tuple((received * share, sent * share) for share in node.traffic_shares), min(busy, 16.0)
+
+
+def _cpu_rate(run: EmulatedRun, place: Place) -> float:
+    return run.job.demand.cpu_utilisation * len(place.slots)
+
+
+def wraps(node: EmulatedNode, segments: Iterable[Segment]) -> int:
+    """How often a 32-bit counter of the node wraps to zero."""
+    total = 0
+    for segment in segments:
+        length = segment.end - segment.start
+        for interface, counters, rates in zip(node.interfaces, segment.counters, segment.rates, strict=True):
+            if interface.width_bits == 32:
+                for counter, rate in zip(counters, rates, strict=True):
+                    total += int(counter + rate * length) // 2**32 - int(counter) // 2**32
+    return total
+
 
 # Noise in [-1, 1], looked up by the number of the reading: cheap, and the same however it is sliced.
 _NOISE_BITS = 12
@@ -146,20 +296,18 @@ class EmulatedReader:
         columns.memory_used_bytes += [int(level + swing * noise[~number & _NOISE_MASK]) * 1024 for number in numbers]
 
     def _take_cgroups(
-        self, jobs: Sequence[JobOnNode], columns: NodeColumns, times: Sequence[float], noises: Sequence[float]
+        self, jobs: Active, columns: NodeColumns, times: Sequence[float], noises: Sequence[float]
     ) -> None:
         """What the jobs' cgroups show at the readings at true ``times``, which are to be added to ``columns`` next."""
         if not self._plan.cgroups:
             return
-        for job in jobs:
-            uses = columns.jobs.setdefault(job.job, [])
+        for run, place in jobs:
+            uses = columns.jobs.setdefault(run.job.id, [])
+            cache = int(place.memory_bytes * CACHE_SHARE)
             for index, (time, noise) in enumerate(zip(times, noises, strict=True), len(columns.time)):
-                used = int(job.memory_bytes * (1 + MEMORY_NOISE * noise))
-                cache = int(job.memory_bytes * CACHE_SHARE)
-                usage = JobUsage(
-                    job.job, round(job.cpu_rate * (time - job.start), 6), used, 0, cache, used + cache, used + cache
-                )
-                uses.append((index, usage))
+                used = int(place.memory_bytes * (1 + MEMORY_NOISE * noise))
+                cpu_s = round(_cpu_rate(run, place) * (time - run.start), 6)
+                uses.append((index, JobUsage(run.job.id, cpu_s, used, 0, cache, used + cache, used + cache)))
 
     def _take_counters(self, segment: Segment, elapsed: list[float], columns: NodeColumns) -> None:
         for position, interface in enumerate(self.node.interfaces):

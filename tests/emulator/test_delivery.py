@@ -23,7 +23,7 @@ from tests.agent.collector import Answer, Request, collecting
 
 from jobsight_agent.send import Target
 from jobsight_emulator.cli import add_arguments, run
-from jobsight_emulator.deliver import BatchGroup, Delivery
+from jobsight_emulator.deliver import Delivery
 from jobsight_emulator.emulation import PackedBatch
 from jobsight_emulator.plan import EmulatorError
 
@@ -204,24 +204,21 @@ def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], st
     delivery = Delivery(
         Target(serve(sink), token, backoff_s=0.1), give_up_s=2.0
     )  # a busy machine may take a while over one try
-    group = BatchGroup()
     with delivery:
-        delivery.send(0, [PackedBatch(b"x", 1)], group)
+        group = delivery.send(0, [PackedBatch(b"x", 1)])
         with pytest.raises(EmulatorError, match="status 503"):
             delivery.wait(group)
     assert sink.requests >= 2
-    assert group.outstanding == 1
+    assert delivery.counts.requests == 0
 
 
 def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], token: Path) -> None:
     sink = Sink(lambda number: (200, {"status": "stored", "samples": 1}, {}))
     delivery = Delivery(Target(serve(sink), token))
-    group = BatchGroup()
     with delivery:
-        delivery.send(0, [PackedBatch(b"x", 1), PackedBatch(b"x", 1, again=True)], group)
+        assert delivery.wait(delivery.send(0, [PackedBatch(b"x", 1), PackedBatch(b"x", 1, again=True)]))
     assert (delivery.counts.stored, delivery.counts.stored_twice) == (1, 1)
     assert delivery.counts.readings_acknowledged == 1
-    assert group.outstanding == 0
 
 
 @pytest.mark.parametrize(

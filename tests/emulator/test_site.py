@@ -127,7 +127,7 @@ def test_the_same_plan_gives_the_same_site_and_another_seed_another(site: Site) 
         assert cluster == other_cluster
         assert runs == other_runs
         assert make_entries(cluster, jobs, runs) == make_entries(other_cluster, other_jobs, other_runs)
-        assert make_truth(PLAN, cluster, runs) == make_truth(PLAN, other_cluster, other_runs)
+        assert make_truth(cluster, runs) == make_truth(other_cluster, other_runs)
     other = _site(SitePlan(16, 2, END - WEEK_S, END, seed=4, faults=PLAN.faults))
     assert [run.start for run in other[0][2]] != [run.start for run in site[0][2]]
 
@@ -158,14 +158,14 @@ def test_an_impossible_plan_is_refused(nodes: int, clusters: int, interval_s: in
 def test_a_tiny_cluster_runs_jobs(nodes: int) -> None:
     plan = SitePlan(nodes, 1, END - 86_400, END)
     ((cluster, _, runs),) = _site(plan)
-    assert make_truth(plan, cluster, runs)
+    assert make_truth(cluster, runs)
 
 
 _STAMP = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d")
 
 
 def test_users_are_steady_drifting_and_switching(site: Site) -> None:
-    truths = [truth for cluster, _, runs in site for truth in make_truth(PLAN, cluster, runs)]
+    truths = [truth for cluster, _, runs in site for truth in make_truth(cluster, runs)]
     series: dict[tuple[str, str], list[float]] = {}
     applications: dict[tuple[str, str], set[str]] = {}
     for truth in truths:

@@ -1,35 +1,30 @@
-"""Jobs of an emulated site: their true use, and a real server's measurements of it.
-
-The emulator is another program, run as a process: ``jobsight-agent replay``.
-"""
+"""Jobs of an emulated site: their true use, and a real server's measurements of it."""
 
 from __future__ import annotations
 
-import csv
-import json
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, text
 
+from jobsight_agent.send import Target
+from jobsight_emulator.deliver import Delivery, Output, play
+from jobsight_emulator.emulation import Emulation, make_emulation
+from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
+from jobsight_papers.profile_guided.published import campaign_jobs, three_users_jobs
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError
 
 JOBSIGHT = (sys.executable, "-m", "jobsight_server.cli")
-AGENT = (sys.executable, "-m", "jobsight_agent.cli")
-SITE = ("--nodes", "8", "--clusters", "1", "--weeks", "0.6", "--end", "1700000000", "--quiet")
-"""Eight nodes for four days: room for 600 jobs of twenty minutes."""
-
-COLUMNS = {"memory": "memory_peak_bytes_per_processor", "bandwidth": "bandwidth_bps_per_processor"}
-"""The truth file's columns of the metrics."""
-
+JOBS = {"published": three_users_jobs, "campaign": campaign_jobs}
+_END = 1_700_000_000
 _CLUSTER = "alpha"
 _SERVE = (
     "--follow-interval-s",
@@ -59,14 +54,9 @@ class EmulatedUse:
     bandwidth: float | None
 
 
-def true_use(users: str, seed: int, directory: Path) -> list[EmulatedUse]:
-    """Return the true use of the jobs of the emulated ``users`` (published, campaign), in order of completion.
-
-    Raises:
-        UserError: the emulator failed.
-    """
-    _run([*AGENT, "replay", "--no-server", *_options(users, seed, directory)])
-    return _truth(directory)
+def true_use(users: str, seed: int) -> list[EmulatedUse]:
+    """Return the true use of the jobs of the emulated ``users`` (a key of ``JOBS``), in order of completion."""
+    return _truth(_emulation(users, seed))
 
 
 def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedUse], list[EmulatedUse]]:
@@ -91,11 +81,17 @@ def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedU
         "--accounting", f"{_CLUSTER}={accounting / _CLUSTER}",
     ]  # fmt: skip
     with _serving(serve, ports, directory / "server.log"):
-        target = ("--server", f"http://{ingest}", "--token-file", str(token_file), "--connections", "8")
-        summary = json.loads(_run([*AGENT, "replay", *target, *_options(users, seed, directory, accounting)]))
-        if not summary["delivered"]:
-            raise UserError(f"the emulated agents could not deliver everything: {summary['failure']}")
-        true = _truth(directory)
+        emulation = _emulation(users, seed)
+        with ExitStack() as stack:
+            output = Output(stack, emulation, accounting, directory / "truth.csv")
+            try:
+                with Delivery(Target(f"http://{ingest}", token_file), 8) as delivery:
+                    progress = play(emulation, delivery, output, lambda _: None)
+            except EmulatorError as error:
+                raise UserError(f"the emulated agents could not deliver everything: {error}") from error
+        if delivery.counts.readings_acknowledged != progress.readings_made:
+            raise UserError(f"the server rejected batches of the emulated agents: {dict(delivery.counts.refused)}")
+        true = _truth(emulation)
         engine = open_engine(database, "read")
         try:
             _wait_until_profiled(engine, len(true))
@@ -104,17 +100,17 @@ def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedU
             engine.dispose()
 
 
-def _options(users: str, seed: int, directory: Path, accounting: Path | None = None) -> list[str]:
-    out = ["--accounting-out", str(accounting or directory / "accounting"), "--truth-out", str(directory / "truth.csv")]
-    return ["--users", users, "--seed", str(seed), *SITE, *out]
+def _emulation(users: str, seed: int) -> Emulation:
+    """Eight nodes for four days: room for 600 jobs of twenty minutes."""
+    start = _END - int(0.6 * WEEK_S)
+    return make_emulation(SitePlan(8, 1, start, _END, seed=seed, faults=Faults(odd_names=False)), 100, JOBS[users])
 
 
-def _truth(directory: Path) -> list[EmulatedUse]:
-    with (directory / "truth.csv").open(newline="") as file:
-        return [
-            EmulatedUse(row["job_id"], row["user"], float(row[COLUMNS["memory"]]), float(row[COLUMNS["bandwidth"]]))
-            for row in csv.DictReader(file)
-        ]
+def _truth(emulation: Emulation) -> list[EmulatedUse]:
+    return [
+        EmulatedUse(row.job_id, row.user, row.memory_peak_bytes_per_processor, row.bandwidth_bps_per_processor)
+        for row in emulation.truths[_CLUSTER]
+    ]
 
 
 def _measured(engine: Engine) -> list[EmulatedUse]:

@@ -8,15 +8,15 @@ import pytest
 
 from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import EmulatorError, SitePlan
-from jobsight_emulator.published import CAMPAIGN, PUBLISHED, campaign_users, make_published_jobs, three_users
 from jobsight_emulator.site import make_site
+from jobsight_papers.profile_guided.published import CAMPAIGN, PUBLISHED, campaign_jobs, campaign_users, three_users
 
 END = 1_700_000_040
 DAY = 86_400
 
 
-def plan(users: str, seed: int = 1, nodes: int = 8, days: float = 4.2) -> SitePlan:
-    return SitePlan(nodes, 1, END - int(days * DAY), END, seed=seed, users=users)
+def plan(seed: int = 1, nodes: int = 8, days: float = 4.2) -> SitePlan:
+    return SitePlan(nodes, 1, END - int(days * DAY), END, seed=seed)
 
 
 def alike(values: list[float]) -> float:
@@ -26,7 +26,7 @@ def alike(values: list[float]) -> float:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_three_users_are_as_published(seed: int) -> None:
-    x, y, z = (user.memory for user in three_users(plan("published", seed)))
+    x, y, z = (user.memory for user in three_users(plan(seed)))
     assert len(x) > 30
     assert round(alike(x), 2) == 0.89
     assert all(abs(value / 30e6 - 1) < 0.05 for value in x[-20:])
@@ -39,7 +39,7 @@ def test_the_three_users_are_as_published(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_campaign_has_the_published_shares(seed: int) -> None:
-    users = campaign_users(plan("campaign", seed))
+    users = campaign_users(plan(seed))
     assert len(users) == 62
     assert sum(len(user.memory) for user in users) == 600
     assert min(len(user.memory) for user in users) >= 5
@@ -58,21 +58,17 @@ def test_pqm_is_on_the_right_side_for_any_number_of_jobs(kind: str, jobs: int) -
 
 
 def test_the_jobs_of_the_campaign_end_in_the_order_of_submission_with_their_nodes_to_themselves() -> None:
-    emulation = make_emulation(plan("campaign"), 100)
+    emulation = make_emulation(plan(), 100, campaign_jobs)
     truths = emulation.truths["alpha"]
     assert len(truths) == 600
     assert all(truth.exclusive for truth in truths)
-    of_plan = {user.user.name: iter(user.memory) for user in campaign_users(plan("campaign"))}
+    of_plan = {user.user.name: iter(user.memory) for user in campaign_users(plan())}
     for truth in truths:
         assert truth.memory_bytes_per_processor == pytest.approx(next(of_plan[truth.user]), abs=0.1)
 
 
 def test_too_small_a_machine_is_refused() -> None:
-    short = plan("campaign", nodes=2, days=2)
+    short = plan(nodes=2, days=2)
     (cluster,) = make_site(short)
     with pytest.raises(EmulatorError, match=r"600 jobs need 13\.9 days on 1 whole nodes"):
-        make_published_jobs(short, cluster, campaign_users(short))
-    with pytest.raises(EmulatorError, match="choose from site, published, campaign"):
-        plan("nobody")
-    with pytest.raises(EmulatorError, match="2 clusters: the jobs of 'campaign' users run on one"):
-        SitePlan(8, 2, END - 4 * DAY, END, users="campaign")
+        campaign_jobs(short, cluster)

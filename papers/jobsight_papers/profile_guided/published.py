@@ -1,7 +1,7 @@
 """Users X, Y and Z of the paper on the profile-guided predictor, and its campaign, submitted at even intervals.
 
 X is ideal: nearly all jobs alike. Y switches once, at the third job. Z is spread: most jobs are near one level, the
-others are spikes. The fourth kind, users whose needs drift, is in ``applications``. The campaign has 600 jobs of 62
+others are spikes. The campaign has 600 jobs of 62
 users: as in the paper, 38 (61 %) use memory and 25 (40 %) use bandwidth as X does, with PQM above .8. The others are
 like Y and Z in turn.
 """
@@ -12,10 +12,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jobsight_emulator.applications import Demand, EmulatedApplication, EmulatedUser
 from jobsight_emulator.plan import EmulatorError, SitePlan
 from jobsight_emulator.site import Cluster
-from jobsight_emulator.workload import EmulatedJob
+from jobsight_emulator.workload import Demand, EmulatedApplication, EmulatedJob, EmulatedUser
 
 # Jobs that differ by less than a fifth count as alike, so noise within this share keeps all of them alike: 1.09 / 0.91.
 _NOISE_AT_MOST = 0.09
@@ -126,6 +125,16 @@ def campaign_users(plan: SitePlan) -> list[PublishedUser]:
             )
         )
     return users
+
+
+def three_users_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
+    """The jobs of X, Y and Z."""
+    return make_published_jobs(plan, cluster, three_users(plan))
+
+
+def campaign_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
+    """The jobs of the campaign."""
+    return make_published_jobs(plan, cluster, campaign_users(plan))
 
 
 def make_published_jobs(plan: SitePlan, cluster: Cluster, users: list[PublishedUser]) -> list[EmulatedJob]:
