@@ -9,7 +9,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from statsmodels.tsa.holtwinters import Holt
 
-from jobsight_predictor.forecasters import Exponential, History, Locality, SlidingWindow, Weighted
+from jobsight_predictor.forecasters import (
+    FIVE,
+    Exponential,
+    History,
+    Locality,
+    SlidingWindow,
+    UnclippedExponential,
+    Weighted,
+)
+from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
 
 SERIES = {
     "steady": np.random.default_rng(1).normal(500, 20, 300),
@@ -41,16 +50,15 @@ def test_sliding_window_is_the_rolling_mean(values: np.ndarray, window: int) -> 
 
 
 @each_series
-def test_locality_is_the_series_shifted(values: np.ndarray) -> None:
-    assert Locality().replay(values)[1:] == pytest.approx(pd.Series(values).shift(1).to_numpy()[1:])
+def test_locality_is_the_last_value(values: np.ndarray) -> None:
+    assert after_each(Locality(), values) == values.tolist()
 
 
 def test_browns_vector() -> None:
     values = np.array([200.0, 200, 800, 800, 800, 800, 800, 800])
     expected = [200, 200, 800, 950, 950, 912.5, 875, 846.875]
-    exponential = Exponential(0.5)
-    assert exponential.raw_replay(np.append(values, 0.0))[1:] == pytest.approx(expected)
-    assert after_each(exponential, values) == pytest.approx(np.minimum(expected, 800.0))
+    assert after_each(UnclippedExponential(0.5), values) == pytest.approx(expected)
+    assert after_each(Exponential(0.5), values) == pytest.approx(np.minimum(expected, 800.0))
 
 
 @each_series
@@ -59,7 +67,7 @@ def test_exponential_is_ewm_twice(values: np.ndarray, alpha: float) -> None:
     single = pd.Series(values).ewm(alpha=alpha, adjust=False).mean()
     double = single.ewm(alpha=alpha, adjust=False).mean()
     expected = (2 * single - double + alpha / (1 - alpha) * (single - double)).to_numpy()
-    assert Exponential(alpha).raw_replay(np.append(values, 0.0))[1:] == pytest.approx(expected)
+    assert after_each(UnclippedExponential(alpha), values) == pytest.approx(expected)
     clipped = np.clip(expected, np.minimum.accumulate(values), np.maximum.accumulate(values))
     assert after_each(Exponential(alpha), values) == pytest.approx(clipped)
 
@@ -69,7 +77,7 @@ def test_exponential_is_ewm_twice(values: np.ndarray, alpha: float) -> None:
 def test_exponential_is_holt_with_known_start(values: np.ndarray, alpha: float) -> None:
     model = Holt(values[1:], initialization_method="known", initial_level=values[0], initial_trend=0.0)
     fit = model.fit(smoothing_level=alpha * (2 - alpha), smoothing_trend=alpha / (2 - alpha), optimized=False)
-    assert Exponential(alpha).raw_replay(values)[1:] == pytest.approx(fit.fittedvalues)
+    assert after_each(UnclippedExponential(alpha), values)[:-1] == pytest.approx(fit.fittedvalues)
 
 
 def histogram_oracle(values: np.ndarray, bins: int) -> float:
@@ -122,15 +130,20 @@ def test_weighted_beyond_its_memory_is_exact_while_the_range_stays() -> None:
     assert weighted.forecast() == pytest.approx(histogram_oracle(values, 10), rel=1e-9)
 
 
+def test_parameters_reach_the_five_which_keep_their_order() -> None:
+    five = make_five(FiveParameters(window=6, bins=200, alpha=0.1))
+    assert tuple(five) == FIVE
+    states = {name: forecaster.state() for name, forecaster in five.items()}
+    assert (states["sliding-window"]["window"], states["weighted"]["bins"], states["exponential"]["alpha"]) == (
+        6, 200, 0.1
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("make", "shown"),
-    [
-        (lambda: SlidingWindow(0), "window is 0"),
-        (lambda: Exponential(1.0), r"alpha is 1\.0"),
-        (lambda: Weighted(0), "bins is 0"),
-        (lambda: Weighted(10, 100), "memory 100"),
-    ],
+    "wrong",
+    [{"window": 0}, {"window": 10**30}, {"bins": 0}, {"bins": 201}, {"alpha": 0.0}, {"alpha": 1.0}, {"alpha": np.nan}],
 )
-def test_impossible_parameters_are_refused(make: object, shown: str) -> None:
-    with pytest.raises(ValueError, match=shown):
-        make()  # type: ignore[operator]
+def test_parameters_out_of_bounds_are_named(wrong: dict[str, float]) -> None:
+    ((name, _),) = wrong.items()
+    with pytest.raises(ValueError, match=f"^{name} is "):
+        FiveParameters(**wrong)  # type: ignore[arg-type]

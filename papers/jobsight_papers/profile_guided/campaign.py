@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from jobsight_papers.intervals import interval
 from jobsight_papers.profile_guided.tuning import FORECASTER_OF, GRID
-from jobsight_papers.profile_guided.users import UNCLIPPED, forecast_series
+from jobsight_papers.profile_guided.users import forecast_series
+from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five

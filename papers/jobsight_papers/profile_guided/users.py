@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.forecasters import Exponential, Floats
+from jobsight_predictor.forecasters import Floats, UnclippedExponential
 from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
 from jobsight_predictor.series import pqm, recent_pqm
 
@@ -18,7 +19,6 @@ PUBLISHED_PARAMETERS = FiveParameters(window=6, alpha=0.1)
 LAST = 10
 """Number of last jobs of each user in the published accuracy."""
 
-UNCLIPPED = "exponential-unclipped"
 OVERSHOT = 0.1
 """Share of a job's use; an unclipped forecast overshoots if it is further above the job and all jobs before."""
 
@@ -41,11 +41,8 @@ def forecast_series(values: Floats, parameters: FiveParameters) -> ForecastSerie
     if not len(values):
         raise ValueError("no values: a user needs at least one finished job")
     extended = np.append(values, 0.0)  # the forecast after all
-    five = make_five(parameters)
-    found = {name: forecaster.replay(extended) for name, forecaster in five.items()}
-    exponential = five["exponential"]
-    assert isinstance(exponential, Exponential)
-    found[UNCLIPPED] = exponential.raw_replay(extended)
+    forecasters = {**make_five(parameters), UNCLIPPED: UnclippedExponential(parameters.alpha)}
+    found = {name: forecaster.replay(extended) for name, forecaster in forecasters.items()}
     return ForecastSeries(
         {name: said[:-1] for name, said in found.items()}, {name: float(said[-1]) for name, said in found.items()}
     )

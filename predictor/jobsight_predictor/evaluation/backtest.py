@@ -18,7 +18,7 @@ from .cost import reservation_cost
 from .coverages import coverages
 from .equal_failures import at_equal_failures
 from .jobs import Indices, Jobs, Protocol, grouped, learning_order
-from .replay import final_pqm, pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
+from .replay import UNCLIPPED, final_pqm, pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
 from .scores import accuracies, auc, calibration, hindsight, summary
 
 Grouping = Literal["user", "template"]
@@ -56,8 +56,7 @@ def run_backtest(
         report(name, 0.4 * i / len(forecasters))
         said_of[name] = replay_forecaster(name, jobs, groups, protocol)
         if name == "exponential":
-            raw = replay_forecaster(name, jobs, groups, protocol, raw=True)
-            said_of["exponential-unclipped"] = raw
+            said_of[UNCLIPPED] = replay_forecaster(UNCLIPPED, jobs, groups, protocol)
     report("jobsight", 0.4)
     replayed = replay_jobsight(jobs, protocol, coverage, objective)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, Forecaster
+from jobsight_predictor.forecasters import FORECASTERS, Floats, UnclippedExponential
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
@@ -17,6 +17,9 @@ from jobsight_predictor.series import NEAR, RECENT
 
 from .baselines import BASELINES
 from .jobs import Indices, Jobs, Protocol, in_time, learning_order
+
+UNCLIPPED = "exponential-unclipped"
+"""The exponential forecast before clipping, as published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +38,19 @@ def replay_forecaster(
     groups: Sequence[Indices],
     protocol: Protocol,
     *,
-    raw: bool = False,
     parameters: FiveParameters = DEFAULT_PARAMETERS,
 ) -> Floats:
-    """Forecasts of one forecaster per group of jobs, (n,), NaN where there was none.
+    """Forecasts of one forecaster, or of ``UNCLIPPED``, per group of jobs, (n,), NaN where there was none.
 
-    ``raw`` takes the exponential forecast before clipping, as published. ``parameters`` are those of the five.
+    ``parameters`` are those of the five.
     """
     forecasts = np.full(len(jobs), np.nan)
-    forecaster: Forecaster = make_five(parameters).get(name) or FORECASTERS[name]()
-    replay = forecaster.raw_replay if raw and isinstance(forecaster, Exponential) else forecaster.replay
+    five = {**make_five(parameters), UNCLIPPED: UnclippedExponential(parameters.alpha)}
+    forecaster = five.get(name) or FORECASTERS[name]()
     for group in groups:
         order, known = learning_order(jobs, group, protocol)
         # One extra value at the end: its forecast is the one after all were learned.
-        after = replay(np.append(jobs.values[group][order], 0.0))
+        after = forecaster.replay(np.append(jobs.values[group][order], 0.0))
         forecasts[group] = after[known]
     return forecasts
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .base import LARGEST, Floats, Forecaster, checked, checked_series
+from .base import LARGEST, Floats, Forecaster, checked
 from .decayed_mode import DecayedMode
-from .exponential import Exponential
+from .exponential import Exponential, UnclippedExponential
 from .history import History
 from .locality import Locality
 from .sliding_window import SlidingWindow
@@ -33,7 +33,7 @@ __all__ = [
     "History",
     "Locality",
     "SlidingWindow",
+    "UnclippedExponential",
     "Weighted",
     "checked",
-    "checked_series",
 ]

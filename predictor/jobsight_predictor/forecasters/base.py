@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from copy import deepcopy
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,23 +32,13 @@ def checked(value: float) -> float:
     return value
 
 
-def checked_series(values: Floats) -> Floats:
-    """The series as float64, shape (n,).
-
-    Raises:
-        ValueError: ``learn`` does not accept one of the values; the first is named.
-    """
-    series = np.asarray(values, dtype=np.float64)
-    good = (series >= 0.0) & (series <= LARGEST)
-    if not good.all():
-        raise refusal(float(series[np.argmin(good)]))
-    return series
-
-
 class Forecaster(ABC):
     """Forecasts the next value of one series, in the unit of the series."""
 
     __slots__ = ()
+
+    kept: ClassVar[tuple[str, ...]]
+    """The attributes that make up the state, without their underscore: numbers and lists of numbers."""
 
     @abstractmethod
     def learn(self, value: float) -> None:
@@ -61,31 +52,33 @@ class Forecaster(ABC):
     def forecast(self) -> float | None:
         """The next value; None before anything was learned. Changes nothing."""
 
-    @abstractmethod
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""
+        values = {name: getattr(self, f"_{name}") for name in self.kept}
+        return {name: list(value) if isinstance(value, list) else value for name, value in values.items()}
 
     @classmethod
-    @abstractmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """The forecaster whose ``state()`` this was, exactly."""
+        restored = cls.__new__(cls)
+        for name in cls.kept:
+            value = state[name]
+            setattr(restored, f"_{name}", list(value) if isinstance(value, list) else value)
+        return restored
 
     def replay(self, values: Floats) -> Floats:
         """Forecasts of each value from those before it, shape (n,), NaN where there was none.
 
-        Starts from an empty history, with the parameters of this forecaster, which it leaves alone. An algorithm
-        may override it with a faster form; the contract suite checks that both agree.
+        Goes on from what this forecaster has learned, and leaves it alone.
+
+        Raises:
+            ValueError: ``learn`` does not accept one of the values.
         """
-        series = checked_series(values)
-        fresh = self.fresh()
-        forecasts = np.full(len(series), np.nan)
-        for i, value in enumerate(series.tolist()):
-            forecast = fresh.forecast()
+        learner = deepcopy(self)
+        forecasts = np.full(len(values), np.nan)
+        for i, value in enumerate(np.asarray(values, dtype=np.float64).tolist()):
+            forecast = learner.forecast()
             if forecast is not None:
                 forecasts[i] = forecast
-            fresh.learn(value)
+            learner.learn(value)
         return forecasts
-
-    @abstractmethod
-    def fresh(self) -> Self:
-        """A forecaster of the same parameters that has learned nothing."""

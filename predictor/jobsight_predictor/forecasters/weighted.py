@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from itertools import compress
+from itertools import compress, repeat
 from operator import mul
 from typing import Any, Self
 
-import numpy as np
-
-from .base import LARGEST, Floats, Forecaster, checked_series, refusal
+from .base import LARGEST, Forecaster, refusal
 
 CELLS_PER_BIN = 20  # cells; of the grid that represents a history too long to remember
-
-_WORTH_IT = 64  # values in a row; arrays are faster than a loop from here on
 
 
 class Weighted(Forecaster):
@@ -42,12 +38,10 @@ class Weighted(Forecaster):
         "_sums",
         "_weights",
     )
+    # Counts, sums and numerator follow from the points except for the order of additions, hence the last bit.
+    kept = ("bins", "memory", "low", "high", "points", "weights", "counts", "sums", "numerator")
 
     def __init__(self, bins: int = 10, memory: int = 500) -> None:
-        if bins < 1 or memory < CELLS_PER_BIN * bins:
-            raise ValueError(
-                f"bins is {bins}, memory {memory}: at least 1 bin, {CELLS_PER_BIN} values for each, are needed"
-            )
         self._bins = bins
         self._memory = memory
         self._points: list[float] = []
@@ -95,95 +89,12 @@ class Weighted(Forecaster):
             return high
         return low if forecast < low else forecast
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "bins": self._bins,
-            "memory": self._memory,
-            "low": self._low,
-            "high": self._high,
-            "points": list(self._points),
-            "weights": list(self._weights),
-            # These follow from the points except for the order of additions, hence the last bit.
-            "counts": list(self._counts),
-            "sums": list(self._sums),
-            "numerator": self._numerator,
-        }
-
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        restored = cls(int(state["bins"]), int(state["memory"]))
-        restored._points = [float(point) for point in state["points"]]
-        restored._weights = [int(weight) for weight in state["weights"]]
-        restored._set_range(float(state["low"]), float(state["high"]))
-        restored._counts = [int(count) for count in state["counts"]]
-        restored._sums = [float(total) for total in state["sums"]]
-        restored._numerator = float(state["numerator"])
+        restored = super().from_state(state)
+        restored._set_range(restored._low, restored._high)
         restored._denominator = sum(count * count for count in restored._counts)
         return restored
-
-    def fresh(self) -> Self:
-        return type(self)(self._bins, self._memory)
-
-    def replay(self, values: Floats) -> Floats:
-        series = checked_series(values)
-        forecasts = np.full(len(series), np.nan)
-        if not len(series):
-            return forecasts
-        fresh = self.fresh()
-        highs, lows = np.maximum.accumulate(series), np.minimum.accumulate(series)
-        widens = np.flatnonzero((highs[1:] > highs[:-1]) | (lows[1:] < lows[:-1])) + 1
-        numbers = series.tolist()
-        learn, forecast = fresh.learn, fresh.forecast
-        learn(numbers[0])
-        start = 1
-        for stop in (*widens.tolist(), len(series)):
-            # values[start:stop] lie in the range of those before them: the bins stand still.
-            if stop - start >= _WORTH_IT:
-                forecasts[start:stop] = fresh._learn_within(series[start:stop], remember=stop < len(series))
-            else:
-                for i in range(start, stop):
-                    forecasts[i] = forecast()
-                    learn(numbers[i])
-            if stop < len(series):
-                forecasts[stop] = forecast()
-                learn(numbers[stop])
-            start = stop + 1
-        return forecasts
-
-    def _learn_within(self, values: Floats, *, remember: bool) -> Floats:
-        """Learn values inside the range; the forecast before each of them.
-
-        Points are remembered only for a wider range, and not if none follows.
-        """
-        if remember:
-            self._remember(values)
-        # A row per bin, a column per value.
-        hits = np.searchsorted(self._edges, values, side="right") == np.arange(self._bins)[:, None]
-        counts = np.cumsum(hits, axis=1)
-        counts += np.array(self._counts)[:, None]
-        # In units of the largest: counts times sums of huge values would overflow.
-        scale = self._high or 1.0
-        sums = np.cumsum(hits * (values / scale), axis=1)
-        sums += (np.array(self._sums) / scale)[:, None]
-        numerators = np.einsum("ij,ij->j", counts, sums)
-        denominators = np.einsum("ij,ij->j", counts, counts)
-        before = np.empty(len(values))
-        before[0] = self.forecast()
-        before[1:] = np.clip(numerators[:-1] / denominators[:-1] * scale, self._low, self._high)
-        self._counts, self._sums = counts[:, -1].tolist(), (sums[:, -1] * scale).tolist()
-        self._numerator, self._denominator = float(numerators[-1]) * scale, int(denominators[-1])
-        return before
-
-    def _remember(self, values: Floats) -> None:
-        """Add values inside the range to the points."""
-        if not self._weights:
-            room = self._memory + 1 - len(self._points)
-            self._points += values[:room].tolist()
-            values = values[room:]
-            if len(self._points) > self._memory:
-                self._spread(self._points, [])
-        if self._weights and len(values):
-            self._add(values, np.ones(len(values)))
 
     def _set_range(self, low: float, high: float) -> None:
         self._low, self._high = low, high
@@ -233,13 +144,8 @@ class Weighted(Forecaster):
         # One cell more than divides the range: the highest value is on the far edge of the last.
         cells = CELLS_PER_BIN * self._bins + 1
         self._points, self._weights = [0.0] * cells, [0] * cells
-        self._add(np.array(points), np.array(weights, dtype=float) if weights else np.ones(len(points)))
-
-    def _add(self, points: Floats, weights: Floats) -> None:
-        """Move the means of the cells towards points in them."""
-        cells = ((points - self._low) / self._cell_width).astype(np.intp)
-        totals = self._weights + np.bincount(cells, weights, len(self._weights))
-        means = np.array(self._points)
-        # Shares of the way: sums of a long history of huge values would overflow.
-        means += np.bincount(cells, (points - means[cells]) * (weights / totals[cells]), len(means))
-        self._points, self._weights = means.tolist(), totals.astype(np.int64).tolist()
+        for point, weight in zip(points, weights or repeat(1), strict=False):
+            cell = int((point - self._low) / self._cell_width)
+            self._weights[cell] += weight
+            # Shares of the way: sums of a long history of huge values would overflow.
+            self._points[cell] += (point - self._points[cell]) * (weight / self._weights[cell])
