@@ -175,13 +175,14 @@ class SimilarJobs:
     out_near_limit: float | None = None
 
 
-def similar_jobs(model: Model, question: Question) -> SimilarJobs:
-    """The jobs similar to this one; changes nothing."""
+def similar_jobs(model: Model, question: Question, *, cut: bool = True) -> SimilarJobs:
+    """The jobs similar to this one; changes nothing. ``cut`` at its request, where requests are limits."""
     keys = model.keys(question)
     request = keys.request
     shortfall = model.shortfalls.of(question)
     is_limit = (
-        request is not None
+        cut
+        and request is not None
         and request > ROUNDED * shortfall.lower_bound
         and model.requests.are_limits
         and not _beyond(model, keys)

@@ -38,7 +38,8 @@ class JobForecast:
     given that all before were.
 
     ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
-    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more; what
+    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more.
+    ``need`` is the bound of a job that its request does not limit; where that is more, ``limited_by_request``. What
     the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
     seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
     ``last_values`` what the last of them used, oldest first.
@@ -52,6 +53,8 @@ class JobForecast:
     probability: float | None
     bound: float | None
     bound_basis: Basis | None
+    need: float | None
+    limited_by_request: bool
     attempts: tuple[float, ...]
     exceed_probability: float | None
     coverage: float
@@ -76,9 +79,14 @@ class MeanError:
 
 
 def explain(
-    model: Model, unit: str, user: str | None, forecast: PendingForecast, moment: Moment = "submission"
+    model: Model,
+    unit: str,
+    user: str | None,
+    forecast: PendingForecast,
+    need: PendingForecast,
+    moment: Moment = "submission",
 ) -> JobForecast:
-    """The forecast for a job, made for this moment, and its source."""
+    """The forecast for a job, made for this moment, and its source; ``need``: the same without a cut at its request."""
     held = model.calibrations[moment].held
     value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
     last_values: tuple[float, ...] = ()
@@ -93,6 +101,9 @@ def explain(
                 its_forecaster, its_key, _ = _source(model, forecast, other, weights)
                 runner_up = RunnerUp(other, its_forecaster, level_name(model, its_key))
                 break
+    exceed_probability = forecast.exceed_probability
+    if forecast.is_limit and forecast.bound is not None and forecast.basis == "request":
+        exceed_probability = Outlook.of(need.prospect, of_time=model.of_time).needs(forecast.bound)
     return JobForecast(
         value=value,
         unit=unit,
@@ -102,8 +113,10 @@ def explain(
         probability=None if value is None else forecast.probability,
         bound=forecast.bound,
         bound_basis=forecast.basis,
+        need=need.bound,
+        limited_by_request=forecast.bound is not None and (need.bound or 0.0) > forecast.bound,
         attempts=forecast.attempts,
-        exceed_probability=forecast.exceed_probability,
+        exceed_probability=exceed_probability,
         coverage=model.bounds.coverage,
         observed_coverage=held.coverage,
         observed_cost_coverage=held.cost_coverage,
@@ -184,7 +197,7 @@ class Profile:
         self.unit = unit
         self._model = Model(coverage, metric, objective, limit)
         # Emptied whenever something is learned.
-        self._latest: dict[Question, tuple[SimilarJobs, dict[Moment, PendingForecast]]] = {}
+        self._latest: dict[tuple[Question, bool], tuple[SimilarJobs, dict[Moment, PendingForecast]]] = {}
 
     @property
     def n(self) -> int:
@@ -203,19 +216,23 @@ class Profile:
 
     def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
         """The job's expected use, how much to reserve, how certain that is, and the basis. Changes nothing."""
-        return explain(self._model, self.unit, question.user, self.forecast_job(question, moment), moment)
+        forecast = self.forecast_job(question, moment)
+        need = self.forecast_job(question, moment, cut=False) if forecast.is_limit else forecast
+        return explain(self._model, self.unit, question.user, forecast, need, moment)
 
-    def forecast_job(self, question: Question, moment: Moment = "submission") -> PendingForecast:
+    def forecast_job(self, question: Question, moment: Moment = "submission", *, cut: bool = True) -> PendingForecast:
         """The current forecast for the job, to be judged when it has ended. Changes nothing.
+
+        ``cut``: nothing is expected above its request, where requests are limits.
 
         Jobs of a burst that ask the same question before anything new is learned share one forecast. As of their start
         they share with it what does not depend on the moment.
         """
-        latest = self._latest.get(question)
+        latest = self._latest.get((question, cut))
         if latest is None:
             if len(self._latest) >= QUESTIONS_AT_MOST:
                 self._latest.clear()
-            latest = self._latest[question] = similar_jobs(self._model, question), {}
+            latest = self._latest[question, cut] = similar_jobs(self._model, question, cut=cut), {}
         similar, by_moment = latest
         forecast = by_moment.get(moment)
         if forecast is None:

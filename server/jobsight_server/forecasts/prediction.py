@@ -33,6 +33,8 @@ class StoredPrediction(Record):
     probability: Share | None
     bound: float | None
     bound_basis: Basis | None
+    need: float | None
+    limited_by_request: bool
     attempts: tuple[float, ...]
     exceed_probability: Share | None
     coverage: Share
@@ -158,6 +160,7 @@ def whole_job(answer: StoredPrediction, metric: str, processors: int) -> StoredP
         unit=METRICS[metric].job_unit,
         value=times(answer.value),
         bound=times(answer.bound),
+        need=times(answer.need),
         attempts=tuple(attempt * processors for attempt in answer.attempts),
         runner_up=other and replace(other, value=other.value * processors),
         last_values=tuple(value * processors for value in answer.last_values),

@@ -61,7 +61,7 @@ class ForecastConfig:
 
         A changed ``coverage`` applies from the next question on; answers stored before are recomputed.
         """
-        return f'"coverage":{self.coverage!r},' in stored and '"attempts":' in stored
+        return f'"coverage":{self.coverage!r},' in stored and '"need":' in stored
 
 
 def forecast_config(settings: Settings) -> ForecastConfig:
