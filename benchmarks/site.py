@@ -36,7 +36,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.ingest.packing import as_row
+from jobsight_server.ingest.merging import as_row
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from jobsight_agent.batch import AgentCost, in_batches, in_order, pack, to_columns, to_wire
 from jobsight_agent.reading import KINDS, METRICS, Interface, JobUsage, Mark, Reading
-from jobsight_server.ingest.unpacking import unpack
-from jobsight_server.ingest.wire import decode
+from jobsight_server.ingest.wire import decode, unpack
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch.json"
 BOOT = "0b8e6f5c-3f3a-4e0e-9a51-6f9f1d2c7a10"

@@ -18,8 +18,7 @@ from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, from_record, to_record
 from jobsight_server.ingest.counters import correct
-from jobsight_server.ingest.unpacking import unpack
-from jobsight_server.ingest.wire import decode
+from jobsight_server.ingest.wire import decode, unpack
 
 STAT = """\
 cpu  1000 200 300 40000 5000 60 70 8 900 0

@@ -22,8 +22,7 @@ from jobsight_agent.reading import (
     sendable_name,
     to_record,
 )
-from jobsight_server.ingest.unpacking import unpack
-from jobsight_server.ingest.wire import decode
+from jobsight_server.ingest.wire import decode, unpack
 
 PORTS = (Interface("eth0", "ethernet", 64, 10**9), Interface("mlx5_0/1", "infiniband", 32, None))
 MARKED = Reading(1.7e9, "boot", 16, 2**36, PORTS, (5, None), (6, 12), 2**30, 1.5, Mark("1.s", "end"), ("infiniband",))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
-from jobsight_server.ingest.packing import as_row, pack_samples
+from jobsight_server.ingest.merging import as_row, pack_samples
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import read_event_counts

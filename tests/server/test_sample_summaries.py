@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, insert, text
 
-from jobsight_server.ingest.packing import pack_samples
+from jobsight_server.ingest.merging import pack_samples
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import write_many

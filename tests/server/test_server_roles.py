@@ -94,7 +94,7 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
 
 
 def _fence(engine: Engine, cluster: str) -> Any:
-    from jobsight_server.storage.fence import take_over
+    from jobsight_server.storage.lock import take_over
 
     return take_over(engine, f"writer of {cluster}", lambda: None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 import sys
@@ -11,12 +12,14 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.front.connection import Connection
 from jobsight_server.front.lanes import Lane
-from jobsight_server.front.limits import Limits
-from jobsight_server.front.table import Table
+from jobsight_server.front.table import Limits, Table
 from jobsight_server.front.wsgi import AsgiApp
+from jobsight_server.storage.event_counts import add_event_counts
 
 BACKLOG = 2048
 _SWEEP_S = 0.5
@@ -101,3 +104,21 @@ class Front(uvicorn.Server):
         if dropped:
             self.table.dropped.clear()
             self._recording.put(partial(self._record, dropped))
+
+
+log = logging.getLogger(__name__)
+
+
+def recorder(engine: Engine, role: str) -> Callable[[dict[str, int]], None]:
+    """Return a recorder for ``Front``: it adds to the event count ``connections_dropped`` by role and reason."""
+
+    def record(dropped: dict[str, int]) -> None:
+        log.info("dropped connections: %s", ", ".join(f"{n} {reason}" for reason, n in sorted(dropped.items())))
+        counts = {("connections_dropped", f"{role}: {reason}"): n for reason, n in dropped.items()}
+        try:
+            with engine.begin() as connection:
+                add_event_counts(connection, counts)
+        except SQLAlchemyError as error:
+            log.warning("cannot count dropped connections: %s", error)
+
+    return record

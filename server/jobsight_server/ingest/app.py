@@ -13,14 +13,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from jobsight_server.ingest.committer import GroupCommitter
-from jobsight_server.ingest.judge import RefusedBatchError, judge_again
-from jobsight_server.ingest.reception import Reception, as_response
+from jobsight_server.ingest.reception import Reception, as_response, judge_again
 from jobsight_server.ingest.retry import retry_next
 from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.wire import RefusedBatchError
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
-from jobsight_server.storage.fence import Fence, take_over
 from jobsight_server.storage.late_batches import late_after
+from jobsight_server.storage.lock import Fence, take_over
 from jobsight_server.storage.outage import driver_outage, outage
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from concurrent.futures import Future
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import BatchOutcome, Refusal, Submission
-from jobsight_server.storage.fence import FencedError
+from jobsight_server.ingest.store import Refusal, SampleStore
+from jobsight_server.ingest.wire import BatchOutcome, RefusedBatchError, Submission, UnavailableError
+from jobsight_server.storage.lock import FencedError
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 
 log = logging.getLogger(__name__)
@@ -29,18 +29,6 @@ _Work = Submission | Refusal
 _Item = tuple[_Work, Future[BatchOutcome]] | threading.Event | None
 # Work between groups: returns whether there is more to do at once.
 Chore = Callable[[], bool]
-
-
-class UnavailableError(Exception):
-    """The batch was not stored, through no fault of its own: the agent retries later."""
-
-
-class OverloadedError(UnavailableError):
-    """More batches are waiting than the server holds."""
-
-
-class UnstorableError(Exception):
-    """The batch can never be stored, in any state of the database."""
 
 
 class GroupCommitter:
@@ -75,13 +63,13 @@ class GroupCommitter:
         self._thread.start()
 
     def submit(self, submission: Submission) -> Future[BatchOutcome]:
-        """Submit a batch. The future raises ``UnavailableError`` or ``UnstorableError``.
+        """Submit a batch. The future raises ``RefusedBatchError``.
 
         Raises:
-            OverloadedError: the queue is full.
+            UnavailableError: the queue is full.
         """
         if self._waiting.qsize() >= self._capacity:
-            raise OverloadedError(f"{self._capacity} batches are waiting to be written; try again later")
+            raise UnavailableError(f"{self._capacity} batches are waiting to be written; try again later", "overloaded")
         return self._put(submission)
 
     def refuse(self, refusal: Refusal) -> Future[BatchOutcome]:
@@ -90,7 +78,7 @@ class GroupCommitter:
         Counting is done at once; its example follows when there is room, and nothing waits for it.
 
         Raises:
-            OverloadedError: too many bodies are waiting to be written.
+            UnavailableError: too many bodies are waiting to be written.
         """
         if refusal.body is None:
             with self._lock:
@@ -104,7 +92,8 @@ class GroupCommitter:
         with self._lock:
             full = self._refused_bytes + size > max(_LARGEST_REFUSED_BYTES, size)
             if full or self._waiting.qsize() >= self._capacity:
-                raise OverloadedError("too many rejected batches are waiting to be written; try again later")
+                message = "too many rejected batches are waiting to be written; try again later"
+                raise UnavailableError(message, "overloaded")
             self._refused_bytes += size
         future = self._put(refusal)
         future.add_done_callback(lambda _: self._let_go(size))
@@ -201,7 +190,9 @@ class GroupCommitter:
             except (FencedError, *CONTENT_ERRORS, SQLAlchemyError) as error:
                 if not self._failed_by_database(error, [pair]):
                     log.error("a batch cannot be stored: %s: %s", type(error).__name__, _in_a_line(error))
-                    pair[1].set_exception(UnstorableError("a value in it cannot be stored"))
+                    batch = pair[0].batch if isinstance(pair[0], Submission) else None
+                    refused = RefusedBatchError(422, "a value in it cannot be stored", "cannot be stored", batch)
+                    pair[1].set_exception(refused)
 
     def _apply(self, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> None:
         with self._lock:

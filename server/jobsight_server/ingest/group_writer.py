@@ -8,28 +8,128 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+import msgspec
+from sqlalchemy import Connection, insert, select
 
-from jobsight_server.ingest.counter_state import BatchEnds, dump_ends
-from jobsight_server.ingest.counters import Corrected, correct
+from jobsight_server.ingest.counters import (
+    BatchEnds,
+    Corrected,
+    CounterState,
+    correct,
+    dump_ends,
+    dump_state,
+    load_state,
+)
 from jobsight_server.ingest.shifts import (
     Shift,
     added,
     amounts_at,
     as_stored,
     counters_before,
+    read_shifts,
     relink,
     step,
     write_shifts,
 )
-from jobsight_server.ingest.submission import BatchOutcome, Submission
-from jobsight_server.ingest.wire import Batch, BatchJob
-from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
+from jobsight_server.ingest.wire import Batch, BatchJob, BatchOutcome, Submission
 from jobsight_server.storage import late_batches
-from jobsight_server.storage.engine import driver_sql
+from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import NAMES, Totals
+from jobsight_server.storage.schema import nodes
+
+_CHANGED = tuple(column.name for column in nodes.c if not column.primary_key)
+# By the driver: SQLAlchemy's named parameters cost more than the rest of the statement.
+_UPDATE_NODE = f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in _CHANGED)} WHERE id = ?"
+
+
+@dataclass(slots=True)
+class CachedNode:
+    """A cached node; ``values`` are the columns of its row that change.
+
+    ``newest`` is a boot and the largest sequence of it that is stored.
+    """
+
+    id: int
+    state: CounterState
+    values: dict[str, Any]
+    newest: tuple[str | None, int] = None, -1
+
+
+class WriterCache:
+    """Filled from the database when empty; emptied when a transaction fails. ``clusters``: None is all."""
+
+    def __init__(self, clusters: frozenset[str] | None = None) -> None:
+        self._clusters = clusters
+        self._nodes: dict[tuple[str, str], CachedNode] = {}
+        self.known_shifts: dict[int, list[Shift]] | None = None  # None: not read yet
+
+    def node(self, connection: Connection, batch: Batch) -> CachedNode | None:
+        """Return the node from the cache or the database; None if it was never seen."""
+        key = (batch.cluster, batch.node)
+        known = self._nodes.get(key)
+        if known is None:
+            where = (nodes.c.cluster == batch.cluster) & (nodes.c.name == batch.node)
+            row = connection.execute(select(nodes).where(where)).mappings().first()
+            if row is None:
+                return None
+            known = self._nodes[key] = CachedNode(row["id"], load_state(row["counters"], row["last_time"]), dict(row))
+        return known
+
+    def create_node(self, connection: Connection, batch: Batch, received_at: float) -> CachedNode:
+        """Add a new node to the database and the cache."""
+        state = CounterState(boot_id=batch.boot_id, time=batch.time[0])
+        values: dict[str, Any] = {
+            "cluster": batch.cluster,
+            "name": batch.node,
+            "boot_id": batch.boot_id,
+            "cpus": batch.cpus,
+            "memory_total_bytes": batch.memory_total_bytes,
+            "interfaces": "[]",
+            "counters": dump_state(state),
+            "agent": "{}",
+            "machine": None,
+            "first_time": batch.time[0],
+            "last_time": batch.time[0],
+            "received_at": received_at,
+            "clock_skew_s": None,
+            "two_hosts_at": None,
+            **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
+        }
+        node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
+        node = self._nodes[batch.cluster, batch.node] = CachedNode(
+            node_id, state, {"id": node_id, **values}, (batch.boot_id, -1)
+        )
+        return node
+
+    def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
+        """Return the pending shifts, by node."""
+        if self.known_shifts is None:
+            self.known_shifts = read_shifts(connection, self._clusters)
+        return self.known_shifts
+
+    def keep_shifts(self, node_id: int, shifts: list[Shift]) -> None:
+        """Cache the node's shifts, as written."""
+        assert self.known_shifts is not None
+        if shifts:
+            self.known_shifts[node_id] = shifts
+        else:
+            self.known_shifts.pop(node_id, None)
+
+    def forget(self) -> None:
+        """Empty the cache, which may no longer agree with the database."""
+        self._nodes.clear()
+        self.known_shifts = None
+
+
+def _node_row(node: CachedNode) -> tuple[Any, ...]:
+    row = node.values | {"counters": dump_state(node.state)}
+    for name in ("interfaces", "agent", "machine"):
+        if row[name] is not None and not isinstance(row[name], str):
+            row[name] = msgspec.json.encode(row[name]).decode()
+    return *(row[name] for name in _CHANGED), node.id
+
 
 log = logging.getLogger(__name__)
 
@@ -62,26 +162,6 @@ _MOST_SHIFTS = 100
 _JobRow = tuple[int, str, float, float, int, int | None, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Statements:
-    """The statements of the hot path, in the driver's parameter style."""
-
-    samples: str
-    batch: str
-    mark: str
-    acknowledged: str
-    newest: str
-    late: str
-    jobs: str
-    between: str
-
-    @classmethod
-    def of(cls, engine: Engine) -> Statements:
-        """Return the statements in the parameter style of the engine's driver."""
-        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, _NEWEST, late_batches.INSERT, _JOB, _BETWEEN)
-        return cls(*(driver_sql(engine, statement) for statement in own))
-
-
 class GroupWriter:
     """Collects the batches of one transaction in ``add`` and writes them in ``write``."""
 
@@ -89,13 +169,11 @@ class GroupWriter:
         self,
         connection: Connection,
         cache: WriterCache,
-        sql: Statements,
         assumed_speed_bps: float,
         counts: Counter[tuple[str, str]],
     ) -> None:
         self._connection = connection
         self._cache = cache
-        self._sql = sql
         self._assumed_speed_bps = assumed_speed_bps
         self._counts = counts
         self._samples: list[tuple[Any, ...]] = []
@@ -114,10 +192,8 @@ class GroupWriter:
             node = self._cache.create_node(self._connection, batch, submission.received_at)
         elif batch.sequence <= self._newest(node, batch.boot_id):
             self.write_rows()
-            row = self._connection.exec_driver_sql(
-                self._sql.acknowledged, (node.id, batch.boot_id, batch.sequence)
-            ).first()
-            first, last, checksum = row or (-1, None, 0)
+            found = fetch(self._connection, _ACKNOWLEDGED, (node.id, batch.boot_id, batch.sequence))
+            first, last, checksum = found[0] if found else (-1, None, 0)
             if batch.sequence <= (first if last is None else last):
                 same = checksum == submission.checksum or last is not None
                 self._counts["batches_duplicate" if same else "batches_quarantined", ""] += 1
@@ -129,8 +205,8 @@ class GroupWriter:
     def _newest(self, node: CachedNode, boot_id: str) -> int:
         """Return the largest stored sequence of this boot; -1 if none is."""
         if node.newest[0] != boot_id:
-            row = self._connection.exec_driver_sql(self._sql.newest, (node.id, boot_id)).first()
-            sequence, last = row or (-1, None)
+            found = fetch(self._connection, _NEWEST, (node.id, boot_id))
+            sequence, last = found[0] if found else (-1, None)
             node.newest = boot_id, sequence if last is None else last
         return node.newest[1]
 
@@ -183,9 +259,10 @@ class GroupWriter:
         self.write_rows()
         batch, since = submission.batch, submission.batch.time[0] - _HOUR_S
         asked = (batch.boot_id, since, node.id, batch.boot_id, since, batch.time[-1])
-        other = self._connection.exec_driver_sql(self._sql.between, asked).scalar()
-        if other is None:
+        found = fetch(self._connection, _BETWEEN, asked)
+        if not found:
             return
+        ((other,),) = found
         before, node.values["two_hosts_at"] = node.values["two_hosts_at"], submission.received_at
         if before is None or before // _HOUR_S != submission.received_at // _HOUR_S:  # once an hour
             log.warning(
@@ -227,28 +304,24 @@ class GroupWriter:
 
     def write_rows(self) -> None:
         """Write the batches and samples collected so far; count the samples whose node and time existed already."""
-        if self._batches:
-            self._connection.exec_driver_sql(self._sql.batch, self._batches)
-            self._batches = []
-        if self._samples:
-            result = self._connection.exec_driver_sql(self._sql.samples, self._samples)
-            self._counts["samples_stored", ""] += result.rowcount
-            self._counts["samples_overlapping", ""] += len(self._samples) - result.rowcount
-            self._samples = []
+        write_many(self._connection, _BATCH, self._batches)
+        self._write_counted("samples", _SAMPLES, self._samples)
+        self._batches, self._samples = [], []
 
     def write(self, now: float, late_s: float) -> None:
         """Write the rest of the group, and record the batches that are late by ``late_s`` at ``now``."""
         self.write_rows()
         late = [(*span, now) for span in self._spans if now - span[1] >= late_s]
-        if late:
-            self._connection.exec_driver_sql(self._sql.late, late)
-        if self._marks:
-            self._connection.exec_driver_sql(self._sql.mark, self._marks)
-        if self._jobs:
-            stored = self._connection.exec_driver_sql(self._sql.jobs, self._jobs).rowcount
-            self._counts["job_samples_stored", ""] += stored
-            self._counts["job_samples_overlapping", ""] += len(self._jobs) - stored
-        write_nodes(self._connection, self._touched.values())
+        write_many(self._connection, late_batches.INSERT, late)
+        write_many(self._connection, _MARK, self._marks)
+        self._write_counted("job_samples", _JOB, self._jobs)
+        write_many(self._connection, _UPDATE_NODE, [_node_row(node) for node in self._touched.values()])
+
+    def _write_counted(self, name: str, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write the rows; count those that existed already."""
+        stored = write_many(self._connection, statement, rows)
+        self._counts[f"{name}_stored", ""] += stored
+        self._counts[f"{name}_overlapping", ""] += len(rows) - stored
 
 
 def _job_rows(node_id: int, batch: Batch) -> list[_JobRow]:

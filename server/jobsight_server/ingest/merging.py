@@ -9,15 +9,17 @@ that is a duplicate with any content. Readings of one job's cgroup become a row 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from math import inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, select, text
 
-from jobsight_server.ingest.counter_state import BatchEnds, dump_ends, load_ends
-from jobsight_server.ingest.packing import pack_samples
-from jobsight_server.storage.engine import write_many
+from jobsight_server.ingest.counters import BatchEnds, dump_ends, load_ends
+from jobsight_server.storage.engine import fetch, lock_until_commit, write_many
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_columns
+from jobsight_server.storage.sample_columns import MASK, NAMES, WHOLE, SampleColumns, joined
+from jobsight_server.storage.samples import CHUNK_S, lock_name
 from jobsight_server.storage.schema import nodes
 
 AFTER_S = 86400.0
@@ -264,3 +266,60 @@ def _concatenated(rows: Sequence[_JobRow]) -> JobColumns:
         joined.used += columns.used
         joined.cache += columns.cache
     return joined
+
+
+KEPT_S = 3600.0
+"""Before the newest reading: these stay rows, as do all of the part of the time in which it is."""
+
+_READINGS_AT_ONCE = 4096  # readings; a chunk of them takes some 10 ms
+
+_SPAN = "SELECT min(time), max(time) FROM samples WHERE node_id = ?"
+_ROWS = (
+    f"SELECT {', '.join(f'{name} & {MASK}' if name in WHOLE else name for name in NAMES)} FROM samples "
+    f"WHERE node_id = ? AND time < ? ORDER BY time LIMIT {_READINGS_AT_ONCE}"
+)
+_CHUNKS = (
+    "SELECT first_time, packed FROM sample_chunks WHERE node_id = ? AND first_time >= ? AND first_time <= ? "
+    "AND last_time >= ? ORDER BY first_time"
+)
+_DELETE_ROWS = "DELETE FROM samples WHERE node_id = ? AND time <= ?"
+_DELETE_CHUNK = "DELETE FROM sample_chunks WHERE node_id = ? AND first_time = ?"
+_INSERT = "INSERT INTO sample_chunks (node_id, first_time, last_time, samples, packed) VALUES (?, ?, ?, ?, ?)"
+
+
+def pack_samples(connection: Connection, node_id: int) -> bool:
+    """Pack the node's oldest readings that are rows, if old enough; return whether they were."""
+    ((oldest, newest),) = fetch(connection, _SPAN, (node_id,))
+    if oldest is None:
+        return False
+    begin = oldest // CHUNK_S * CHUNK_S
+    if begin + CHUNK_S + KEPT_S > newest:
+        return False
+    # Retention may have deleted the rows while this waited.
+    lock_until_commit(connection, lock_name(node_id))
+    rows = SampleColumns.of_rows(fetch(connection, _ROWS, (node_id, begin + CHUNK_S)))
+    if not len(rows):
+        return True
+    first, last = float(rows.time[0]), float(rows.time[-1])
+    before = fetch(connection, _CHUNKS, (node_id, begin, last, first))
+    chunks = [SampleColumns.unpack(packed) for _, packed in before]
+    columns = joined([*chunks, rows])
+    twice = len(rows) + sum(len(chunk) for chunk in chunks) - len(columns)
+    if twice:
+        # Each was counted as stored when its row was.
+        add_event_counts(connection, {("samples_stored", ""): -twice, ("samples_overlapping", ""): twice})
+    write_many(connection, _DELETE_ROWS, [(node_id, last)])
+    write_many(connection, _DELETE_CHUNK, [(node_id, time) for time, _ in before])
+    write_many(connection, _INSERT, [as_row(node_id, piece) for piece in _pieces(columns)])
+    return True
+
+
+def as_row(node_id: int, columns: SampleColumns) -> tuple[Any, ...]:
+    """Return ``columns`` as a row of ``sample_chunks``."""
+    return node_id, float(columns.time[0]), float(columns.time[-1]), len(columns), columns.pack()
+
+
+def _pieces(columns: SampleColumns) -> Iterator[SampleColumns]:
+    count = ceil(len(columns) / _READINGS_AT_ONCE)
+    for number in range(count):
+        yield columns[number * len(columns) // count : (number + 1) * len(columns) // count]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -14,15 +16,113 @@ from typing import Any
 from flask import Response
 from sqlalchemy import Engine
 
-from jobsight_server.auth.tokens import AuthError, TokenCache
-from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, UnavailableError, UnstorableError
-from jobsight_server.ingest.judge import RefusedBatchError, check_sender, judge
-from jobsight_server.ingest.submission import BatchOutcome, Refusal, Submission
-from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length
-from jobsight_server.ingest.wire import Batch
+from jobsight_server.auth.tokens import AuthError, Token, TokenCache
+from jobsight_server.ingest.committer import GroupCommitter
+from jobsight_server.ingest.store import Refusal
+from jobsight_server.ingest.wire import (
+    Batch,
+    BatchOutcome,
+    RefusedBatchError,
+    Submission,
+    TooLargeError,
+    UnavailableError,
+    UnpackingBudget,
+    WireError,
+    check_size,
+    decode,
+    stated_length,
+    unpack,
+)
 from jobsight_server.settings import Settings
-from jobsight_server.storage.clusters import KnownClusters
+from jobsight_server.storage.clusters import KnownClusters, listed
 from jobsight_server.storage.seldom import Seldom
+
+_GZIP = b"\x1f\x8b"
+
+
+def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]) -> Submission:
+    """Return the batch to store; ``permitted`` refuses one that its sender may not send."""
+    try:
+        payload = unpack(body, encoding, settings.max_unpacked_bytes)
+    except TooLargeError as error:
+        raise RefusedBatchError(413, str(error), "too large", keep=False) from error
+    except WireError as error:
+        raise RefusedBatchError(400, str(error), "not readable") from error
+    try:
+        check_size(payload)
+        batch = decode(payload)
+    except WireError as error:
+        raise RefusedBatchError(422, str(error), "wrong content") from error
+    permitted(batch)
+    _check_times(batch, settings, now)
+    return Submission(batch, zlib.crc32(payload), now)
+
+
+def judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClusters) -> Submission:
+    """Return the same for a body in quarantine; JSON cannot begin like gzip."""
+    encoding = "gzip" if body.startswith(_GZIP) else ""
+    return judge(settings, body, encoding, now, partial(_check_cluster, clusters))
+
+
+def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str] | None, batch: Batch) -> None:
+    """Refuse batches that the token does not allow, of undeclared clusters, and of clusters not ``collected`` here.
+
+    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
+    """
+    if not token.may_write(batch.cluster, batch.node):
+        raise RefusedBatchError(
+            403,
+            f"this token is for {token.scope}, the batch is of cluster {batch.cluster[:100]!r}, node "
+            f"{batch.node[:100]!r}: correct the agent's --cluster or --node, or give it a token of its own",
+            "not this token's cluster or node",
+            batch,
+            keep=False,
+        )
+    if collected is not None and batch.cluster not in collected:
+        raise RefusedBatchError(
+            403,
+            f"cluster {batch.cluster[:100]!r} is collected by another server, this one collects {listed(collected)}: "
+            "correct the agent's --server",
+            "collected by another server",
+            batch,
+            keep=False,
+        )
+    _check_cluster(clusters, batch)
+
+
+def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
+    if batch.cluster in clusters:
+        return
+    known = listed(clusters.all())
+    raise RefusedBatchError(
+        403,
+        f"cluster {batch.cluster[:100]!r} is not declared; declared: {known}. Correct the agent's --cluster, or "
+        "declare it on the server, with its accounting directory or in the setting clusters",
+        "cluster not declared",
+        batch,
+        keep=False,
+    )
+
+
+def _check_times(batch: Batch, settings: Settings, now: float) -> None:
+    first, last = batch.time[0], batch.time[-1]
+    if not (math.isfinite(last) and last <= now + settings.max_future_s):
+        ahead = last - now
+        raise RefusedBatchError(
+            422,
+            f"time {last:.3f} lies {ahead:.0f} s ahead of the server's clock; at most {settings.max_future_s:g} s "
+            "are allowed: set the node's clock",
+            "time in the future",
+            batch,
+        )
+    if first < now - settings.retention_days * 86400:
+        raise RefusedBatchError(
+            422,
+            f"time {first:.3f} is older than the retention of {settings.retention_days:g} days",
+            "too old",
+            batch,
+        )
+
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +170,7 @@ class Reception:
             permitted = partial(check_sender, token, self._clusters, self._collected)
             with self.budget.batch(stated_length(body, encoding, self._settings.max_unpacked_bytes)):
                 submission = judge(self._settings, body, encoding, now, permitted)
-                return self.conclude(submission, self._submit(submission), body)
-        except BudgetError as error:
-            return self._refuse(RefusedBatchError(503, str(error), "overloaded", keep=False), body, now)
+                return self.conclude(submission, self._committer.submit(submission), body)
         except RefusedBatchError as refused:
             return self._refuse(refused, body, now)
 
@@ -92,7 +190,7 @@ class Reception:
         try:
             submission = judge(self._settings, body, encoding, now, permitted)
             return submission, self._committer.submit(submission)
-        except (RefusedBatchError, UnavailableError):
+        except RefusedBatchError:
             return None
 
     def conclude(self, submission: Submission, committing: Committing, body: bytes) -> Response:
@@ -108,10 +206,6 @@ class Reception:
                     "conflict",
                     batch,
                 )
-        except UnavailableError as error:
-            return self._refuse(RefusedBatchError(503, str(error), "database", keep=False), body, now)
-        except UnstorableError as error:
-            return self._refuse(RefusedBatchError(422, str(error), "cannot be stored", batch), body, now)
         except RefusedBatchError as refused:
             return self._refuse(refused, body, now)
         return as_response(200, outcome_content(outcome))
@@ -121,19 +215,11 @@ class Reception:
         self._committer.refuse(Refusal(reason, label, now, 0, None))
         return as_response(503, {"error": reason}, {"Retry-After": "5"})
 
-    def _submit(self, submission: Submission) -> Committing:
-        try:
-            return self._committer.submit(submission)
-        except OverloadedError as error:
-            raise RefusedBatchError(503, str(error), "overloaded", keep=False) from error
-        except UnavailableError as error:
-            raise RefusedBatchError(503, str(error), "database", keep=False) from error
-
     def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Response:
         """Answer only once the body is in quarantine: the agent will not send it again."""
         batch = refused.batch
         refusal = Refusal(
-            refused.reason,
+            str(refused),
             refused.label,
             now,
             len(body),
@@ -144,14 +230,12 @@ class Reception:
         )
         try:
             _done(self._committer.refuse(refusal))
-        except OverloadedError as error:
-            return self.reject(str(error), "overloaded", now)
         except UnavailableError as error:
-            return self.reject(str(error), "database", now)
-        except UnstorableError:
-            self._committer.refuse(Refusal(refused.reason, refused.label, now, len(body), None))
+            return self.reject(str(error), error.label, now)
+        except RefusedBatchError:  # it cannot be kept either
+            self._committer.refuse(Refusal(str(refused), refused.label, now, len(body), None))
         headers = {"Retry-After": "5"} if refused.status == 503 else {}
-        return as_response(refused.status, {"error": refused.reason}, headers)
+        return as_response(refused.status, {"error": str(refused)}, headers)
 
     def _is_example(self, refused: RefusedBatchError, now: float) -> bool:
         """Return whether to list a refusal without a body; log it; both seldom for each sender."""
@@ -161,9 +245,7 @@ class Reception:
         sender = (refused.label, batch.cluster, batch.node)
         if self._logged.lets(sender, now):
             whose = batch.cluster[:100], batch.node[:100]
-            log.warning(
-                "a batch of cluster %r, node %r was refused with %d: %s", *whose, refused.status, refused.reason
-            )
+            log.warning("a batch of cluster %r, node %r was refused with %d: %s", *whose, refused.status, str(refused))
         return self._listed_before.lets(sender, now)
 
 

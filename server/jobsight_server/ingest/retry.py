@@ -12,18 +12,14 @@ from collections.abc import Callable, Collection
 from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission, storable
+from jobsight_server.ingest.store import SampleStore, storable
+from jobsight_server.ingest.wire import RefusedBatchError, Submission
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 from jobsight_server.storage.schema import quarantine
 
-# Checks a body; raises ``RefusalError``.
+# Checks a body; raises ``RefusedBatchError``.
 Judge = Callable[[bytes], Submission]
-
-
-class RefusalError(Exception):
-    """A batch that is not stored; the message says why."""
 
 
 def retry_next(engine: Engine, store: SampleStore, judge: Judge, collected: Collection[str] | None = None) -> bool:
@@ -66,7 +62,7 @@ def _take_in(
     """Return the outcome, with the reason if rejected, or the cluster if that is collected elsewhere."""
     try:
         submission = judge(body)
-    except RefusalError as error:
+    except RefusedBatchError as error:
         return "refused", str(error)
     if collected is not None and submission.batch.cluster not in collected:
         return "elsewhere", submission.batch.cluster

@@ -22,8 +22,7 @@ import msgspec
 from msgspec.structs import astuple
 from sqlalchemy import Connection, bindparam, delete, select, text, update
 
-from jobsight_server.ingest.counter_state import BatchEnds, CounterState, dump_ends, load_ends
-from jobsight_server.ingest.counters import SampleRow, correct
+from jobsight_server.ingest.counters import BatchEnds, CounterState, SampleRow, correct, dump_ends, load_ends
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.sample_columns import MASK, MODULUS, NAMES, TOTALS, WHOLE, SampleColumns, Totals

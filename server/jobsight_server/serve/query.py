@@ -10,10 +10,9 @@ from functools import partial
 
 from jobsight_server.front.addresses import close, listen
 from jobsight_server.front.lanes import Lane
-from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.prefork import run_workers
-from jobsight_server.front.record import recorder
-from jobsight_server.front.server import BACKLOG, Front, run
+from jobsight_server.front.server import BACKLOG, Front, recorder, run
+from jobsight_server.front.table import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings

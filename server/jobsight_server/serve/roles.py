@@ -16,8 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from jobsight_server.front.exit_with_parent import exit_with_parent
-from jobsight_server.front.heartbeat import beater
+from jobsight_server.front.prefork import beater, exit_with_parent
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError

@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jobsight_server.front.addresses import accepts
-from jobsight_server.front.heartbeat import Heartbeat
+from jobsight_server.front.prefork import Watch
 from jobsight_server.serve.roles import REFUSED, ROLES
 from jobsight_server.settings import Settings
 from jobsight_server.storage.errors import UserError
@@ -21,8 +21,6 @@ from jobsight_server.storage.errors import UserError
 log = logging.getLogger(__name__)
 
 _STOP_S = 25.0
-_QUICK_END_S = 3.0  # a role that ends sooner after its start has a lasting fault, such as a port in use
-_QUICK_ENDS = 3
 _RENEW_S = 5.0
 # Each thread would keep the memory of a large batch; with this, glibc returns large blocks at once.
 _ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
@@ -31,10 +29,8 @@ _ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
 @dataclass(slots=True)
 class _Role:
     name: str
+    watch: Watch
     process: subprocess.Popen[str]
-    heartbeat: Heartbeat
-    started: float
-    quick_ends: int = field(default=0)
 
 
 class Supervisor:
@@ -63,12 +59,13 @@ class Supervisor:
         try:
             addresses = addresses_of(self._names, self._settings)
             for name in self._names:
-                self._roles.append(_Role(name, *self._start(name), time.monotonic()))
+                watch = Watch(name)
+                self._roles.append(_Role(name, watch, self._start(name, watch.descriptor)))
             renewed = time.monotonic()
             is_ready = False
             while not stop.wait(0.2):
                 for role in self._roles:
-                    self._watch(role)
+                    self._look_at(role)
                 if not is_ready and all(map(accepts, addresses)):
                     is_ready = True
                     self._ready()
@@ -78,10 +75,9 @@ class Supervisor:
         finally:
             self._stop_all()
 
-    def _start(self, name: str) -> tuple[subprocess.Popen[str], Heartbeat]:
-        heartbeat = Heartbeat()
+    def _start(self, name: str, heartbeat: int) -> subprocess.Popen[str]:
         # -P: no modules from the current directory, where others may write.
-        command = [sys.executable, "-P", "-m", "jobsight_server.serve.roles", name, str(heartbeat.descriptor)]
+        command = [sys.executable, "-P", "-m", "jobsight_server.serve.roles", name, str(heartbeat)]
         # A session of its own: Ctrl-C reaches only the supervisor, which stops the roles cleanly.
         process = subprocess.Popen(
             command,
@@ -89,7 +85,7 @@ class Supervisor:
             text=True,
             start_new_session=True,
             env={**_ALLOCATOR, **os.environ},
-            pass_fds=[heartbeat.descriptor],
+            pass_fds=[heartbeat],
         )
         assert process.stdin is not None
         try:
@@ -97,25 +93,17 @@ class Supervisor:
             process.stdin.flush()
         except BrokenPipeError:
             log.error("%s ended before it read its settings", name)
-        return process, heartbeat
+        return process
 
-    def _watch(self, role: _Role) -> None:
+    def _look_at(self, role: _Role) -> None:
         status = role.process.poll()
         if status is None:
-            role.heartbeat.watch(role.process.pid, role.name)
+            role.watch.look(role.process.pid)
             return
         if status == REFUSED:
             raise UserError(f"the {role.name} cannot work on this database; see the messages above")
-        lasted = time.monotonic() - role.started
-        role.quick_ends = role.quick_ends + 1 if lasted < _QUICK_END_S else 0
-        if role.quick_ends >= _QUICK_ENDS:
-            raise UserError(
-                f"the {role.name} ended {_QUICK_ENDS} times right at its start (status {status}); see above"
-            )
-        log.warning("the %s ended with status %s after %.0f s; starting it again", role.name, status, lasted)
-        role.heartbeat.close()
-        role.process, role.heartbeat = self._start(role.name)
-        role.started = time.monotonic()
+        role.watch.restart(role.process.pid, status)
+        role.process = self._start(role.name, role.watch.descriptor)
 
     def _stop_all(self) -> None:
         deadline = time.monotonic() + _STOP_S

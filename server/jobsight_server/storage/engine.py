@@ -134,10 +134,11 @@ def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, 
         yield from fetch(connection, query.format(asked=asked), tuple(part for key in some for part in key))
 
 
-def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Run the statement once for each row; ``?`` stands for a parameter."""
-    if rows:
-        connection.exec_driver_sql(driver_sql(connection, statement), list(rows))
+def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Run the statement once for each row; ``?`` stands for a parameter. Return the number of rows written."""
+    if not rows:
+        return 0
+    return connection.exec_driver_sql(driver_sql(connection, statement), list(rows)).rowcount
 
 
 class LookUps:
@@ -250,9 +251,10 @@ def try_session_lock(connection: Connection, name: str, *, shared: bool = False)
     return bool(connection.execute(text(f"SELECT {function}(:key)"), {"key": _key(name)}).scalar())
 
 
-def release_session_lock(connection: Connection, name: str) -> None:
+def release_session_lock(connection: Connection, name: str, *, shared: bool = False) -> None:
     """Release the lock from ``try_session_lock``."""
-    connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _key(name)})
+    function = "pg_advisory_unlock_shared" if shared else "pg_advisory_unlock"
+    connection.execute(text(f"SELECT {function}(:key)"), {"key": _key(name)})
 
 
 def for_share(connection: Connection) -> str:

@@ -1,4 +1,10 @@
-"""Locks that let only one process of a kind work on a database."""
+"""Locks that let only one process of a kind work on a database, and fencing numbers.
+
+A lock decides who may start. It cannot stop a process whose lock ended with a lost session, or whose lock file was
+deleted, while a second one took over. So each holder of a role takes the next *epoch* at its start, and each of its
+transactions first checks that the epoch is still its own. PostgreSQL keeps the row locked until the transaction ends
+(``FOR SHARE``): a successor waits for running ones; SQLite has one writing transaction at a time anyway.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +16,70 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from jobsight_server.storage.engine import database_file, release_session_lock, try_session_lock
+from jobsight_server.storage.engine import database_file, driver_sql, for_share, release_session_lock, try_session_lock
 from jobsight_server.storage.errors import UserError
-from jobsight_server.storage.fence import Fence, FencedError, take_over
+
+_TAKE = text(
+    "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "
+    "ON CONFLICT (role) DO UPDATE SET epoch = role_epochs.epoch + 1 RETURNING epoch"
+)
+_NEXT = text("UPDATE role_epochs SET epoch = epoch + 1 WHERE role LIKE :role")
+_LOOK = "SELECT epoch FROM role_epochs WHERE role = ?"
+
+
+class FencedError(Exception):
+    """Another process has taken over this role; this one must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The epoch of one holder of ``role``. ``end`` ends the process that holds it."""
+
+    role: str
+    epoch: int
+    end: Callable[[], None]
+
+    def check(self, connection: Connection) -> None:
+        """Check that this holder has the role, and keep it until the transaction ends.
+
+        Raises:
+            FencedError: another process has taken over; ``end`` was called.
+        """
+        # On the driver directly: this runs in every transaction.
+        look = driver_sql(connection, _LOOK + for_share(connection))
+        epoch = connection.exec_driver_sql(look, (self.role,)).scalar()
+        if epoch != self.epoch:
+            self.end()
+            raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")
+
+    def guard(self, engine: Engine) -> Engine:
+        """Return ``engine``, with the check at the start of each transaction that may write."""
+        guarded = engine.execution_options()
+
+        @event.listens_for(guarded, "begin")
+        def on_begin(connection: Connection) -> None:
+            if not connection.get_execution_options().get("reading", False):
+                self.check(connection)
+
+        return guarded
+
+
+def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
+    """Return the next epoch of ``role``; fence off the previous holder, and writers of the same clusters."""
+    with engine.begin() as connection:
+        if role == "writer":
+            connection.execute(_NEXT, {"role": "writer of %"})
+        elif role.startswith("writer of "):
+            connection.execute(_NEXT, {"role": "writer"})
+        epoch = connection.execute(_TAKE, {"role": role}).scalar_one()
+    return Fence(role, epoch, end)
+
 
 log = logging.getLogger(__name__)
 
@@ -30,141 +91,116 @@ class LockedError(UserError):
     """Another process holds the lock."""
 
 
+class _Lock:
+    """A lock until ``release`` or the end of the process: on a file beside SQLite, in PostgreSQL an advisory lock of a
+    session.
+    """
+
+    def __init__(self, engine: Engine, role: str, *, shared: bool = False) -> None:
+        self._engine, self._role, self._shared = engine, role, shared
+        self._descriptor: int | None = None
+        self._session: Connection | None = None
+
+    def take(self) -> bool:
+        """Return whether the lock is ours now."""
+        file = database_file(self._engine)
+        if file is not None:
+            # Resolved: the file is the same through every link to the database.
+            place = f"{file.resolve()}.{self._role}.lock"
+            self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.release()
+                return False
+            return True
+        session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if not try_session_lock(session, f"jobsight {self._role}", shared=self._shared):
+            session.close()
+            return False
+        self._session = session
+        return True
+
+    def is_held(self) -> bool:
+        """Return whether it is still ours; a lost session holds nothing."""
+        if self._session is not None:
+            try:
+                self._session.execute(text("SELECT 1"))
+            except SQLAlchemyError:
+                log.warning("the session that held the lock of the %s was lost; taking it again", self._role)
+                self.release()
+        return self._descriptor is not None or self._session is not None
+
+    def release(self) -> None:
+        """Release the lock, if it is held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        if self._session is not None:
+            with suppress(SQLAlchemyError):  # a lost session holds nothing
+                release_session_lock(self._session, f"jobsight {self._role}", shared=self._shared)
+            self._session.invalidate()
+            self._session.close()
+        self._descriptor = self._session = None
+
+
 @contextmanager
 def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fence]:
     """Hold the lock of ``role`` ("writer", "writer of alpha", "background") while the block runs.
 
-    It belongs to the engine's database: a lock on a file beside SQLite, an advisory lock in PostgreSQL; both end with
-    the process, however it ends. Wait up to ``patience_s`` for a lock held elsewhere. Take the lock in PostgreSQL again
-    if its session is lost. Yield the fence that applies if the lock is lost to another process; this process then gets
-    SIGTERM.
+    Wait up to ``patience_s`` for a lock held elsewhere. Take the lock in PostgreSQL again if its session is lost. Yield
+    the fence that applies if the lock is lost to another process; this process then gets SIGTERM.
 
     Raises:
         LockedError: another process holds it.
     """
-    end = functools.partial(os.kill, os.getpid(), signal.SIGTERM)
-    file = database_file(engine)
-    if file is not None:
-        descriptor = open_lock_file(file, role)
-        try:
-            _wait_for(lambda: lock_file(descriptor), patience_s, _message(engine, role))
-            yield take_over(engine, role, end)
-        finally:
-            os.close(descriptor)
-        return
-    session = _Session(engine, role)
-    try:
-        _wait_for(session.try_lock, patience_s, _message(engine, role))
-        fence = take_over(engine, role, end)
-        session.keep(fence)
+    lock, until = _Lock(engine, role), time.monotonic() + patience_s
+    while not lock.take():
+        if time.monotonic() >= until:
+            name = engine.url.database or ""
+            raise LockedError(f"another process is the {role} of database {name}; only one is allowed")
+        time.sleep(_LOOK_AGAIN_S)
+    with ExitStack() as ended:
+        ended.callback(lock.release)
+        fence = take_over(engine, role, functools.partial(os.kill, os.getpid(), signal.SIGTERM))
+        if database_file(engine) is None:
+            stop = threading.Event()
+            keeper = threading.Thread(target=_keep, args=(lock, fence, engine, stop), name=f"{role} lock", daemon=True)
+            keeper.start()
+            ended.callback(keeper.join)
+            ended.callback(stop.set)
         yield fence
-    finally:
-        session.close()
+
+
+def _keep(lock: _Lock, fence: Fence, engine: Engine, stop: threading.Event) -> None:
+    while not stop.wait(_LOOK_S):
+        if lock.is_held():
+            continue
+        try:
+            with suppress(SQLAlchemyError):  # the database is away: once more in a second
+                if lock.take():
+                    log.info("the lock of the %s has been taken again", fence.role)
+                    continue
+                # Still held by our own lost session, or by a successor: the epoch says which.
+                with engine.begin() as connection:
+                    fence.check(connection)
+        except FencedError as error:
+            log.error("%s; ending", error)
+            return
 
 
 def is_held(engine: Engine, role: str) -> bool:
     """Return whether a process holds the PostgreSQL lock of ``role``; take it for a moment if none does."""
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT", reading=True) as connection:
-        free = try_session_lock(connection, f"jobsight {role}")
-        if free:
-            release_session_lock(connection, f"jobsight {role}")
+    lock = _Lock(engine, role)
+    free = lock.take()
+    lock.release()
     return not free
-
-
-def _wait_for(lock: Callable[[], bool], patience_s: float, message: str) -> None:
-    until = time.monotonic() + patience_s
-    while not lock():
-        if time.monotonic() >= until:
-            raise LockedError(message)
-        time.sleep(_LOOK_AGAIN_S)
-
-
-def open_lock_file(database: Path, role: str) -> int:
-    """Return a descriptor of the lock file of ``role``, beside the database."""
-    # Resolved: the file is the same through every link to the database.
-    return os.open(f"{database.resolve()}.{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def lock_file(descriptor: int) -> bool:
-    """Take the lock until the descriptor is closed; False if another process has it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _message(engine: Engine, role: str) -> str:
-    return f"another process is the {role} of database {engine.url.database or ''}; only one is allowed"
-
-
-class _Session:
-    """The PostgreSQL session that holds an advisory lock, reopened if it is lost."""
-
-    def __init__(self, engine: Engine, role: str) -> None:
-        self._engine = engine
-        self._name = f"jobsight {role}"
-        self._connection: Connection | None = None
-        self._stop = threading.Event()
-        self._keeper: threading.Thread | None = None
-
-    def try_lock(self) -> bool:
-        """Return whether the lock is ours now."""
-        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if try_session_lock(connection, self._name):
-            self._connection = connection
-            return True
-        connection.close()
-        return False
-
-    def keep(self, fence: Fence) -> None:
-        """Start the thread that watches the session until ``close``."""
-        self._keeper = threading.Thread(target=self._keep, args=(fence,), name=f"{fence.role} lock", daemon=True)
-        self._keeper.start()
-
-    def close(self) -> None:
-        """Release the lock."""
-        self._stop.set()
-        if self._keeper is not None:
-            self._keeper.join()
-        if self._connection is not None:
-            with suppress(SQLAlchemyError):  # a lost session holds nothing
-                release_session_lock(self._connection, self._name)
-            self._connection.close()
-
-    def _keep(self, fence: Fence) -> None:
-        while not self._stop.wait(_LOOK_S):
-            try:
-                if self._connection is not None:
-                    self._connection.execute(text("SELECT 1"))
-                elif self.try_lock():
-                    log.info("the lock of the %s has been taken again", fence.role)
-                else:
-                    # Still held by our own lost session, or by a successor: the epoch says which.
-                    with self._engine.begin() as connection:
-                        fence.check(connection)
-            except FencedError as error:
-                log.error("%s; ending", error)
-                return
-            except SQLAlchemyError:
-                self._lost(fence)
-
-    def _lost(self, fence: Fence) -> None:
-        if self._connection is not None:
-            log.warning("the session that held the lock of the %s was lost; taking it again", fence.role)
-            self._connection.invalidate()
-            self._connection.close()
-            self._connection = None
-
-
-_ROLE = "server"
 
 
 class ServerLock:
     """Acquired on construction, released by ``close`` or with the process.
 
-    ``shared``: with other servers that have some roles only; the locks of the roles keep these apart. A lock on a file
-    beside an SQLite database; in PostgreSQL an advisory lock, which ends with its session: call ``renew`` regularly.
+    ``shared``: with other servers that have some roles only; the locks of the roles keep these apart. In PostgreSQL it
+    ends with its session: call ``renew`` regularly.
     """
 
     def __init__(self, engine: Engine, shown: str, *, shared: bool = False) -> None:
@@ -175,20 +211,10 @@ class ServerLock:
             OSError: the file cannot be created.
             DBAPIError: PostgreSQL does not answer.
         """
-        self._engine, self._shared = engine, shared
-        self._message = (
-            f"another `jobsight serve` runs on database {shown}: stop that one first, "
-            "or give this one a database of its own with --database"
-        )
-        self._descriptor: int | None = None
-        self._session: Connection | None = None
-        file = database_file(engine)
-        if file is None:
-            self._lock_session()
-        elif shared:
+        if shared and database_file(engine) is not None:
             raise LockedError(f"database {shown}: several servers need PostgreSQL; see docs/operate/operations.md")
-        else:
-            self._lock_file(file)
+        self._lock, self._shown = _Lock(engine, "server", shared=shared), shown
+        self._take()
 
     def renew(self) -> None:
         """Take the lock again if its session was lost; if the database is away, the next call tries again.
@@ -196,37 +222,17 @@ class ServerLock:
         Raises:
             LockedError: another server has taken it in the meantime.
         """
-        if self._session is None and self._descriptor is not None:
-            return
-        try:
-            if self._session is not None:
-                self._session.execute(text("SELECT 1"))
-                return
-            self._lock_session()
-            log.warning("the lock on the database was lost with its session and has been taken again")
-        except DBAPIError:
-            self._forget_session()
+        if not self._lock.is_held():
+            with suppress(DBAPIError):
+                self._take()
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-        self._forget_session()
+        """Release the lock."""
+        self._lock.release()
 
-    def _lock_file(self, database: Path) -> None:
-        self._descriptor = open_lock_file(database, _ROLE)
-        if not lock_file(self._descriptor):
-            self.close()
-            raise LockedError(self._message)
-
-    def _lock_session(self) -> None:
-        self._session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if not try_session_lock(self._session, f"jobsight {_ROLE}", shared=self._shared):
-            self.close()
-            raise LockedError(self._message)
-
-    def _forget_session(self) -> None:
-        if self._session is not None:
-            self._session.invalidate()
-            self._session.close()
-            self._session = None
+    def _take(self) -> None:
+        if not self._lock.take():
+            raise LockedError(
+                f"another `jobsight serve` runs on database {self._shown}: stop that one first, "
+                "or give this one a database of its own with --database"
+            )

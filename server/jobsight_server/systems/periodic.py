@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.settings import Settings
-from jobsight_server.storage.fence import FencedError
+from jobsight_server.storage.lock import FencedError
 from jobsight_server.storage.outage import outage
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ import pytest
 
 from jobsight_server.front.addresses import listen
 from jobsight_server.front.lanes import Lane
-from jobsight_server.front.limits import Limits
 from jobsight_server.front.server import Front
+from jobsight_server.front.table import Limits
 from jobsight_server.front.wsgi import WsgiBridge
 from site_run import wait_until
 

@@ -11,7 +11,7 @@ import pytest
 # What arrives before uvicorn's loop turns must count as well.
 TERMINATED_EARLY = """
 import os, signal
-from jobsight_server.front.limits import CONNECTIONS, Limits
+from jobsight_server.front.table import CONNECTIONS, Limits
 from jobsight_server.front.addresses import listen
 from jobsight_server.front.server import Front, run
 
@@ -25,7 +25,7 @@ run(Early(None, Limits(held_bytes=2**20, connections=CONNECTIONS), 1), [listen("
 
 DEAF = """
 import signal, time
-from jobsight_server.front.exit_with_parent import exit_with_parent
+from jobsight_server.front.prefork import exit_with_parent
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 exit_with_parent(grace_s=0.5)

@@ -16,10 +16,9 @@ from site_run import wait_until
 PROGRAM = """
 import faulthandler, logging, os, signal, sys, threading, time
 from pathlib import Path
-from jobsight_server.front import heartbeat
-from jobsight_server.front.prefork import run_workers
+from jobsight_server.front import prefork
 
-heartbeat.PATIENCE, heartbeat._LOOK_S = 12, 0.25
+prefork.PATIENCE, prefork._LOOK_S = 12, 0.25
 logging.basicConfig(level=logging.INFO)
 faulthandler.register(signal.SIGUSR1)
 kind, begun = sys.argv[1], Path(sys.argv[2])
@@ -41,7 +40,7 @@ def work(beat):
         time.sleep(0.1)
         beat()
 
-run_workers(1, work)
+prefork.run_workers(1, work)
 """
 
 
@@ -85,7 +84,7 @@ def test_a_worker_that_does_not_answer_is_replaced(parents: dict[str, Parent], k
     wait_until(parent.has_replaced, 60, parent.log.read_text)
     log = parent.log.read_text()
     assert f"query worker, process {parent.first}, runs but does not answer: 12 looks in vain" in log
-    assert f"query worker {parent.first} ended with status 9" in log
+    assert f"the query worker, process {parent.first}, ended with status 9" in log
     if kind == "stuck":
         assert "in stuck_here" in log, "the log does not say where"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.ingest.committer import GroupCommitter, UnavailableError, UnstorableError
-from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Refusal, Submission
+from jobsight_server.ingest.committer import GroupCommitter
+from jobsight_server.ingest.store import Refusal, SampleStore
+from jobsight_server.ingest.wire import RefusedBatchError, Submission, UnavailableError
 
 MakeBatch = Callable[..., Any]
 
@@ -37,8 +37,8 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(engine: Engine, make_b
     kept = committer.refuse(Refusal("wrong", "wrong content", 1.0, 3, b"abc"))
     hold.set()
     outcomes = [future.exception(60) or future.result() for future in futures]
-    assert isinstance(outcomes[2], UnstorableError)
-    assert [getattr(outcome, "status", None) for outcome in outcomes] == ["stored", "stored", None, "stored", "stored"]
+    assert isinstance(outcomes[2], RefusedBatchError)
+    assert [getattr(outcome, "status", None) for outcome in outcomes] == ["stored", "stored", 422, "stored", "stored"]
     assert kept.result(60).status == "quarantined"
     assert committer.trouble is None
     committer.close()

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
-from jobsight_server.ingest.wire import BatchInterface
+from jobsight_server.ingest.wire import BatchInterface, Submission
 from jobsight_server.profiler.readings import read_windows
 from jobsight_server.storage.sample_columns import MODULUS
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jobsight_server.ingest import counters
-from jobsight_server.ingest.counter_state import dump_state, load_state
-from jobsight_server.ingest.counters import Corrected, correct
+from jobsight_server.ingest.counters import Corrected, correct, dump_state, load_state
 from jobsight_server.ingest.wire import Batch, BatchInterface
 
 MakeBatch = Callable[..., Batch]

@@ -17,10 +17,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.wire import Submission
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.fence import Fence, FencedError, take_over
-from jobsight_server.storage.lock import LockedError, role_lock
+from jobsight_server.storage.lock import Fence, FencedError, LockedError, role_lock, take_over
 from site_run import wait_until
 
 MakeBatch = Callable[..., Any]

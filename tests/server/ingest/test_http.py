@@ -51,7 +51,7 @@ def test_a_stored_batch_enters_few_modules(sqlite_engine: Engine) -> None:
             assert writer.post(make.batch(sequence=make.GOLDEN["sequence"] + number))[0] == 200
             walks.append(list(entered))
         walk = min(walks, key=len)
-    assert len(walk) <= 24, "\n".join(walk)
+    assert len(walk) <= 18, "\n".join(walk)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from jobsight_server.ingest import packing
+from jobsight_server.ingest import merging as module
 from jobsight_server.ingest.merging import AFTER_S, LONGEST_S, WINDOW_S
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
-from jobsight_server.ingest.wire import BatchInterface, BatchJob
+from jobsight_server.ingest.wire import BatchInterface, BatchJob, Submission
 from jobsight_server.profiler.readings import Boundaries
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
@@ -144,9 +143,9 @@ def test_merging_at_any_moment_changes_no_reading(
     engine: Engine, make_batch: MakeBatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Batches of three boots, some late, in any order, some twice; with merging in between, and without."""
-    monkeypatch.setattr(packing, "CHUNK_S", 1800.0)
-    monkeypatch.setattr(packing, "KEPT_S", 300.0)
-    monkeypatch.setattr(packing, "_AT_ONCE", 100)
+    monkeypatch.setattr(module, "CHUNK_S", 1800.0)
+    monkeypatch.setattr(module, "KEPT_S", 300.0)
+    monkeypatch.setattr(module, "_READINGS_AT_ONCE", 100)
     rng = random.Random(seed)
     plain = open_engine(f"sqlite:///{tmp_path / 'plain.db'}")
     upgrade(plain)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests import make
 
-from jobsight_server.serve import small_batches
+from jobsight_server.serve import writer as writing
 
 Writer = Any  # conftest.Writer
 
@@ -72,7 +72,7 @@ def test_both_ways_give_the_same_answers(writer: Writer, changes: dict[str, Any]
 
 
 def test_a_batch_that_is_not_stored_soon_waits_in_a_thread(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_batches, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(writing, "_PATIENCE_S", 0.05)
     writer.post(make.batch())
     with writer.engine.begin() as connection:  # the writer's transaction waits for this one
         connection.exec_driver_sql("UPDATE nodes SET missing = missing")

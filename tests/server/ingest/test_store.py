@@ -11,9 +11,8 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Refusal, Submission
-from jobsight_server.ingest.wire import Batch
+from jobsight_server.ingest.store import Refusal, SampleStore
+from jobsight_server.ingest.wire import Batch, Submission
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_columns import load_columns
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.wire import Submission
 from jobsight_server.queries.nodes import node_detail, node_list
 
 MakeBatch = Callable[..., Any]

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.ingest.unpacking import check_size, unpack
-from jobsight_server.ingest.wire import TooLargeError, WireError, decode
+from jobsight_server.ingest.wire import TooLargeError, WireError, check_size, decode, unpack
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "batch.json").read_bytes()
 

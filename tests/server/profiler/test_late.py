@@ -17,8 +17,7 @@ from sqlalchemy import event, update
 
 from jobsight_server.forecasts import ForecastConfig, rebuild
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
-from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface
+from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, Submission
 from jobsight_server.profiler import late
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished

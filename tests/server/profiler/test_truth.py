@@ -13,9 +13,7 @@ from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import Faults, SitePlan
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
-from jobsight_server.ingest.unpacking import unpack
-from jobsight_server.ingest.wire import decode
+from jobsight_server.ingest.wire import Submission, decode, unpack
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.waste import WasteRequest, newest_day, waste

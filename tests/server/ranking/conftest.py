@@ -11,8 +11,7 @@ from sqlalchemy import Engine, select, update
 from tests import make
 
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Submission
-from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMachine
+from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMachine, Submission
 from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.ranking.board import MachineBoard, MachineRanks, RankConfig, RankQuestion, rank_machines
 from jobsight_server.systems.ranking.periodic import update_machines

@@ -21,7 +21,7 @@ from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.fence import FencedError
+from jobsight_server.storage.lock import FencedError
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.reports import Reliability, report_nodes
 from jobsight_server.systems.matching.resource_types import ResourceError
