@@ -7,7 +7,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,8 +16,12 @@ LONGEST_LINE = 64 * 1024
 PIECE_BYTES = 256 * 1024
 # Bytes kept before a position, to recognise the file that was read up to there.
 TAIL_BYTES = 4096
-# Bytes kept of a line that is too long.
-_HEAD_BYTES = 2048
+HEAD_BYTES = 2048
+"""Bytes kept of a longer record."""
+LONGEST_RECORD = 64 * 2**20
+"""Longest record of a job with all of its steps, in bytes."""
+LONGEST_ROW = 2**20
+"""Longest line, or lines that form one record, in bytes."""
 _GZIP_MAGIC = b"\x1f\x8b"
 # Enough before a position to include a whole truncated line there.
 WINDOW_BYTES = LONGEST_LINE + TAIL_BYTES
@@ -195,7 +199,7 @@ def chunks(
         if len(held) > LONGEST_LINE:
             # The rest is only counted and kept as tail, as the line is rejected anyway.
             excess = len(held) - LONGEST_LINE
-            head = head or held[:_HEAD_BYTES]
+            head = head or held[:HEAD_BYTES]
             dropped += excess
             tail, held = (tail + held[:excess])[-TAIL_BYTES:], held[excess:]
     if held or dropped:
@@ -205,5 +209,59 @@ def chunks(
 
 def _line(data: bytes, head: bytes, dropped: int, length: int) -> RawRecord:
     if dropped or len(data) > LONGEST_LINE:
-        return RawRecord(head or data[:_HEAD_BYTES], length + dropped, too_long=True)
+        return RawRecord(head or data[:HEAD_BYTES], length + dropped, too_long=True)
     return RawRecord(data, length)
+
+
+@dataclass(slots=True)
+class ChunkBuilder:
+    """Collects records, and bytes between them, in order; ``tail`` are the last bytes before them."""
+
+    tail: bytes
+    most_records: int
+    _records: list[RawRecord] = field(default_factory=list)
+    _frame_bytes: int = 0
+    _record_bytes: int = 0
+
+    def add(self, record: RawRecord, data: bytes) -> None:
+        """Add a record; ``data`` are its bytes with the separator after it."""
+        self._records.append(record)
+        self._record_bytes += record.length
+        self._pass(data)
+
+    def skip(self, data: bytes) -> None:
+        """Add bytes that belong to no record."""
+        self._frame_bytes += len(data)
+        self._pass(data)
+
+    def drop(self, data: bytes) -> None:
+        """Pass bytes of a record that is added later, without them."""
+        self._pass(data)
+
+    def full(self) -> Iterator[Chunk]:
+        """Yield the chunk, if it is large enough."""
+        if len(self._records) >= self.most_records or self._record_bytes >= 4 * PIECE_BYTES:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Chunk]:
+        """Yield the chunk, unless it is empty."""
+        if self._records or self._frame_bytes:
+            yield Chunk(tuple(self._records), self.tail, self._frame_bytes)
+            self._records, self._frame_bytes, self._record_bytes = [], 0, 0
+
+    def _pass(self, data: bytes) -> None:
+        self.tail = (self.tail + data[-TAIL_BYTES:])[-TAIL_BYTES:]
+
+
+def lines_of(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """Yield lines with their ends; lines longer than a row may be in pieces."""
+    held = b""
+    while piece := read(PIECE_BYTES):
+        *lines, held = (held + piece).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+        if len(held) > LONGEST_ROW:
+            yield held
+            held = b""
+    if held:
+        yield held

@@ -10,9 +10,9 @@ from typing import Protocol
 from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, RawRecord, chunks
 from jobsight_server.accounting.origin import NOTHING, NOWHERE, Given, Origin, origin_of
 from jobsight_server.accounting.parsers import PARSERS, Parse, nextflow, snakemake, table
-from jobsight_server.accounting.parsers.slurm.json_records import cluster_of_first
 from jobsight_server.accounting.parsers.slurm.reader import FiletxtReader, JsonReader, TextReader
-from jobsight_server.accounting.parsers.slurm.text_records import first_cluster, header_of
+from jobsight_server.accounting.parsers.slurm.sacct_json import cluster_of_first
+from jobsight_server.accounting.parsers.slurm.sacct_text import first_cluster, header_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 

@@ -1,4 +1,4 @@
-"""Each line of ``tests/golden/logs/FORMAT.log`` is the record, or is refused for the reason, that FORMAT.json has.
+"""Each record of ``tests/golden/logs/FORMAT[-FORM].log`` is read, or refused for the reason, as its ``.json`` has it.
 
 A new case is a line in each: the failure shows the entry that was read. ``null`` and what is empty are left out.
 """
@@ -15,11 +15,13 @@ import pytest
 
 from jobsight_server.accounting.files import RawRecord
 from jobsight_server.accounting.formats import RecordReader, reader_of
+from jobsight_server.accounting.origin import Origin
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.settings import ACCOUNTING_FORMATS
 
 LOGS = {log.stem: log for log in (Path(__file__).parents[2] / "golden" / "logs").glob("*.log")}
 LEFT_OUT = {"array_parent", "dropped_facts"}  # where they are false or 0
+ORIGIN = Origin("ann", None, "align", "s1.tsv", 1_790_000_100.0)
 
 
 def entry(reader: RecordReader, record: RawRecord) -> dict[str, Any]:
@@ -35,12 +37,21 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value or (value == 0 and name not in LEFT_OUT)}
 
 
-@pytest.mark.parametrize("log_format", LOGS)
-def test_each_line_is_read_or_refused_as_expected(log_format: Any) -> None:
-    assert log_format in ACCOUNTING_FORMATS
-    data = LOGS[log_format].read_bytes()
-    reader = reader_of(log_format, data)
-    records = [record for chunk in reader.split(io.BytesIO(data).read) for record in chunk.records]
-    expected = json.loads(LOGS[log_format].with_suffix(".json").read_text())
-    for record, wanted in zip(records, expected, strict=True):
-        assert entry(reader, record) == wanted, record.data
+def read(log: Path) -> list[tuple[bytes, dict[str, Any]]]:
+    """Each record of a log with its entry."""
+    data = log.read_bytes()
+    reader = reader_of(log.stem.partition("-")[0], data, ORIGIN)
+    chunks = list(reader.split(io.BytesIO(data).read))
+    assert sum(chunk.length for chunk in chunks) == len(data)
+    return [(record.data, entry(reader, record)) for chunk in chunks for record in chunk.records]
+
+
+def test_every_format_has_a_log() -> None:
+    assert {name.partition("-")[0] for name in LOGS} == set(ACCOUNTING_FORMATS)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_each_line_is_read_or_refused_as_expected(name: str) -> None:
+    expected = json.loads(LOGS[name].with_suffix(".json").read_text())
+    for (data, found), wanted in zip(read(LOGS[name]), expected, strict=True):
+        assert found == wanted, data

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import subprocess
@@ -22,81 +20,11 @@ from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.schema import jobs
 
 T0 = 1_790_000_000
-ROW: dict[str, Any] = {
-    "job_id": "7[3]",
-    "user": "ann",
-    "group": "staff",
-    "account": "proj",
-    "name": 'a "b", c',
-    "queue": "long",
-    "submitted_epoch_s": T0 - 60,
-    "start_epoch_ms": T0 * 1000 + 250,
-    "end_utc": "2026-09-21T15:14:20+01:00",
-    "nodes": "n1:4 n2:4",
-    "requested_walltime_h": 1.5,
-    "requested_memory_gib": 2,
-    "used_cpu_min": 3,
-    "used_memory_mib": 1.5,
-    "exit_status": -9,
-    "failure": "memory",
-}
-RUN = RunRecord(
-    user="ann",
-    start=T0 + 0.25,
-    end=T0 + 60.0,
-    group="staff",
-    account="proj",
-    name='a "b", c',
-    queue="long",
-    queued=T0 - 60.0,
-    exec_host="n1:4 n2:4",
-    nodes=(("n1", 4), ("n2", 4)),
-    processors=8,
-    exit_status=-9,
-    requested_walltime_s=5400.0,
-    requested_memory_bytes=2**31,
-    used_cpu_s=180.0,
-    used_memory_bytes=3 * 2**19,
-    used_walltime_s=59.75,
-    failure="memory",
-)
-
-
-def as_csv(*rows: dict[str, Any], delimiter: str = ",") -> list[str]:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().splitlines()
 
 
 def parsed(*lines: str) -> list[JobEvent]:
     parse = parser_of("\n".join(lines).encode())
     return [parse(line) for line in lines]
-
-
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_a_whole_row_of_csv(delimiter: str) -> None:
-    header, event = parsed(*as_csv(ROW, delimiter=delimiter))
-    assert (header.kind, event.kind, event.job_id) == ("header", "E", "7[3]")
-    assert event.run == RUN
-
-
-def test_a_byte_order_mark_and_carriage_returns_do_not_matter() -> None:
-    header, line = as_csv(ROW)
-    parse = parser_of(f"\ufeff{header}\r\n{line}\r\n".encode())
-    assert parse(f"\ufeff{header}").kind == "header"
-    assert parse(line).run == RUN
-
-
-def test_seconds_in_a_column_of_milliseconds() -> None:
-    row = {"job_id": 1, "user": "ann", "start_epoch_ms": T0, "end_epoch_ms": T0 + 60}
-    with pytest.raises(AccountingError, match="start_epoch_ms is in the year 1970: it looks like seconds"):
-        parser_of(b"{")(json.dumps(row))
-
-
-def few(**more: Any) -> dict[str, Any]:
-    return {"job_id": 1, "user": "ann", "start_epoch_s": T0, "end_epoch_s": T0 + 60, **more}
 
 
 @pytest.mark.parametrize(
@@ -114,15 +42,6 @@ def few(**more: Any) -> dict[str, Any]:
 def test_a_wrong_header_names_the_column_and_the_nearest(header: str, reason: str) -> None:
     with pytest.raises(AccountingError, match=reason):
         parser_of(f"{header}\n1,ann,1\n".encode())
-
-
-@pytest.mark.parametrize("line", ["1,ann", "1,ann,2,3,4", '1,"ann,2,3', "", '{"job_id": 1}', "{"])
-def test_a_damaged_line_costs_itself_only(line: str) -> None:
-    header, good = as_csv(few())
-    parse = parser_of(f"{header}\n{line}\n{good}\n".encode())
-    with pytest.raises(AccountingError):
-        parse(line)
-    assert parse(good).kind == "E"
 
 
 BACCT = """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jobsight_server.accounting.files import RawRecord
 from jobsight_server.accounting.parsers.slurm.reader import JsonReader, TextReader
-from jobsight_server.accounting.parsers.slurm.text_records import header_of
+from jobsight_server.accounting.parsers.slurm.sacct_text import header_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 
 from .conftest import MIB, NOON, RELEASES, Release

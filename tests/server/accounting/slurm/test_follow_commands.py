@@ -337,7 +337,7 @@ def test_a_waiting_job_that_cannot_be_used_is_listed(
     slurm.answers("squeue", waiting(7, TimeLimit="soon") + waiting(8))
     assert follow().read().unreadable == {}
     assert rows(sqlite_engine, "job_id") == [("8",)]
-    assert rejects(sqlite_engine) == ["job 7: TimeLimit is not a duration: 'soon'"]
+    assert rejects(sqlite_engine) == ["job 7: Timelimit is not a duration: 'soon'"]
 
 
 def test_waiting_jobs_that_vanish(

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.accounting.parsers.slurm.node_list import MOST_NODES, node_names
-from jobsight_server.accounting.parsers.slurm.quantities import amount, clock_s, moment, tres
-from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+from jobsight_server.accounting.parsers.slurm.job import event_of
+from jobsight_server.accounting.parsers.slurm.quantities import MOST_NODES, amount, clock_s, moment, node_names, tres
+from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS, sacct_row
+from jobsight_server.accounting.runs import AccountingError, JobEvent, JobRuns, RunRecord
 
 ROOT = Path(__file__).parents[4]
 NOON, MIB = 1_700_000_000, 2**20
@@ -64,135 +65,6 @@ def run_of(events: Read, *rows: dict[str, str], **more: Any) -> RunRecord:
     return event.run
 
 
-@pytest.mark.parametrize("end", ["\n", "\x1f\n", "\r\n"])
-def test_text_says_what_json_says(events: Read, newest: Any, end: str) -> None:
-    (expected,) = events(newest.document(newest.job(name="name")))
-    assert events(text(row("7"), row("7.batch"), end=end)) == [expected]
-
-
-@pytest.mark.parametrize("name", ["a|b", 'say "x"', "two\nlines", "\n", "three\n\nlines\n", "7.0\n8", "é" * 99, ""])
-def test_names_hold_anything_but_the_delimiter(events: Read, name: str) -> None:
-    first, second = events(text(row("7", JobName=name), row("7.batch", JobName=name), row("8")))
-    assert (first.job_id, first.run.name, first.run.used_memory_bytes) == ("7", name or None, 10 * MIB)
-    assert (second.job_id, second.run.name) == ("8", "name")
-
-
-def test_a_last_column_may_hold_newlines_too(events: Read) -> None:
-    rows = row("7", WorkDir="/a\nb"), row("7.batch"), row("8", WorkDir="x\n\ny"), row("9")
-    found = events(text(*rows, columns=[*COLUMNS, "WorkDir"]))
-    assert [event.job_id for event in found] == ["7", "8", "9"]
-
-
-def test_a_delimiter_in_a_name_is_not_guessed_at(events: Read) -> None:
-    found = events(text(row("7"), row("8", JobName="a|b"), row("8.batch"), row("9"), delimiter="|"))
-    assert [event.job_id for event in found if isinstance(event, JobEvent)] == ["7", "9"]
-    assert [one for one in found if isinstance(one, str)] == [
-        "more fields than the header; use sacct --delimiter=$'\\x1f'",
-        "a step without the row of its job",
-    ]
-
-
-def test_damage_costs_the_job_that_it_hits(events: Read) -> None:
-    lines = text(row("7"), row("7.batch"), row("8"), row("8.batch"), row("8.0"), row("9")).splitlines(keepends=True)
-
-    def ids(number: int, damaged: bytes) -> tuple[list[str], int]:
-        found = events(b"".join([*lines[:number], damaged, *lines[number + 1 :]]))
-        good = [event.job_id for event in found if isinstance(event, JobEvent)]
-        return good, len(found) - len(good)
-
-    # Without the row of the job, its two steps have none.
-    for number, rejected in ((3, 3), (4, 1), (5, 1)):
-        assert ids(number, lines[number][:70] + b"\n") == (["7", "9"], rejected)
-    assert ids(4, b"rubbish\n") == (["7", "9"], 1)
-    assert ids(4, lines[4].replace(b"10240K", b"1.2.3K")) == (["7", "9"], 1)
-    assert ids(4, lines[4].replace(b"name", b"\xff")) == (["7", "8", "9"], 0)
-    assert ids(1, lines[1].replace(b"ann", b"")) == (["8", "9"], 1)
-
-
-def test_a_file_that_ends_within_a_row(events: Read) -> None:
-    whole = text(row("7"), row("8"))
-    first, second = events(whole[:-20])
-    assert (first.job_id, second) == ("7", "cut off: the file ends within the record")
-
-
-def test_headers(events: Read) -> None:
-    whole = text(row("7"))
-    assert [event.job_id for event in events(whole + whole)] == ["7", "7"]
-    (reason,) = events(text(row("7"), columns=[name for name in COLUMNS if name != "State"]))
-    assert reason == "the header has no column State; ask sacct for it with --format"
-    without = whole.partition(b"\n")[2]
-    assert events(without) == ["not JSON of sacct, and no header of its text: run sacct without --noheader"]
-    for before in (b"\xef\xbb\xbf", b"\n", b"\r\n\n"):
-        assert [event.job_id for event in events(before + whole)] == ["7"]
-    columns = b"JobID           JobName      State \n------------ ---------- ---------- \n7      name  CANCELLED+ \n"
-    assert set(events(columns)) == {"columns of sacct, which cut values off: run sacct with --parsable2"}
-
-
-def test_few_columns(events: Read) -> None:
-    few = ["JobIDRaw", "User", "State", "Submit", "Start", "End", "MaxRSS"]
-    run = run_of(events, row("7"), row("7.batch", MaxRSS="100M"), columns=few)
-    assert (run.used_walltime_s, run.used_memory_bytes, run.nodes) == (100.0, 100 * MIB, ())
-    kinds = {"COMPLETED": "E", "FAILED": "D", "CANCELLED by 5": "D"}
-    for state, kind in kinds.items():  # within a second
-        (event,) = events(text(row("7", State=state, End=str(NOON)), columns=few))
-        assert event.kind == kind
-    assert run_of(events, row("7", User="", UID="1234"), columns=[*few, "UID"]).user == "1234"
-    (event,) = events(text(row("7", JobID="7_[4-9%2]", State="PENDING"), columns=["JobID", *few[1:]]))
-    assert event == "tasks of an array that wait, in one record; ask sacct for JobIDRaw"
-
-
-def test_jobs_of_another_cluster_are_not_mixed_in(events: Read) -> None:
-    rows = row("7", Cluster="a"), row("7.batch", Cluster="a"), row("7", Cluster="b", User="bob"), row("8", Cluster="a")
-    first, second, third = events(text(*rows, columns=[*COLUMNS, "Cluster"]))
-    assert (first.run.user, third.job_id) == ("ann", "8")
-    assert second == "of another cluster than the first record, a; ask sacct for one, with --clusters"
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ("1200M", 1200 * MIB),
-        ("300Mn", 600 * MIB),
-        ("2Gc", 8 * 1024 * MIB),
-        ("1.50G", 1536 * MIB),
-        ("0n", None),
-        ("", None),
-        ("?", None),
-    ],
-)
-def test_requested_memory_by_release(events: Read, asked: str, expected: int | None) -> None:
-    assert run_of(events, row("7", ReqMem=asked)).requested_memory_bytes == expected
-
-
-def test_memory_without_the_sums(events: Read) -> None:
-    columns = [*(name for name in COLUMNS if name != "TRESUsageInTot"), "AveRSS", "MaxRSS", "NTasks"]
-
-    def memory(**of_step: str) -> tuple[int | None, bool | None]:
-        run = run_of(events, row("7"), row("7.0", **of_step), columns=columns)
-        return run.used_memory_bytes, run.memory_incomplete
-
-    # Whether each of several tasks was measured, only TRESUsageInMin says.
-    assert memory(AveRSS="100M", MaxRSS="150M", NTasks="4") == (400 * MIB, True)
-    assert memory(MaxRSS="150M", NTasks="1") == (150 * MIB, False)
-    assert memory(MaxRSS="150M", NTasks="4") == (150 * MIB, True)
-    assert memory(MaxRSS="150M") == (150 * MIB, True)
-
-
-def test_a_task_without_memory_was_not_measured(events: Read) -> None:
-    columns = [*COLUMNS, "NTasks", "TRESUsageInMin"]
-
-    def incomplete(**of_step: str) -> bool | None:
-        return run_of(events, row("7"), row("7.0", **of_step), columns=columns).memory_incomplete
-
-    assert incomplete(NTasks="2", TRESUsageInMin="cpu=0,mem=5120K") is False
-    assert incomplete(NTasks="2", TRESUsageInMin="cpu=0,mem=0") is True
-    assert incomplete(NTasks="2") is True
-    assert incomplete(NTasks="1") is False
-    # Of a step of a second, what was read may be from before it held all its memory.
-    assert incomplete(NTasks="1", End=str(NOON + 1)) is True
-    assert incomplete(NTasks="1", End=str(NOON + 2)) is False
-
-
 def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, newest: Any) -> None:
     document = (ROOT / "docs" / "operate" / "sources.md").read_text()
     columns = re.search(r"--format=([A-Za-z,\\\n]+)", document)
@@ -208,18 +80,6 @@ def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, ne
     assert events(text(*rows, columns=named)) == [expected]
     assert expected.run.memory_incomplete is False
     assert expected.run.asked_memory_bytes == 8000 * MIB
-
-
-def test_times_and_limits(events: Read) -> None:
-    run = run_of(
-        events, row("7", Suspended="00:00:30", ElapsedRaw="70", TimelimitRaw="UNLIMITED", TotalCPU="1-00:00:01")
-    )
-    assert (run.used_walltime_s, run.suspended_s, run.requested_walltime_s) == (70.0, 30.0, None)
-    assert run.used_cpu_s == 86_401.0
-    (event,) = events(text(row("7", State="PENDING", Start="Unknown", End="Unknown", NodeList="None assigned")))
-    assert (event.kind, event.submitted) == ("Q", NOON - 60)
-    (event,) = events(text(row("7", State="CANCELLED by 5", Start="None", NodeList="None assigned")))
-    assert event.kind == "D"
 
 
 def test_local_times_are_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,24 +195,16 @@ FILETXT = (
 )
 
 
-def test_jobcomp_filetxt(events: Read) -> None:
-    (event,) = events(FILETXT.encode())
-    run = event.run
-    assert (event.kind, event.job_id, event.submitted, run.failure) == ("E", "7", NOON - 60, "time")
-    assert (run.user, run.group, run.name, run.account, run.queue) == ("ann", "hpc", "a b=c", "physics", "batch")
-    assert (run.nodes, run.exit_status, run.requested_walltime_s) == ((("n01", 2), ("n02", 2)), 271, 300.0)
-    assert (run.requested_memory_bytes, run.used_memory_bytes) == (1200 * MIB, None)
-
-
-def test_filetxt_is_not_fooled_by_names(events: Read) -> None:
-    middle = FILETXT[FILETXT.index(" JobState") : FILETXT.index(" WorkDir") + 9]
-    for place in ("Name=", "WorkDir="):
-        forged = FILETXT.replace(place, f"{place}x{middle.replace('TIMEOUT', 'COMPLETED')}")
-        reason, whole = events(forged.encode() + FILETXT.encode())
-        assert reason == "the job's name or directory contains what looks like further fields"
-        assert whole.run.failure == "time"
-
-
-def test_filetxt_with_names_of_a_directory_service(events: Read) -> None:
-    (event,) = events(FILETXT.replace("=ann(", "=CORP\\ann smith(").replace("=hpc(", "=domain users(").encode())
-    assert (event.run.user, event.run.group, event.run.name) == ("CORP\\ann smith", "domain users", "a b=c")
+def test_a_later_record_without_the_comment_leaves_the_rule_of_snakemake(events: Read) -> None:
+    """Slurm's database has the user's comment only with a flag; squeue has it while the job waits."""
+    uuid = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+    listed = dict.fromkeys(WIDTHS, "") | {"JobID": "7", "State": "PENDING", "UserName": "ann", "Name": uuid}
+    runs = JobRuns()
+    queued = event_of([sacct_row(listed | {"SubmitTime": f"{NOON - 60}", "Comment": "rule_align"})])
+    assert runs.apply(queued, 0.0, utc_known=True) == "queued"
+    (ended,) = events(text(row("7", JobName=uuid)))
+    assert ended.run.name == uuid
+    runs.apply(ended, 0.0, utc_known=True)
+    (run,) = runs.runs
+    assert (run.state, run.record.name, run.record.end) == ("ended", "snakejob.align", ended.run.end)
+    assert runs.apply(ended, 0.0, utc_known=True) == "already known"

@@ -10,17 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from jobsight_server.accounting.files import Chunk, RawRecord
-from jobsight_server.accounting.parsers.slurm.job import (
-    ExitCode,
-    SlurmJob,
-    checked_bytes,
-    checked_count,
-    checked_seconds,
-    event_of,
-)
-from jobsight_server.accounting.parsers.slurm.pieces import LONGEST_ROW, ChunkBuilder, lines_of
-from jobsight_server.accounting.parsers.slurm.quantities import count, moment, tres
+from jobsight_server.accounting.files import LONGEST_ROW, Chunk, ChunkBuilder, RawRecord, lines_of
+from jobsight_server.accounting.parsers.slurm.job import event_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 
 _BEGIN = re.compile(rb"JobId=[0-9]+ UserId=")
@@ -37,7 +28,6 @@ _MIDDLE = (
 _FIRST = re.compile(f"{_HEAD}?{_MIDDLE})", re.ASCII | re.DOTALL)
 _LAST = re.compile(f"{_HEAD}{_MIDDLE})", re.ASCII | re.DOTALL)
 _MORE = re.compile(r" (Tres|Account|SubmitTime|EligibleTime|DerivedExitCode|ExitCode)=(\S*)", re.ASCII)
-_EXIT = re.compile(r"([0-9]{1,5}):([0-9]{1,5})", re.ASCII)
 
 
 def split(read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
@@ -81,34 +71,25 @@ def parse_record(text: str) -> JobEvent:
         raise AccountingError("the job's name or directory contains what looks like further fields", text)
     state = found["state"].partition("+")[0]
     more = dict(_MORE.findall(found["rest"]))  # the last of each, which Slurm writes
-    requested = tres("Tres", more.get("Tres", ""))
-    limit = found["limit"]
-    minutes = None if limit == "UNLIMITED" else count("TimeLimit", limit)
-    return event_of(
-        SlurmJob(
-            job_id=found["job_id"],
-            user=found["user"],
-            # A requeued job is about to wait again when its run is written.
-            states=("REQUEUED",) if state == "PENDING" else (state,),
-            submitted=moment("SubmitTime", more.get("SubmitTime", "")),
-            eligible=moment("EligibleTime", more.get("EligibleTime", "")),
-            start=moment("StartTime", found["start"]),
-            end=moment("EndTime", found["end"]),
-            limit_s=checked_seconds("TimeLimit", minutes * 60.0 if minutes else None),
-            group=found["group"],
-            account=more.get("Account"),
-            name=found["name"],
-            partition=found["partition"],
-            nodes=found["nodes"],
-            node_count=checked_count("NodeCnt", count("NodeCnt", found["node_count"])),
-            processors=checked_count("ProcCnt", count("ProcCnt", found["processors"] or "")),
-            requested_memory_bytes=checked_bytes("Tres", int(requested["mem"])) if "mem" in requested else None,
-            exit=_exit_code(more.get("ExitCode", "")),
-            derived_exit=_exit_code(more.get("DerivedExitCode", "")),
-        )
-    )
-
-
-def _exit_code(text: str) -> ExitCode | None:
-    match = _EXIT.fullmatch(text)
-    return None if match is None else ExitCode(int(match[1]), int(match[2]))
+    row = {
+        "JobIDRaw": found["job_id"],
+        "User": found["user"],
+        # A requeued job is about to wait again when its run is written.
+        "State": "REQUEUED" if state == "PENDING" else state,
+        "Submit": more.get("SubmitTime", ""),
+        "Eligible": more.get("EligibleTime", ""),
+        "Start": found["start"],
+        "End": found["end"],
+        "TimelimitRaw": found["limit"],
+        "Group": found["group"],
+        "Account": more.get("Account", ""),
+        "JobName": found["name"],
+        "Partition": found["partition"],
+        "NodeList": found["nodes"],
+        "NNodes": found["node_count"],
+        "AllocCPUS": found["processors"] or "",
+        "ReqTRES": more.get("Tres", ""),
+        "ExitCode": more.get("ExitCode", ""),
+        "DerivedExitCode": more.get("DerivedExitCode", ""),
+    }
+    return event_of([row])

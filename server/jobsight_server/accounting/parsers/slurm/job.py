@@ -1,224 +1,240 @@
-"""One job from any form of Slurm's output, and its event."""
+"""One job from any form of Slurm's output: a row of sacct's columns for the job, and one for each step."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
-from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, LONGEST_S
-from jobsight_server.accounting.parsers.slurm.asked import asked_in
-from jobsight_server.accounting.parsers.slurm.node_list import node_names
-from jobsight_server.accounting.parsers.slurm.steps import SlurmStep, cpu_s, incomplete, memory_bytes, used_gpus
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_S
+from jobsight_server.accounting.parsers.slurm.quantities import (
+    UNKNOWN,
+    amount,
+    clock_s,
+    count,
+    life,
+    moment,
+    node_names,
+    tres,
+)
+from jobsight_server.accounting.parsers.slurm.steps import (
+    GPU_TRES,
+    OUT_OF_MEMORY,
+    Row,
+    SlurmStep,
+    exit_code,
+    gpus_of,
+    incomplete,
+    most_at_once,
+    step_of,
+)
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
 from jobsight_server.accounting.used import used_text
 from jobsight_server.storage.facts import facts_in, readable_name
 
-# Flags that Slurm adds to a job's state, and states between two others.
-_RESIZED = "RESIZING"
+NEEDED = ("User", "State", "Submit", "Start", "End")
+"""Required columns, besides ``JobIDRaw``, or ``JobID`` without arrays."""
+
 _REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
 # Ended because of its nodes or of other jobs: its run does not show its need.
-_EVICTED = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", _RESIZED})
+_EVICTED = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "RESIZING"})
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY"})
 _RUNS = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT"})
 _STATES = _REQUEUED | _EVICTED | _ENDED | _RUNS | {"PENDING"}
+# Flags that Slurm adds to a job's state.
+_FLAGS = frozenset({"POWER_UP_NODE", "UPDATE_DB", "RESV_DEL_HOLD", "EXPEDITING", "POWERING_UP_NODE", "RESERVED"})
 
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
-_SIGNALLED = 256
-"""Offset of the signal that ended a job, as in TORQUE."""
-_OUT_OF_MEMORY = 125
-"""Slurm's artificial signal for a job that ran out of memory."""
+_TASK_ID = re.compile(r"[0-9]+_[0-9]+", re.ASCII)
 _MIB = 2**20
 
-
-@dataclass(frozen=True, slots=True)
-class ExitCode:
-    """The exit code of a job or step; ``signal`` 0 if none."""
-
-    code: int = 0
-    signal: int = 0
-
-    @property
-    def status(self) -> int:
-        return _SIGNALLED + self.signal if self.signal else self.code
+# At the end of the administrator's comment: ``jobsight_asked=mem_per_node:4000M,time:60``.
+_ASKED = re.compile(r"\bjobsight_asked=([a-z_]+:[0-9a-zA-Z]+(?:,[a-z_]+:[0-9a-zA-Z]+)*)", re.ASCII)
+_ASKED_MIB = re.compile(r"([0-9]{1,15})M", re.ASCII)
+_ASKED_MINUTES = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmJob:
-    """One record of a job: times in UTC epoch seconds, None if unknown; memory in bytes, of the whole job.
+def event_of(rows: Sequence[Row], cluster: str | None = None) -> JobEvent:
+    """Return the event of a job in its row and the rows of its steps: Q while the job waits, S while it runs.
 
-    ``states`` are the base state and its flags. ``node_count`` and ``processors`` are allocated ones, or requested ones
-    while the job waits; ``asked_processors`` always requested ones. ``cluster``: Slurm's name of it. ``comment`` is
-    the administrator's, ``user_comment`` that of ``sbatch --comment``. ``gpus`` are allocated ones, or requested ones.
-    """
-
-    job_id: str
-    user: str | None
-    states: tuple[str, ...]
-    submitted: float | None
-    cluster: str | None = None
-    eligible: float | None = None
-    start: float | None = None
-    end: float | None = None
-    elapsed_s: float | None = None
-    suspended_s: float = 0.0
-    limit_s: float | None = None
-    group: str | None = None
-    account: str | None = None
-    name: str | None = None
-    partition: str | None = None
-    nodes: str = ""
-    node_count: int | None = None
-    processors: int | None = None
-    asked_processors: int | None = None
-    requested_memory_bytes: int | None = None
-    exit: ExitCode | None = None
-    derived_exit: ExitCode | None = None
-    used_cpu_s: float = 0.0
-    comment: str | None = None
-    user_comment: str | None = None
-    array_task: str | None = None
-    gpus: int | None = None
-    steps: tuple[SlurmStep, ...] = field(default=())
-
-
-def event_of(job: SlurmJob) -> JobEvent:
-    """Return the record's event: Q while the job waits, S while it runs, E or R when it has ended.
-
-    R is any early end of a run: a requeue, a preemption, a failed node, a resize. D is a job that was over before it
-    ran. The submission identifies a run: a requeued job has the same id, and another submission.
+    E or R when it has ended: R is any early end of a run, by a requeue, a preemption, a failed node or a resize. D is
+    a job that was over before it ran. The submission identifies a run: a requeued job has the same id, and another
+    submission. ``cluster``: Slurm's name of the cluster whose jobs count, None if unknown.
 
     Raises:
         AccountingError: it cannot be used, for the given reason; the message names the job.
     """
+    job_id = rows[0].get("JobIDRaw") or rows[0]["JobID"]
     try:
-        return _event_of(job)
+        if cluster and rows[0].get("Cluster", cluster) not in (cluster, ""):
+            reason = f"of another cluster than the first record, {cluster}; ask sacct for one, with --clusters"
+            raise AccountingError(reason)
+        return _event(job_id, rows[0], [step_of(row) for row in rows[1:]])
     except AccountingError as error:
-        error.job_id = job.job_id
+        error.job_id = job_id
         raise
 
 
-def _event_of(job: SlurmJob) -> JobEvent:
-    if "_[" in job.job_id:
-        raise AccountingError("tasks of an array that wait, in one record; ask sacct for JobIDRaw", job.job_id)
-    if not _JOB_ID.fullmatch(job.job_id):
-        raise AccountingError("not a job id", job.job_id)
-    states = frozenset(job.states)
+def _event(job_id: str, row: Row, steps: Sequence[SlurmStep]) -> JobEvent:
+    if "_[" in job_id:
+        raise AccountingError("tasks of an array that wait, in one record; ask sacct for JobIDRaw", job_id)
+    if not _JOB_ID.fullmatch(job_id):
+        raise AccountingError("not a job id", job_id)
+    states = frozenset(row["State"].upper().partition(" ")[0].split("+")) - {""}
     if unknown := states - _STATES - _FLAGS:
         raise AccountingError("an unknown state", ",".join(sorted(unknown)))
     if not states & _STATES:
         raise AccountingError("state is missing")
-    nodes = node_names(job.nodes)
-    if job.start is None and nodes and (began := [step.start for step in job.steps if step.start is not None]):
+    nodes = node_names(row.get("NodeList", ""))
+    submitted = moment("Submit", row["Submit"])
+    elapsed_s, suspended_s = _elapsed_s(row), clock_s("Suspended", row.get("Suspended", "")) or 0.0
+    start, end = life(row["Start"], row["End"], None if elapsed_s is None else elapsed_s + suspended_s)
+    if start is None and nodes and (began := [step.start for step in steps if step.start is not None]):
         # slurmdbd may forget the start of a run that was requeued within seconds; its steps have it.
-        job = replace(job, start=min(began), end=None if job.end is None else max(job.end, min(began)))
-    stamp = job.end or job.start or job.submitted
+        start = min(began)
+        end = None if end is None else max(end, start)
+    stamp = end or start or submitted
     if stamp is None:
         raise AccountingError("submission, start and end are missing")
-    kind = _kind(job, states, bool(nodes))
+    if elapsed_s is None and start is not None and end is not None:
+        elapsed_s = max(end - start - suspended_s, 0.0)
+    kind = _kind(states, start, end, bool(nodes) or bool(elapsed_s))
     if kind == "D":
-        return JobEvent("D", job.job_id, stamp, utc_s=stamp, submitted=job.submitted)
-    start = inf if kind == "Q" else job.start
+        return JobEvent("D", job_id, stamp, utc_s=stamp, submitted=submitted)
+    start = inf if kind == "Q" else start
     if start is None:
         raise AccountingError("start is missing")
-    end = job.end if kind in "ER" else None
+    end = end if kind in "ER" else None
     if kind in "ER":
         if end is None:
             raise UnsettledError("end is missing")  # slurmdbd adds missed records some time after a restart
         if end < start:
             raise AccountingError("end is before start", f"start={start:.0f} end={end:.0f}")
-    return JobEvent(kind, job.job_id, stamp, _run(job, states, nodes, start, end), utc_s=stamp, submitted=job.submitted)
+    run = _run(row, nodes, submitted, start)
+    if end is not None:
+        run = _ended(run, row, states, steps, end, elapsed_s or 0.0)
+    return JobEvent(kind, job_id, stamp, run, utc_s=stamp, submitted=submitted)
 
 
-_FLAGS = frozenset({"POWER_UP_NODE", "UPDATE_DB", "RESV_DEL_HOLD", "EXPEDITING", "POWERING_UP_NODE", "RESERVED"})
-
-
-def _kind(job: SlurmJob, states: frozenset[str], has_nodes: bool) -> str:
+def _kind(states: frozenset[str], start: float | None, end: float | None, has_run: bool) -> str:
     ended = states & (_ENDED | _EVICTED)
     if "PENDING" in states and not ended:
         return "Q"
-    if states & _RUNS and (not ended or job.end is None) and not states & _REQUEUED:
+    if states & _RUNS and (not ended or end is None) and not states & _REQUEUED:
         return "S"
-    if job.start is None or not (has_nodes or "COMPLETED" in states or _ran_s(job)):
+    if start is None or not (has_run or "COMPLETED" in states):
         return "D"
-    if states & (_REQUEUED | _EVICTED):
-        return "R"
-    return "E"
+    return "R" if states & (_REQUEUED | _EVICTED) else "E"
 
 
-def _ran_s(job: SlurmJob) -> float:
-    """Return the run time; sacct may have been run without its column, or that of the nodes."""
-    if job.elapsed_s is not None:
-        return job.elapsed_s
-    return 0.0 if job.start is None or job.end is None else max(job.end - job.start - job.suspended_s, 0.0)
-
-
-def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: float, end: float | None) -> RunRecord:
-    user = _text(job.user, "user", LONGEST_INDEXED)
+def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float) -> RunRecord:
+    """Return the run without what shows when it has ended."""
+    user = _text(row["User"] or row.get("UID"), "user", LONGEST_INDEXED)  # an account that is deleted has no name
     if user is None:
         raise AccountingError("user is missing")
-    out_of_memory = _ran_out_of_memory(job, states)
-    failure: Failure | None = "memory" if out_of_memory else "time" if states & {"TIMEOUT", "DEADLINE"} else None
-    asked = asked_in(job.comment, job.asked_processors or job.processors, job.node_count)
-    facts = facts_in(job.user_comment, job.comment)
-    memory = None if end is None else memory_bytes(job.steps, end)
-    # Where GPUs are accounted, steps of jobs without any may have 0 of them.
-    used = {} if end is None else {name: use for name, use in used_gpus(job.steps, end).items() if use or job.gpus}
+    allocated, requested = tres("AllocTRES", row.get("AllocTRES", "")), tres("ReqTRES", row.get("ReqTRES", ""))
+    processors = (
+        _count(row, "AllocCPUS")
+        or int(allocated.get("cpu", 0))
+        or _count(row, "NCPUS")
+        or int(requested.get("cpu", 0))
+        or _count(row, "ReqCPUS")
+    )
+    asked_processors = int(requested.get("cpu", 0)) or _count(row, "ReqCPUS")
+    node_count = (
+        int(allocated.get("node", 0))
+        or _count(row, "NNodes")
+        or _count(row, "AllocNodes")
+        or int(requested.get("node", 0))
+        or _count(row, "ReqNodes")
+    )
+    comments = row.get("Comment"), row.get("AdminComment")
+    facts = facts_in(*comments)
+    asked = _asked(row.get("AdminComment") or "")
+    per_node, per_cpu = asked.get("mem_per_node"), asked.get("mem_per_cpu")
     return RunRecord(
         user=user,
         start=start,
-        end=end,
-        group=_text(job.group, "group", LONGEST_TEXT),
-        account=_text(job.account, "account", LONGEST_TEXT),
-        name=_text(readable_name(job.name, job.user_comment, job.comment), "name", LONGEST_TEXT),
-        queue=_text(job.partition, "partition", LONGEST_TEXT),
-        queued=job.submitted,
-        eligible=job.eligible,
-        exec_host=job.nodes if nodes else None,
-        nodes=_shares(nodes, job.processors),
-        processors=job.processors or None,
-        exit_status=None if end is None else _exit_status(job, states),
-        requested_walltime_s=job.limit_s,
-        requested_memory_bytes=_requested_memory(job),
-        requested_nodes=None if job.node_count is None else str(job.node_count),
-        # Zero means not measured: every process uses some of both.
-        used_cpu_s=None if end is None else max(job.used_cpu_s, cpu_s(job.steps)) or None,
-        used_memory_bytes=memory,
-        used_walltime_s=None if end is None else _ran_s(job),
-        suspended_s=job.suspended_s or None,
-        failure=None if end is None else failure,
-        asked_processors=None if job.asked_processors == job.processors else job.asked_processors or None,
-        asked_memory_bytes=asked.memory_bytes,
-        asked_walltime_s=asked.walltime_s,
-        memory_incomplete=None if memory is None else incomplete(job.steps),
-        array_task=job.array_task,
+        group=_text(row.get("Group"), "group", LONGEST_TEXT),
+        account=_text(row.get("Account"), "account", LONGEST_TEXT),
+        name=_text(
+            readable_name(row.get("JobName"), row.get("Comment"), row.get("AdminComment")), "name", LONGEST_TEXT
+        ),
+        queue=_text(row.get("Partition"), "partition", LONGEST_TEXT),
+        queued=submitted,
+        eligible=moment("Eligible", row.get("Eligible", "")),
+        exec_host=row["NodeList"] if nodes else None,
+        nodes=_shares(nodes, processors),
+        processors=processors or None,
+        requested_walltime_s=_limit_s(row),
+        requested_memory_bytes=_requested_memory(row, requested, processors, node_count or None),
+        requested_nodes=str(node_count) if node_count else None,
+        suspended_s=clock_s("Suspended", row.get("Suspended", "")) or None,
+        asked_processors=None if asked_processors == processors else asked_processors or None,
+        asked_memory_bytes=(
+            _asked_bytes(per_cpu, asked_processors or processors)
+            if per_node is None
+            else _asked_bytes(per_node, node_count)
+        ),
+        asked_walltime_s=_asked_s(asked.get("time")),
+        array_task=_array_task(row),
         facts=facts.text,
         dropped_facts=facts.dropped,
-        ended_abnormally=None if end is None else "COMPLETED" not in states,
-        gpus=job.gpus,
-        used=used_text(used),
+        gpus=gpus_of(allocated) or gpus_of(requested),
     )
 
 
-def _ran_out_of_memory(job: SlurmJob, states: frozenset[str]) -> bool:
-    codes = [job.exit, job.derived_exit]
-    return (
+def _ended(
+    run: RunRecord,
+    row: Row,
+    states: frozenset[str],
+    steps: Sequence[SlurmStep],
+    end: float,
+    ran_s: float,
+) -> RunRecord:
+    """Return the run with its end and its use."""
+    memory = int(most_at_once(steps, [step.memory_bytes for step in steps], end)) or None
+    cpu_s = max(clock_s("TotalCPU", row.get("TotalCPU", "")) or 0.0, sum(step.cpu_s for step in steps))
+    metrics = [name for name in GPU_TRES if any(name in step.used_gpus for step in steps)]
+    of_gpus = {name: most_at_once(steps, [step.used_gpus.get(name, 0.0) for step in steps], end) for name in metrics}
+    return replace(
+        run,
+        end=end,
+        exit_status=_exit_status(row, states, steps),
+        # Zero means not measured: every process uses some of both.
+        used_cpu_s=cpu_s or None,
+        used_memory_bytes=memory,
+        used_walltime_s=ran_s,
+        failure=_failure(row, states, steps),
+        memory_incomplete=None if memory is None else incomplete(steps),
+        ended_abnormally="COMPLETED" not in states,
+        # Where GPUs are accounted, steps of jobs without any may have 0 of them.
+        used=used_text({name: use for name, use in of_gpus.items() if use or run.gpus}),
+    )
+
+
+def _failure(row: Row, states: frozenset[str], steps: Sequence[SlurmStep]) -> Failure | None:
+    codes = [exit_code("ExitCode", row), exit_code("DerivedExitCode", row)]
+    if (
         "OUT_OF_MEMORY" in states
-        or any(code is not None and code.signal == _OUT_OF_MEMORY for code in codes)
-        or any(step.out_of_memory for step in job.steps)
-    )
+        or any(code is not None and code.signal == OUT_OF_MEMORY for code in codes)
+        or any(step.out_of_memory for step in steps)
+    ):
+        return "memory"
+    return "time" if states & {"TIMEOUT", "DEADLINE"} else None
 
 
-def _exit_status(job: SlurmJob, states: frozenset[str]) -> int | None:
+def _exit_status(row: Row, states: frozenset[str], steps: Sequence[SlurmStep]) -> int | None:
     """Return the exit status of the job, or of a failed step; None if unknown.
 
     A stopped job reports 0 itself, and in the JSON of 22.05 its own return code.
     """
-    if job.exit is not None and (job.exit.status or "COMPLETED" in states):
-        return job.exit.status
-    stopped = [step.exit_status for step in job.steps if step.exit_status]
-    return stopped[0] if stopped else None
+    code = exit_code("ExitCode", row)
+    if code is not None and (code.status or "COMPLETED" in states):
+        return code.status
+    return next((step.exit.status for step in steps if step.exit.status), None)
 
 
 def _shares(nodes: tuple[str, ...], processors: int | None) -> tuple[tuple[str, int], ...]:
@@ -229,10 +245,77 @@ def _shares(nodes: tuple[str, ...], processors: int | None) -> tuple[tuple[str, 
     return tuple((node, max(each + (position < more), 1)) for position, node in enumerate(nodes))
 
 
-def _requested_memory(job: SlurmJob) -> int | None:
-    """Return the requested memory; None also for 1 MiB per node, which Slurm writes without a request or limit."""
-    requested = job.requested_memory_bytes
-    return None if requested in (None, 0, (job.node_count or 1) * _MIB) else requested
+def _requested_memory(
+    row: Row, requested: Mapping[str, float], processors: int | None, node_count: int | None
+) -> int | None:
+    """Return the whole job's memory: ``ReqMem`` from 21.08 on; before, it ends in n per node, or c per CPU.
+
+    None also for 1 MiB per node, which Slurm writes without a request or limit.
+    """
+    text = row.get("ReqMem", "")
+    if text in UNKNOWN or text == "?":
+        size = int(requested.get("mem", 0))
+    elif text[-1] in "nc":
+        size = int(amount("ReqMem", text[:-1]) * ((node_count if text[-1] == "n" else processors) or 0))
+    else:
+        size = int(amount("ReqMem", text))
+    if size > LARGEST_BYTES:
+        raise AccountingError("ReqMem is not a size", text)
+    return None if size in (0, (node_count or 1) * _MIB) else size
+
+
+def _elapsed_s(row: Row) -> float | None:
+    raw = count("ElapsedRaw", row.get("ElapsedRaw", ""))
+    return clock_s("Elapsed", row.get("Elapsed", "")) if raw is None else float(raw)
+
+
+def _limit_s(row: Row) -> float | None:
+    """Return seconds of ``TimelimitRaw``, which is in minutes; None without a limit."""
+    raw = row.get("TimelimitRaw", "")
+    if not (raw.isascii() and raw.isdigit()):
+        return clock_s("Timelimit", row.get("Timelimit") or raw) or None
+    found = int(raw[:12]) * 60.0
+    if found > LONGEST_S:
+        raise AccountingError("TimelimitRaw is not a duration", raw)
+    return found or None
+
+
+def _array_task(row: Row) -> str | None:
+    """Return the id that people see, if the raw id is there as well."""
+    shown = row.get("JobID", "")
+    return shown if "JobIDRaw" in row and _TASK_ID.fullmatch(shown) else None
+
+
+def _asked(comment: str) -> dict[str, str]:
+    """Return the user's request, if Jobsight's submit plugin changed it: it notes what it changed in the job's comment.
+
+    MiB per node or per CPU, and minutes; ``none`` if the user asked for nothing.
+
+    >>> _asked("jobsight: ... Set: ... jobsight_asked=mem_per_cpu:100M,time:none"), _asked("a note")
+    ({'mem_per_cpu': '100M', 'time': 'none'}, {})
+    """
+    reports = _ASKED.findall(comment)
+    return dict(part.split(":", 1) for part in reports[-1].split(",")) if reports else {}
+
+
+def _asked_bytes(text: str | None, times: int | None) -> int | None:
+    """Return bytes of the whole job, 0 if none were asked for; None if unknown."""
+    if text == "none":
+        return 0
+    match = _ASKED_MIB.fullmatch(text or "")
+    found = 0 if match is None else int(match[1]) * _MIB * (times or 0)
+    return found if 0 < found <= LARGEST_BYTES else None
+
+
+def _asked_s(text: str | None) -> float | None:
+    if text == "none":
+        return 0.0
+    found = float(text) * 60 if text is not None and _ASKED_MINUTES.fullmatch(text) else 0.0
+    return found if 0 < found <= LONGEST_S else None
+
+
+def _count(row: Row, column: str) -> int | None:
+    return count(column, row.get(column, ""))
 
 
 def _text(value: str | None, what: str, longest: int) -> str | None:
@@ -241,37 +324,3 @@ def _text(value: str | None, what: str, longest: int) -> str | None:
     if value is not None and ("\x00" in value or (not value.isprintable() and what == "user")):
         raise AccountingError(f"{what} has control characters", value)
     return value or None
-
-
-def checked_time(what: str, value: float | None) -> float | None:
-    """Return a time, None if it is 0.
-
-    Raises:
-        AccountingError: it is not a time.
-    """
-    if value is None or value == 0:
-        return None
-    if not 0 < value < LATEST:
-        raise AccountingError(f"{what} is not a time", f"{value}")
-    return float(value)
-
-
-def checked_seconds(what: str, value: float | None) -> float | None:
-    """Return a duration in seconds."""
-    if value is not None and not 0 <= value <= LONGEST_S:
-        raise AccountingError(f"{what} is not a duration", f"{value}")
-    return None if value is None else float(value)
-
-
-def checked_bytes(what: str, value: int | None) -> int | None:
-    """Return a size in bytes."""
-    if value is not None and not 0 <= value <= LARGEST_BYTES:
-        raise AccountingError(f"{what} is not a size", f"{value}")
-    return value
-
-
-def checked_count(what: str, value: int | None) -> int | None:
-    """Return a number of nodes or processors."""
-    if value is not None and not 0 <= value < INT32:
-        raise AccountingError(f"{what} is not a number of 32 bits", f"{value}")
-    return value

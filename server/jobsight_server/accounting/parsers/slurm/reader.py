@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from jobsight_server.accounting.files import Chunk, RawRecord
+from jobsight_server.accounting.files import LONGEST_RECORD, Chunk, RawRecord
 from jobsight_server.accounting.parsers.slurm import filetxt
-from jobsight_server.accounting.parsers.slurm.job import SlurmJob, event_of
-from jobsight_server.accounting.parsers.slurm.json_job import parse_sacct
-from jobsight_server.accounting.parsers.slurm.json_records import JsonRecords, first_field
-from jobsight_server.accounting.parsers.slurm.pieces import LONGEST_RECORD
-from jobsight_server.accounting.parsers.slurm.text_job import NEEDED, job_of
-from jobsight_server.accounting.parsers.slurm.text_records import Header, JobRows, TextRecords
+from jobsight_server.accounting.parsers.slurm.job import NEEDED, event_of
+from jobsight_server.accounting.parsers.slurm.sacct_json import JsonRecords, first_field, rows_of
+from jobsight_server.accounting.parsers.slurm.sacct_text import Header, JobRows, TextRecords
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
@@ -35,12 +32,8 @@ class JsonReader:
         return JsonRecords(first_field(self.beginning)).split(read, tail, most_records)
 
     def event(self, record: RawRecord) -> JobEvent:
-        self.check(record)
-        return event_of(_of_cluster(parse_sacct(record.data), self.cluster))
-
-    def check(self, record: RawRecord) -> None:
-        """Raise AccountingError if the record is not whole."""
         _check(record)
+        return event_of(rows_of(record.data), self.cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +60,7 @@ class TextReader:
             raise AccountingError(self.missing)
         assert isinstance(record, JobRows)
         rows = [text_of(row).split(self.header.delimiter.decode("utf-8")) for row in record.rows]
-        job = job_of([dict(zip(self.header.columns, row, strict=True)) for row in rows])
-        return event_of(_of_cluster(job, self.cluster))
+        return event_of([dict(zip(self.header.columns, row, strict=True)) for row in rows], self.cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +76,6 @@ class FiletxtReader:
     def event(self, record: RawRecord) -> JobEvent:
         _check(record)
         return filetxt.parse_record(text_of(record.data.removeprefix(BYTE_ORDER_MARK)))
-
-
-def _of_cluster(job: SlurmJob, cluster: str | None) -> SlurmJob:
-    """Return the job, if it is of this cluster: others have jobs with the same ids."""
-    if cluster and job.cluster and job.cluster != cluster:
-        raise AccountingError(
-            f"of another cluster than the first record, {cluster}; ask sacct for one, with --clusters"
-        )
-    return job
 
 
 def _check(record: RawRecord) -> None:

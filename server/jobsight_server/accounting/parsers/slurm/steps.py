@@ -1,34 +1,142 @@
-"""A job's use, from its steps: Slurm measures memory for steps only."""
+"""The steps of a job and their use: Slurm measures memory for steps only.
+
+Slurm accounts the use of GPUs (``gres/gpumem`` in bytes, ``gres/gpuutil`` in per cent of one GPU) where
+``AccountingStorageTRES`` has ``gres/gpu`` and gres.conf says ``AutoDetect=nvml`` or ``rsmi``. It samples each process
+every ``JobAcctGatherFrequency`` seconds. ``TRESUsageInMax`` is the highest sample of any task, ``Min`` that of the task
+whose highest was lowest; ``Tot`` is the sum over tasks at the last sample, by which they may have released everything.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
-OF_SLURM = frozenset({"batch", "extern", "interactive"})
-"""Steps that Slurm creates itself, with one task each; others are started by the job's script."""
+from jobsight_server.accounting.parsers.slurm.quantities import UNKNOWN, amount, clock_s, count, moment, tres
+from jobsight_server.accounting.runs import AccountingError
 
+Row = Mapping[str, str]
+"""Column of sacct -> text; each form of Slurm's output is read into it."""
+
+GPU_TRES = {"gpu_memory": ("gres/gpumem", 1.0), "gpu_utilisation": ("gres/gpuutil", 0.01)}
+"""Metric -> its resource, and the factor to the metric's unit."""
+
+OUT_OF_MEMORY = 125
+"""Slurm's artificial signal for a job that ran out of memory."""
+
+_OF_SLURM = frozenset({"batch", "extern", "interactive"})  # with one task each; the job's script starts the others
+_SIGNALLED = 256  # offset of the signal that ended a job, as in TORQUE
 _MOMENT_S = 1.0
+_EXIT = re.compile(r"(-?[0-9]{1,9}):([0-9]{1,5})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ExitCode:
+    """The exit code of a job or step; ``signal`` 0 if none."""
+
+    code: int = 0
+    signal: int = 0
+
+    @property
+    def status(self) -> int:
+        return _SIGNALLED + self.signal if self.signal else self.code
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmStep:
     """One step of a job: the sums over its tasks; 0 where nothing was measured.
 
-    ``end`` is None while it runs, ``exit_status`` as a job's. ``incomplete``: some of its tasks were not measured, or
-    perhaps not. ``used_gpus``: metric -> use, where Slurm accounts it.
+    ``end`` is None while it runs. ``incomplete``: some of its tasks were not measured, or perhaps not. ``used_gpus``:
+    metric -> use, where Slurm accounts it.
     """
 
     step_id: str
     start: float | None
     end: float | None
-    memory_bytes: int = 0
-    cpu_s: float = 0.0
-    out_of_memory: bool = False
-    exit_status: int | None = None
-    incomplete: bool = False
-    used_gpus: Mapping[str, float] = field(default_factory=dict)
+    memory_bytes: int
+    cpu_s: float
+    out_of_memory: bool
+    exit: ExitCode
+    incomplete: bool
+    used_gpus: Mapping[str, float]
+
+
+def step_of(row: Row) -> SlurmStep:
+    """Return the step in its row.
+
+    Raises:
+        AccountingError: it cannot be used, for the given reason.
+    """
+    used, least, largest = (tres(name, row.get(name, "")) for name in _USED)
+    step_id = (row.get("JobIDRaw") or row["JobID"]).partition(".")[2].lower()
+    tasks = 1 if step_id in _OF_SLURM else count("NTasks", row.get("NTasks", ""))
+    code = exit_code("ExitCode", row) or ExitCode()
+    return SlurmStep(
+        step_id=step_id,
+        start=moment("Start", row["Start"]),
+        end=moment("End", row["End"]),
+        memory_bytes=int(used["mem"] if "mem" in used else _resident(row, tasks)),
+        cpu_s=max(clock_s("TotalCPU", row.get("TotalCPU", "")) or 0.0, used.get("cpu", 0.0)),
+        out_of_memory="OUT_OF_MEMORY" in row["State"].upper() or code.signal == OUT_OF_MEMORY,
+        exit=code,
+        # A task without any memory was not measured, so the sum lacks it.
+        incomplete=tasks != 1 and not least.get("mem"),
+        used_gpus=_used_of_gpus(used, largest, least, tasks),
+    )
+
+
+_USED = ("TRESUsageInTot", "TRESUsageInMin", "TRESUsageInMax")
+
+
+def exit_code(column: str, row: Row) -> ExitCode | None:
+    """Return the code and the signal of ``0:125``; None if unknown."""
+    text = row.get(column, "")
+    if text in UNKNOWN:
+        return None
+    match = _EXIT.fullmatch(text)
+    if match is None:
+        raise AccountingError(f"{column} is not CODE:SIGNAL", text)
+    return ExitCode(int(match[1]), int(match[2]))
+
+
+def _resident(row: Row, tasks: int | None) -> float:
+    """Return the sum over a step's tasks if only their average or largest is a column; 0 if neither.
+
+    The largest is a lower bound of the sum over several tasks.
+    """
+    average, largest = row.get("AveRSS"), row.get("MaxRSS")
+    if average and tasks:
+        return amount("AveRSS", average) * tasks
+    return amount("MaxRSS", largest) if largest else 0.0
+
+
+def gpus_of(resources: Mapping[str, float]) -> int | None:
+    """Return the number of GPUs; None if the resources do not mention any.
+
+    Some sites account them by model only.
+
+    >>> gpus_of({"cpu": 4, "gres/gpu": 2, "gres/gpu:a100": 2}), gpus_of({"gres/gpu:a100": 1, "gres/gpu:v100": 1})
+    (2, 2)
+    """
+    of_models = sum(count for name, count in resources.items() if name.startswith("gres/gpu:"))
+    return int(resources.get("gres/gpu", of_models)) or None
+
+
+def _used_of_gpus(
+    total: Mapping[str, float], largest: Mapping[str, float], least: Mapping[str, float], tasks: int | None
+) -> dict[str, float]:
+    """Return a step's use by metric: the sum of its tasks' known peaks, at least the sum at the last sample.
+
+    >>> _used_of_gpus({"gres/gpumem": 0}, {"gres/gpumem": 5e9, "gres/gpuutil": 90}, {"gres/gpumem": 3e9}, 2)
+    {'gpu_memory': 8000000000.0, 'gpu_utilisation': 0.9}
+    """
+    found = {}
+    for metric, (name, unit) in GPU_TRES.items():
+        if name in total or name in largest:
+            peaks = largest.get(name, 0.0) + ((tasks or 1) - 1) * least.get(name, 0.0)
+            found[metric] = unit * max(total.get(name, 0.0), peaks)
+    return found
 
 
 def incomplete(steps: Sequence[SlurmStep]) -> bool:
@@ -43,31 +151,24 @@ def incomplete(steps: Sequence[SlurmStep]) -> bool:
 
 
 def _is_momentary(step: SlurmStep) -> bool:
-    if step.step_id in OF_SLURM or step.start is None or step.end is None:
+    if step.step_id in _OF_SLURM or step.start is None or step.end is None:
         return False
     return step.end - step.start <= _MOMENT_S
 
 
-def memory_bytes(steps: Sequence[SlurmStep], job_end: float) -> int | None:
-    """Return the largest sum over steps that ran at the same time; None if it was not measured.
+def most_at_once(steps: Sequence[SlurmStep], amounts: Sequence[float], job_end: float) -> float:
+    """Return the largest sum of amounts over steps that ran at the same time; each step has one.
 
-    Steps that follow one another within a second do not overlap. It is a lower bound if the steps are ``incomplete``.
+    Steps that follow one another within a second do not overlap.
     """
-    return int(_most_at_once(job_end, [(step, step.memory_bytes) for step in steps])) or None
-
-
-def used_gpus(steps: Sequence[SlurmStep], job_end: float) -> dict[str, float]:
-    """Return metric -> the largest sum over measured steps that ran at the same time."""
-    metrics = dict.fromkeys(metric for step in steps for metric in step.used_gpus)
-    return {name: _most_at_once(job_end, [(step, step.used_gpus.get(name, 0.0)) for step in steps]) for name in metrics}
-
-
-def _most_at_once(job_end: float, amounts: Sequence[tuple[SlurmStep, float]]) -> float:
-    """Return the largest sum of amounts over steps that ran at the same time."""
     # With equal starts, steps shorter than Slurm's clock are last: they ran in sequence, beside longer ones.
     lives = sorted(
         (start, end <= start, end, used)
-        for start, end, used in (_life(step, job_end, used) for step, used in amounts if used > 0)
+        for start, end, used in (
+            (job_end if step.start is None else step.start, job_end if step.end is None else step.end, used)
+            for step, used in zip(steps, amounts, strict=True)
+            if used > 0
+        )
     )
     held = largest = 0.0
     ends: list[tuple[float, float]] = []  # running steps, the first to end on top
@@ -79,13 +180,3 @@ def _most_at_once(job_end: float, amounts: Sequence[tuple[SlurmStep, float]]) ->
             heappush(ends, (end, used))
             held += used
     return largest
-
-
-def cpu_s(steps: Sequence[SlurmStep]) -> float:
-    """Return the processor time of all steps; 0 if it was not measured."""
-    return sum(step.cpu_s for step in steps)
-
-
-def _life(step: SlurmStep, job_end: float, used: float) -> tuple[float, float, float]:
-    start = job_end if step.start is None else step.start
-    return start, job_end if step.end is None else step.end, used

@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from jobsight_server.accounting.files import Chunk, RawRecord
-from jobsight_server.accounting.parsers.slurm.pieces import (
+from jobsight_server.accounting.files import (
     HEAD_BYTES,
     LONGEST_RECORD,
     LONGEST_ROW,
+    Chunk,
     ChunkBuilder,
+    RawRecord,
     lines_of,
 )
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
