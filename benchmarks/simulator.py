@@ -35,7 +35,6 @@ import numpy as np
 
 from jobsight_scheduler.policies import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.simulator.run import run
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, read_swf, write_swf
@@ -65,8 +64,9 @@ def ours(file: Path, capacity: int, policy: str, starts: Path) -> dict[str, Any]
     reading = time.process_time() - began
     began = time.process_time()
     simulation = Simulation(workload, capacity, choose_policy(policy).make, questions)
-    preparing = time.process_time() - began
-    spent = preparing + run(simulation)
+    while not simulation.advance(100_000):
+        pass
+    spent = time.process_time() - began
     np.save(starts, simulation.start_s)
     return {"cpu_s": spent, "with_reading_s": spent + reading}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster
 from jobsight_predictor.profile import Profile
@@ -37,14 +37,6 @@ class Predictor(ABC):
     def learn(self, job: int, value: float) -> None:
         """Learn the measured ``value`` of ``job``, which has ended."""
 
-    @abstractmethod
-    def state(self) -> Any:
-        """Return everything learned, as JSON values."""
-
-    @abstractmethod
-    def restore(self, state: Any) -> None:
-        """Restore the result of ``state``."""
-
 
 class Stated(Predictor):
     """Values given in advance: users' statements or, as an oracle, the truth."""
@@ -56,12 +48,6 @@ class Stated(Predictor):
         return self._values[job]
 
     def learn(self, job: int, value: float) -> None:
-        """Do nothing."""
-
-    def state(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
         """Do nothing."""
 
 
@@ -82,12 +68,6 @@ class LastTwo(Predictor):
     def learn(self, job: int, value: float) -> None:
         user = self._questions[job].user
         self._last[user] = (*self._last.get(user, ())[-1:], value)
-
-    def state(self) -> Any:
-        return list(self._last.items())
-
-    def restore(self, state: Any) -> None:
-        self._last = {user: tuple(last) for user, last in state}
 
 
 class PerUser(Predictor):
@@ -110,12 +90,6 @@ class PerUser(Predictor):
         if user not in self._of:
             self._of[user] = self._forecaster()
         self._of[user].learn(value)
-
-    def state(self) -> Any:
-        return [(user, forecaster.state()) for user, forecaster in self._of.items()]
-
-    def restore(self, state: Any) -> None:
-        self._of = {user: self._forecaster.from_state(known) for user, known in state}
 
 
 class Jobsight(Predictor):
@@ -143,14 +117,6 @@ class Jobsight(Predictor):
     def learn(self, job: int, value: float) -> None:
         self._profile.learn(self._questions[job], value, self._pending.pop(job))
 
-    def state(self) -> Any:
-        pending = [(job, forecast.state()) for job, forecast in self._pending.items()]
-        return {"profile": self._profile.state(), "pending": pending}
-
-    def restore(self, state: Any) -> None:
-        self._profile = Profile.from_state("s", state["profile"], metric="runtime")
-        self._pending = {job: PendingForecast.from_state(forecast) for job, forecast in state["pending"]}
-
 
 class AskedAgain(Predictor):
     """``predictor``, with forecasts repeated only after learning that may have changed them, and once for similar jobs,
@@ -176,13 +142,6 @@ class AskedAgain(Predictor):
             self._current.pop(self._predictor.alike(job), None)
         else:
             self._current.clear()
-
-    def state(self) -> Any:
-        return self._predictor.state()
-
-    def restore(self, state: Any) -> None:
-        self._predictor.restore(state)
-        self._current.clear()
 
 
 def _per_user(name: str) -> Callable[[Sequence[Question]], Predictor]:

@@ -10,10 +10,12 @@ import pytest
 from scipy import stats
 
 from jobsight_papers.coallocation.results import account, worth
-from jobsight_papers.coallocation.runs import ExperimentCase, cases, run_case
-from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
+from jobsight_papers.coallocation.runs import ExperimentCase, cases, known, run_case
+from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS, Scenario
 from jobsight_papers.intervals import changes, holm, p_value
+from jobsight_scheduler.coallocation.communication import draw_communication
 from jobsight_scheduler.figures import interval
+from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import write_swf
 
@@ -57,6 +59,28 @@ def test_what_scenarios_change(tmp_path: Path) -> None:
     assert run_case(case("aware user", scenario="users state nothing"), file)["spread"] == 0.0
     rising = run_case(case("naive", scenario="share rises, 100 Mb/s"), file)
     assert rising["mean_stretch"] > run_case(case("naive"), file)["mean_stretch"]
+
+
+def test_statements_and_names_of_a_scenario() -> None:
+    trace = lublin(3000, 32, seed=1)
+    drawn = draw_communication(trace, canonical(trace, 32), seed=2)
+    right = [question.application for question in drawn.questions]
+    assert set(right) <= {"0", "1", "2", "3"}
+
+    def names(wrong: float, missing: float) -> list[str | None]:
+        scenario = Scenario((1e8,) * 4, wrong_names=wrong, missing_names=missing)
+        return [question.application for question in known(drawn, scenario, 1).questions]
+
+    assert names(0.0, 0.0) == right
+    assert set(names(0.0, 1.0)) == {None}
+    wrong, mixed = names(0.3, 0.0), names(0.3, 0.2)
+    changed = [a != b for a, b in zip(right, wrong, strict=True)]
+    assert np.mean(changed) == pytest.approx(0.3, abs=0.03)
+    assert set(wrong) == {"0", "1", "2", "3"}
+    assert all(a == b for a, b, is_wrong in zip(mixed, wrong, changed, strict=True) if is_wrong)
+    assert mixed.count(None) == pytest.approx(600, abs=100)
+    tenth = known(drawn, Scenario((1e8,) * 4, stated=0.1), 1)
+    np.testing.assert_allclose(tenth.stated_bps, drawn.stated_bps / 10.0)
 
 
 def figures(turnaround: float, saturated: float = 0.0) -> dict[str, float]:

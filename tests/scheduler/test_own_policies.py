@@ -152,10 +152,6 @@ class Plain:
 
 def test_a_plain_class_is_a_policy() -> None:
     assert starts(Plain, [BUSY, (1, 5, 5, 8), (2, 1, 1, 1)]) == [0, 100, 105]
-    simulation = Simulation(workload_of([BUSY]), CAPACITY, entry_of(Plain, "own").make)
-    assert not simulation.policy.keeps_state
-    with pytest.raises(NotImplementedError, match="Bare has no state"):
-        Bare(JobRequests(1, [], [])).state()
 
 
 class Bare(Policy):

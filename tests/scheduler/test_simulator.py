@@ -1,10 +1,8 @@
-"""The simulator as a whole: saved and resumed, what it does with odd workloads, queues of many blocks."""
+"""The simulator as a whole: rules of every schedule, odd workloads, queues of many blocks."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from jobsight_scheduler.policies import (
     conservative,
 )
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.simulator.run import CheckpointError, resume, save
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate
 from jobsight_scheduler.workload.canonical import Workload
@@ -68,46 +65,6 @@ def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArr
     assert whole.advance(1_000_000)
     assert whole.ended == len(jobs)
     return whole.start_s
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("policy", "predictor"), CASES)
-def test_saved_at_any_event_and_resumed_it_gives_the_same_schedule(
-    tmp_path: Path, policy: str, predictor: str | None
-) -> None:
-    rng = random.Random(3)
-    for seed in range(6):
-        jobs = workload(seed)
-        expected = finished(jobs, policy, predictor)
-        file = tmp_path / "state"
-        first = simulation(jobs, policy, predictor)
-        first.advance(rng.randint(1, 2 * len(jobs)))
-        save(first, file, {"policy": policy})
-        second = simulation(jobs, policy, predictor)
-        resume(second, file, {"policy": policy})
-        assert (second.now, second.ended) == (first.now, first.ended)
-        second.advance(rng.randint(1, len(jobs)))
-        save(second, file, {"policy": policy})
-        third = simulation(jobs, policy, predictor)
-        resume(third, file, {"policy": policy})
-        assert third.advance(1_000_000)
-        np.testing.assert_array_equal(third.start_s, expected)
-
-
-def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "state"
-    save(simulation(workload(0), "easy"), file, {"policy": "easy"})
-    with pytest.raises(CheckpointError, match="saved with workload"):
-        resume(simulation(workload(1), "easy"), file, {"policy": "easy"})
-    with pytest.raises(CheckpointError, match="saved with policy 'easy', this is 'fcfs'"):
-        resume(simulation(workload(0), "fcfs"), file, {"policy": "fcfs"})
-    save(simulation(workload(0), "easy++"), file, {"policy": "easy++", "ask_again": True})
-    with pytest.raises(CheckpointError, match="saved with ask_again True, this is None"):
-        resume(simulation(workload(0), "easy++"), file, {"policy": "easy++"})
-    for content in (b"", b"rubbish", file.read_bytes()[:100]):
-        file.write_bytes(content)
-        with pytest.raises(CheckpointError, match="not a saved simulation"):
-            resume(simulation(workload(0), "easy"), file, {"policy": "easy"})
 
 
 @pytest.mark.exhaustive

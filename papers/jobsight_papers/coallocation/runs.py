@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
-from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, bandwidth_source
+from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS, Scenario
+from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
 from jobsight_scheduler.coallocation.clusters import SHARINGS, Clusters
-from jobsight_scheduler.coallocation.communication import draw_communication
+from jobsight_scheduler.coallocation.communication import SyntheticWorkload, draw_communication
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
@@ -63,9 +63,8 @@ def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
     clusters = Clusters(scenario.processors, tuple(1e6 * rate for rate in scenario.uplinks_mbps))
     trace, whole = _read(file, clusters.total if scenario.has_wide else clusters.largest)
     jobs = scaled_to(first(whole, case.jobs), clusters.total, scenario.load)
-    drawn = draw_communication(trace, jobs, case.seed, scenario.habits, scenario.labels)
-    error = NO_ERROR if policy.bandwidth == "oracle" else scenario.error
-    source = bandwidth_source(policy.bandwidth, drawn, error, case.seed, constant_bps=1e6 * policy.constant_mbps)
+    drawn = known(draw_communication(trace, jobs, case.seed, scenario.habits), scenario, case.seed)
+    source = bandwidth_source(policy.bandwidth, drawn, 1e6 * policy.constant_mbps)
     simulation = CoSimulation(
         drawn.work,
         clusters,
@@ -74,6 +73,24 @@ def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
     )
     simulation.advance(2 * len(jobs))
     return figures(simulation, job_table(simulation, np.empty(0)))
+
+
+def known(drawn: SyntheticWorkload, scenario: Scenario, seed: int) -> SyntheticWorkload:
+    """Return the jobs with the statements and names of the scenario, the same for a seed.
+
+    A wrong name is drawn with equal probability from the other applications, even if its user does not run it. A larger
+    share of one fault does not move the other.
+    """
+    right = np.array([int(question.application or 0) for question in drawn.questions])
+    rng = np.random.default_rng([seed, 3])
+    chance = rng.random(len(right))
+    wrong = (right + rng.integers(1, scenario.habits.applications, len(right))) % scenario.habits.applications
+    names: list[str | None] = [
+        str(other) if at < scenario.wrong_names else None if at >= 1.0 - scenario.missing_names else str(own)
+        for at, other, own in zip(chance.tolist(), wrong.tolist(), right.tolist(), strict=True)
+    ]
+    questions = [replace(question, application=name) for question, name in zip(drawn.questions, names, strict=True)]
+    return replace(drawn, stated_bps=scenario.stated * drawn.stated_bps, questions=questions)
 
 
 def first(whole: Workload, jobs: int) -> Workload:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
-from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, EstimateError
-from jobsight_scheduler.coallocation.communication import RIGHT, Habits, LabelFaults
+from jobsight_scheduler.coallocation.communication import Habits
 
 HALF_BPS = 25e6
 """Bandwidth per processor of a job that communicates half of its time, if that share rises with bandwidth."""
@@ -18,15 +18,18 @@ HABITS = Habits()
 class Scenario:
     """A site: its uplinks (Mb/s, one for each cluster), its jobs' communication, and its users' statements.
 
-    ``has_wide``: jobs larger than any cluster are run, rather than left out.
+    ``stated``: users state this many times what they would by their habits; infinite: nothing, so their jobs are not
+    spread without a forecast. ``wrong_names`` and ``missing_names``: shares of jobs that carry the name of another
+    application, or none. ``has_wide``: jobs larger than any cluster are run, rather than left out.
     """
 
     uplinks_mbps: tuple[float, ...]
     processors: tuple[int, ...] = (32, 32, 32, 32)
     load: float = 0.8
     habits: Habits = HABITS
-    error: EstimateError = NO_ERROR
-    labels: LabelFaults = RIGHT
+    stated: float = 1.0
+    wrong_names: float = 0.0
+    missing_names: float = 0.0
     has_wide: bool = False
 
 
@@ -45,10 +48,10 @@ SCENARIOS: dict[str, Scenario] = {
     "load 0.9": Scenario(SLOW, load=0.9),
     "wide jobs too": Scenario(SLOW, load=0.6, has_wide=True),
     "jobs differ": Scenario(SLOW, habits=Habits(job_spread=0.6)),
-    "names wrong 30 %": Scenario(SLOW, labels=LabelFaults(wrong=0.3)),
-    "no names": Scenario(SLOW, labels=LabelFaults(missing=1.0)),
-    "users state a tenth": Scenario(SLOW, error=EstimateError(bias=0.1)),
-    "users state nothing": Scenario(SLOW, error=EstimateError(silent=1.0)),
+    "names wrong 30 %": Scenario(SLOW, wrong_names=0.3),
+    "no names": Scenario(SLOW, missing_names=1.0),
+    "users state a tenth": Scenario(SLOW, stated=0.1),
+    "users state nothing": Scenario(SLOW, stated=inf),
     "larger machine": Scenario(MEDIUM, (84, 84, 84, 84)),
 }
 

@@ -139,49 +139,6 @@ def _dealt(users: Ints, habits: Habits, rng: np.random.Generator) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelFaults:
-    """Shares of jobs, 0..1 in all, that carry the name of another application, or none.
-
-    Raises:
-        ValueError: a share is not a number from 0 to 1, or they add up to more than 1.
-    """
-
-    wrong: float = 0.0
-    missing: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (self.wrong >= 0.0 and self.missing >= 0.0 and self.wrong + self.missing <= 1.0):
-            raise ValueError(
-                f"shares of jobs with wrong and missing names of {self.wrong:g} and {self.missing:g}: give each from 0 "
-                "to 1, and at most 1 in all"
-            )
-
-
-RIGHT = LabelFaults()
-
-
-def labels_of(applications: NDArray[np.int64], kinds: int, seed: int, faults: LabelFaults = RIGHT) -> list[str | None]:
-    """Return the name that each job carries, of ``applications`` numbered from 0, shape (jobs,).
-
-    A wrong name is drawn with equal probability from the other of ``kinds`` applications, even if its user does not run
-    it. The same seed gives the same names, and a larger share of one fault does not move the other.
-    """
-    rng = np.random.default_rng([seed, 3])
-    drawn = rng.random(len(applications))
-    others = max(kinds, 2)
-    swapped = (applications + rng.integers(1, others, len(applications))) % others
-    names: list[str | None] = []
-    for chance, right, wrong in zip(drawn.tolist(), applications.tolist(), swapped.tolist(), strict=True):
-        if chance < faults.wrong:
-            names.append(str(wrong if wrong != right else right + 1))
-        elif chance >= 1.0 - faults.missing:
-            names.append(None)
-        else:
-            names.append(str(right))
-    return names
-
-
-@dataclass(frozen=True, slots=True)
 class SyntheticWorkload:
     """Jobs, their users' statements, and the questions to a predictor."""
 
@@ -190,19 +147,16 @@ class SyntheticWorkload:
     questions: Sequence[Question]
 
 
-def draw_communication(
-    trace: Trace, jobs: Workload, seed: int, habits: Habits | None = None, faults: LabelFaults = RIGHT
-) -> SyntheticWorkload:
-    """Draw the communication of ``jobs`` of ``trace``, per user and application, and the names that jobs carry.
+def draw_communication(trace: Trace, jobs: Workload, seed: int, habits: Habits | None = None) -> SyntheticWorkload:
+    """Draw the communication of ``jobs`` of ``trace``, per user and application, whose number is its name.
 
     Applications are assigned to users even if the trace has some: those of SDSC-SP2 are 44,722 in 49,943 jobs, names
     of single runs.
     """
-    habits = habits or Habits()
     users = trace["user"][jobs.row].astype(np.int64)
     drawn = communication(users, np.full(len(jobs), -1), seed, habits)
-    names = labels_of(drawn.application, habits.applications, seed, faults)
     questions = [
-        replace(question, application=name) for question, name in zip(questions_of(trace, jobs.row), names, strict=True)
+        replace(question, application=str(number))
+        for question, number in zip(questions_of(trace, jobs.row), drawn.application.tolist(), strict=True)
     ]
     return SyntheticWorkload(CommunicatingJobs(jobs, drawn.bandwidth_bps, drawn.share), drawn.stated_bps, questions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -178,47 +178,6 @@ class CoSimulation:
                 flow.speed = speed
                 flow.version += 1
                 heappush(self._ends, (now + flow.left_s / speed, place, flow.version))
-
-    def state(self) -> dict[str, Any]:
-        """Return the state of the simulation, as JSON values."""
-        started = self._order
-        return {
-            "now": self.now,
-            "submitted": self._submitted,
-            "order": started,
-            "starts": [self._starts[job] for job in started],
-            "ends": [None if self._end_s[job] == NEVER else self._end_s[job] for job in started],
-            "allocations": [self._allocations[job] for job in started],
-            "flows": [
-                [place, flow.left_s, flow.since_s, flow.speed, flow.fastest] for place, flow in self._flows.items()
-            ],
-            "saturation": self.saturation,
-            "scheduler": self.scheduler.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state``, for the same work, clusters, scheduler and sharing."""
-        self.now, self._submitted = state["now"], state["submitted"]
-        self._order = list(state["order"])
-        flows = {place: flow for place, *flow in state["flows"]}
-        placed = zip(self._order, state["starts"], state["ends"], state["allocations"], strict=True)
-        for place, (job, start, end, where) in enumerate(placed):
-            self._starts[job] = start
-            self._allocations[job] = tuple((cluster, count) for cluster, count in where)
-            if end is not None:
-                self._end_s[job] = end
-                self.ended += 1
-            elif place not in flows:
-                self._ends.append((start + self._run[job], place, 0))
-        for place, (left, since, speed, fastest) in flows.items():  # in order: sums of floats depend on it
-            job = self._order[place]
-            wanted = demand(self._allocations[job], self._bandwidth[job])
-            flow = self._flows[place] = Flow(wanted, self._share[job], left, since)
-            flow.speed, flow.fastest = speed, fastest
-            self._ends.append((since + left / speed, place, 1))
-        heapify(self._ends)
-        self.saturation = [tuple(row) for row in state["saturation"]]
-        self.scheduler.restore(state["scheduler"])
 
 
 Floats = NDArray[np.float64]

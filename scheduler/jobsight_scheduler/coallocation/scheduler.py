@@ -18,7 +18,6 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .bandwidth_sources import BandwidthSource
 from .clusters import Allocation, Clusters, LinkDemand, demand
@@ -71,7 +70,7 @@ class Scheduler:
         self._spread_above = NEVER if placement.spreads else requests.clusters.largest
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
-        self._free = list(requests.clusters.processors)
+        self.free = list(requests.clusters.processors)
         self._theta, self._uplink_bps = theta, requests.clusters.uplink_bps
         self._spare_bps = [theta * capacity for capacity in self._uplink_bps]
         self._spreads = placement.spreads or max(requests.processors, default=0) > requests.clusters.largest
@@ -106,7 +105,7 @@ class Scheduler:
         del self._bandwidth_bps[job]
         _, allocation, booked = self._allocations.pop(job)
         for cluster, count in allocation:
-            self._free[cluster] += count
+            self.free[cluster] += count
         for link, rate in booked:
             self._spare_bps[link] += rate
         del self._expected[bisect_left(self._expected, (self._ends.pop(job), job))]
@@ -160,7 +159,7 @@ class Scheduler:
         return place(processors, bandwidth_bps, free, spare_bps)
 
     def _where(self, job: int) -> Allocation | None:
-        return self._place(self._processors[job], self._bandwidth_bps[job], self._free, self._spare_bps)
+        return self._place(self._processors[job], self._bandwidth_bps[job], self.free, self._spare_bps)
 
     def _fill(self, now: float, first: int) -> list[SpreadStart]:
         """Start jobs that may jump ahead of the head, from position ``first`` of the queue on."""
@@ -200,7 +199,7 @@ class Scheduler:
 
     def _most(self) -> int:
         """Return the largest number of processors with which a job may start now."""
-        return sum(self._free) if self._spreads else max(self._free)
+        return sum(self.free) if self._spreads else max(self.free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
         """Return whether the head fits beside the job at its reserved time; if so, update its placement."""
@@ -225,7 +224,7 @@ class Scheduler:
             insort(self._expected, (end, job))
         head = self._front[0]
         need, bandwidth_bps = self._processors[head], self._bandwidth_bps[head]
-        free, spare, allocations = list(self._free), list(self._spare_bps), self._allocations
+        free, spare, allocations = list(self.free), list(self._spare_bps), self._allocations
         self._shadow_s, self._then_free, self._then_spare = NEVER, free, spare
         found = NEVER
         for end, job in self._expected:
@@ -242,37 +241,10 @@ class Scheduler:
 
     def _start(self, now: float, job: int, allocation: Allocation) -> None:
         for cluster, count in allocation:
-            self._free[cluster] -= count
+            self.free[cluster] -= count
         booked = demand(allocation, self._bandwidth_bps[job])
         for link, rate in booked:
             self._spare_bps[link] -= rate
         self._allocations[job] = now, allocation, booked
         end = self._ends[job] = now + self._estimate_s[job]
         insort(self._expected, (end, job))
-
-    def state(self) -> dict[str, Any]:
-        """Return everything it remembers, as JSON values."""
-        return {
-            "queue": [*self._front, *self._back],
-            "running": [[job, start, where, booked] for job, (start, where, booked) in self._allocations.items()],
-            "ends": list(self._ends.items()),
-            "bandwidth_bps": list(self._bandwidth_bps.items()),
-            "free": self._free,
-            "spare_bps": self._spare_bps,
-            "reservation": [self._shadow_s, self._then_free, self._then_spare],
-            "bandwidth": self.bandwidth.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state``, in a scheduler with the same requests, placement and theta."""
-        self._front, self._back = list(state["queue"][:LOOK_AHEAD]), deque(state["queue"][LOOK_AHEAD:])
-        self._allocations = {
-            job: (start, tuple((k, n) for k, n in where), tuple((k, rate) for k, rate in booked))
-            for job, start, where, booked in state["running"]
-        }
-        self._ends = dict(state["ends"])
-        self._expected = sorted((end, job) for job, end in self._ends.items())
-        self._bandwidth_bps = dict(state["bandwidth_bps"])
-        self._free, self._spare_bps = list(state["free"]), list(state["spare_bps"])
-        self._shadow_s, self._then_free, self._then_spare = state["reservation"]
-        self.bandwidth.restore(state["bandwidth"])

@@ -81,17 +81,3 @@ class Policy(ABC):
     def woken(self, now: float) -> Sequence[int]:
         """Act at ``wake_s``; return the jobs that start now."""
         raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")
-
-    def state(self) -> dict[str, Any]:
-        """Return everything it remembers, as JSON values. Only saved simulations need it."""
-        raise NotImplementedError(f"{type(self).__name__} has no state() and restore()")
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state``, in a policy with the same requests."""
-        raise NotImplementedError(f"{type(self).__name__} has no state() and restore()")
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether a simulation with this policy can be saved."""
-        own = type(self)
-        return own.state is not Policy.state and own.restore is not Policy.restore

@@ -129,23 +129,3 @@ class Conservative(Policy):
         self._next_wake()
         self.open_until_s = moved_until
         return begun
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "machine": self.machine.state(),
-            "plan": [self.plan.times, self.plan.free],
-            "queue": [(job, *held) for job, held in self.queue.items()],
-            "count": self.count,
-            "running": [(job, *held) for job, held in self.running.items()],
-            "open_until_s": self.open_until_s,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.machine.restore(state["machine"])
-        self.plan.times, self.plan.free = map(list, state["plan"])
-        self.queue = {job: (start, number, where) for job, start, number, where in state["queue"]}
-        self.agenda = sorted((start, number, job) for job, (start, number, _) in self.queue.items())
-        self.count = state["count"]
-        self.running = {job: (end, where) for job, end, where in state["running"]}
-        self.open_until_s = state["open_until_s"]
-        self._next_wake()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .base import JobRequests, Policy
 from .block_queue import BlockQueue
@@ -96,11 +96,3 @@ class Easy(Policy):
                 i += 1
             i = queue.hopeful(i, now, machine) if i < len(queue.blocks) and machine.free else -1
         return filled
-
-    def state(self) -> dict[str, Any]:
-        return {"machine": self.machine.state(), "queue": list(self.queue)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.machine.restore(state["machine"])
-        for job in state["queue"]:
-            self.queue.add(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +81,3 @@ class EasyByKey(Easy):
             job = int(jobs[np.argmax(np.isnan(keys))])
             raise PolicyError(f"keys() of {type(self).__name__} returned NaN for job {job + 1} at {now:g} s")
         return jobs[np.lexsort((jobs, keys))]
-
-    def state(self) -> dict[str, Any]:
-        return {"machine": self.machine.state(), "waiting": [(job, float(self.submit_s[job])) for job in self.waiting]}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.machine.restore(state["machine"])
-        self.waiting = [job for job, _ in state["waiting"]]
-        for job, submit in state["waiting"]:
-            self.submit_s[job] = submit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
-from typing import Any, ClassVar
+from heapq import heappop, heappush
+from typing import ClassVar
 
 from jobsight_scheduler.prediction import AskedAgain, Predictor, expected_run_s
 
@@ -125,26 +125,3 @@ class EasyPlus(Easy):
                 queue.remove(job)
                 predicted_s[job] = expected
                 queue.add(job)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            **super().state(),
-            "order": list(self.order),
-            "backfilled": sorted(self.backfilled),
-            "predicted_s": [(job, self.predicted_s[job]) for job in (*self.queue, *self.started)],
-            "started": list(self.started.items()),
-            "corrected": list(self.corrected.items()),
-            "due": self.due,
-            "run_times": self.run_times.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for job, predicted in state["predicted_s"]:
-            self.predicted_s[job] = predicted
-        super().restore(state)
-        self.order, self.backfilled = deque(state["order"]), set(state["backfilled"])
-        self.started, self.corrected = dict(state["started"]), dict(state["corrected"])
-        self.due = [(end, job) for end, job in state["due"]]
-        heapify(self.due)
-        self.run_times.restore(state["run_times"])
-        self._next_wake()

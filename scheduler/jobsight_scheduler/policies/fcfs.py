@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .base import JobRequests, Policy
 
@@ -37,10 +37,3 @@ class Fcfs(Policy):
     def returned(self, now: float, job: int) -> Sequence[int]:
         self.queue.appendleft(job)
         return self.ended(now, job)
-
-    def state(self) -> dict[str, Any]:
-        return {"machine": self.machine.state(), "queue": list(self.queue)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.machine.restore(state["machine"])
-        self.queue = deque(state["queue"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite, log
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -58,15 +58,6 @@ class FairShare:
             return np.asarray(used + running * (now - since))
         faded = np.expm1(-self._rate * (now - since))
         return np.asarray(used * (1.0 + faded) - running * faded / self._rate)
-
-    def state(self) -> Any:
-        """Return everything it remembers, as JSON values."""
-        return {"users": list(self._place), "table": self._table.tolist()}
-
-    def restore(self, state: Any) -> None:
-        """Restore the result of ``state``."""
-        self._place = {user: place for place, user in enumerate(state["users"])}
-        self._table = np.array(state["table"]).reshape(3, -1)
 
 
 DAY_S = 86_400.0
@@ -147,12 +138,3 @@ class Multifactor(EasyByKey):
         for job in begun:
             self.usage.change(now, self.users[job], self.processors[job])
         return begun
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "usage": self.usage.state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self.usage.restore(state["usage"])
-        for job in self.waiting:
-            self.user_of[job] = self.usage.place(0.0, self.users[job])

@@ -56,22 +56,6 @@ class GuardedPolicy(Policy):
             raise PolicyError(f"{self.label}: wake_s is still {self.wake_s:g} after woken({now:g}): set a later time")
         return begun
 
-    @property
-    def keeps_state(self) -> bool:
-        if isinstance(self.policy, Policy):
-            return self.policy.keeps_state
-        return callable(getattr(self.policy, "state", None)) and callable(getattr(self.policy, "restore", None))
-
-    def state(self) -> dict[str, Any]:
-        own = self._own("state()", self.policy.state)
-        return {"waiting": sorted(self.waiting), "expires": list(self.expires.items()), "policy": own}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.waiting, self.expires = set(state["waiting"]), dict(state["expires"])
-        self.free = self.capacity - sum([self.processors[job] for job in self.expires])
-        self._own("restore()", lambda: self.policy.restore(state["policy"]))
-        self._read_wake(0.0)
-
     def _decided(self, now: float, call: str, decide: Callable[[], Any]) -> list[int]:
         decided = self._own(call, decide)
         if not isinstance(decided, Iterable):
@@ -117,7 +101,7 @@ class GuardedPolicy(Policy):
 
 
 CALLS = ("submitted", "ended")
-"""Required methods of a policy; ``woken``, ``wake_s``, ``state``, ``restore`` and ``rules`` are optional."""
+"""Required methods of a policy; ``woken``, ``wake_s`` and ``rules`` are optional."""
 
 
 def entry_of(own: Any, label: str) -> PolicyEntry:

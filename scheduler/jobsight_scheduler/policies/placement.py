@@ -181,13 +181,3 @@ class Placement(ABC, Generic[Where]):
             _, job = expected.pop(0)
             del self.expires[job]
             self.give(job)
-
-    def state(self) -> dict[str, Any]:
-        """Return everything it remembers, as JSON values."""
-        return {"free": self.free, "expected": self.expected, "shadow_s": self.shadow_s}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state``."""
-        self.free, self.shadow_s = state["free"], state["shadow_s"]
-        self.expected = [(end, job) for end, job in state["expected"]]
-        self.expires = {job: end for end, job in self.expected}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from jobsight_scheduler.policies.placement import NEVER, Placement, Plan
 
@@ -158,10 +157,3 @@ class Processors(Placement[int]):
 
     def room(self) -> Sequence[tuple[int, int]]:
         return ((self.free, self.spare),)
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "spare": self.spare}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self.spare = state["spare"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from jobsight_scheduler.prediction import AskedAgain, Predictor, expected_run_s
 
@@ -52,18 +52,3 @@ class Sjf(Policy):
         if self.run_times is not None:
             self.started |= dict.fromkeys(begun, now)
         return begun
-
-    def state(self) -> dict[str, Any]:
-        state = {
-            "machine": self.machine.state(),
-            "queue": sorted(self.queue),
-            "started": list(self.started.items()),
-        }
-        return state if self.run_times is None else state | {"run_times": self.run_times.state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.machine.restore(state["machine"])
-        self.queue = [(length, job) for length, job in state["queue"]]
-        self.started = dict(state["started"])
-        if self.run_times is not None:
-            self.run_times.restore(state["run_times"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -104,28 +104,3 @@ class Simulation:
                 f"{len(waiting):,} jobs wait for ever, the first of them job {waiting[0] + 1}: nothing runs at "
                 f"{now:g} s, and the policy starts none of them"
             )
-
-    def state(self) -> dict[str, Any]:
-        """Return the state of the simulation, as JSON values."""
-        return {
-            "now": self.now,
-            "submitted": self._submitted,
-            "order": self._order,
-            "starts": [self._starts[job] for job in self._order],
-            "running": sorted(place for _, place in self._ends if place >= 0),
-            "policy": self.policy.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state``, for the same workload, capacity and policy."""
-        self.now, self._submitted = state["now"], state["submitted"]
-        self._order = list(state["order"])
-        for job, start in zip(self._order, state["starts"], strict=True):
-            self._starts[job] = start
-        running = []
-        for place in state["running"]:
-            job = self._order[place]
-            running.append((self._starts[job] + self._run[job], place))
-        self._ends = [*running, (NEVER, -1)]
-        heapify(self._ends)
-        self.policy.restore(state["policy"])

@@ -1,12 +1,10 @@
-"""Whole simulations of clusters: by hand, by properties of every schedule, saved and resumed, beside EASY itself."""
+"""Whole simulations of clusters: by hand, by properties of every schedule, beside EASY itself."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -130,9 +128,7 @@ def test_every_jobs_work_is_done_exactly_and_all_is_given_back(
     work, clusters = given_
     source = lambda: stated((wrong * work.bandwidth_bps).tolist())  # noqa: E731
     found = finished(simulate(work, clusters, *way, source=source), way[1])
-    state = found.scheduler.state()
-    assert state["free"] == list(clusters.processors)
-    assert state["queue"] == state["running"] == []
+    assert found.scheduler.free == list(clusters.processors)
     if found.saturation:
         assert set(found.saturation[-1][1:]) == {0.0}
     if way[0] == "none":
@@ -191,28 +187,6 @@ def test_a_waiting_job_is_spread_once_its_bandwidth_is_known() -> None:
     once, again = starts(ask_again=False), starts(ask_again=True)
     assert once[:4] == again[:4] == [0, 0, 1, 1]
     assert (once[4], again[4]) == (40, 11)
-
-
-@given(
-    workloads(wide=True), ways, st.sampled_from(["user", "means", "exponential"]), st.integers(0, 120), st.booleans()
-)
-@settings(max_examples=150, deadline=None)
-def test_saved_at_any_event_and_resumed_it_gives_the_same_schedule(
-    given_: tuple[CommunicatingJobs, Clusters], way: tuple[str, str], name: str, events: int, ask_again: bool
-) -> None:
-    work, clusters = given_
-    make = partial(simulate, work, clusters, *way, source=sources(work)[name], ask_again=ask_again)
-    whole = finished(make(), way[1])
-    first = make()
-    first.advance(events)
-    second = make()
-    second.restore(json.loads(json.dumps(first.state())))
-    assert (second.now, second.ended) == (first.now, first.ended)
-    assert second.advance(ALL)
-    np.testing.assert_array_equal(second.start_s, whole.start_s)
-    np.testing.assert_array_equal(second.end_s, whole.end_s)
-    assert list(second.allocations) == list(whole.allocations)
-    assert second.saturation == whole.saturation
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(PLACEMENTS)))

@@ -59,12 +59,6 @@ def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.Captu
     ("options", "message"),
     [
         (["--uplink", "0"], "the uplink of cluster 0 carries 0.0 bit/s"),
-        (["--theta", "0"], "--theta 0.0: no link could be booked"),
-        (["--bias", "-1"], "bias -1.0, noise 0.0: give a bias above 0"),
-        (["--silent", "2"], "a share of users who state nothing of 2.0"),
-        (["--wrong-names", "nan"], "shares of jobs with wrong and missing names of nan and 0"),
-        (["--job-spread", "1e30"], "--job-spread 1e+30: give it from 0 to 10"),
-        (["--application-spread", "-1"], "--application-spread -1.0: give it from 0 to 10"),
         (["--half", "0"], "--half 0: every job would communicate all the time"),
         (["--uplink", "1G,1G,1G"], "--uplink has 3 rates for 2 clusters: give one, or one for each"),
         (["--load", "inf"], "a load of inf cannot be offered"),
@@ -89,7 +83,6 @@ def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFi
     trace = tmp_path / "users.swf.gz"
     write_swf(replace(drawn, columns={**drawn.columns, "user": np.arange(1500.0) % 100}), trace)
     options = ["--clusters", "4x32", "--uplink", "100M", "--placement", "aware", "--load", "1.5", "--validate"]
-    options += ["--job-spread", "1", "--bias", "10"]  # users state far too much, until a job has ended
     plain = make.json_of(main, capsys, "simulate", trace, *options)
     both = make.json_of(main, capsys, "simulate", trace, *options, "--ask-again")
     assert both["broken_rules"] == 0

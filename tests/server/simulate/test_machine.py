@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -338,29 +334,6 @@ def test_the_finished_jobs_of_a_site(engine: Engine, database_url: str, simulate
         assert figures["mean_wait_s"] == pytest.approx((0 + 20 + 9.5) / 3)
 
 
-@pytest.mark.exhaustive
-def test_interrupted_and_taken_up_again(tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    file, state = tmp_path / "long.swf", tmp_path / "state"
-    file.write_text("\n".join(swf(i, i // 9, 40 + i % 7 * 31, 1 + i % 9, 300 + i % 50) for i in range(30_000)))
-    arguments = [str(file), "--processors", "9", "--policy", "easy++"]
-    expected = simulate(*arguments)
-
-    def interrupt_when_it_simulates() -> None:
-        before = signal.getsignal(signal.SIGINT)
-        while signal.getsignal(signal.SIGINT) is before:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt_when_it_simulates)
-    thread.start()
-    status = main(["simulate", *arguments, "--state", str(state)])
-    thread.join()
-    assert status == 130
-    assert f"the same command resumes from {state}" in capsys.readouterr().err
-    assert simulate(*arguments, "--state", state)["mean_wait_s"] == expected["mean_wait_s"]
-    assert not state.exists()
-
-
 OWN = """
 from jobsight_scheduler.policies import EasyByKey
 
@@ -368,7 +341,7 @@ class Last(EasyByKey):
     def keys(self, now, jobs):
         return -jobs
 
-class Stateless:
+class Plain:
     def __init__(self, requests):
         self.requests, self.line, self.free = requests, [], requests.capacity
     def submitted(self, now, job):
@@ -384,12 +357,12 @@ class Stateless:
             self.free -= self.requests.processors[begun[-1]]
         return begun
 
-class Greedy(Stateless):
+class Greedy(Plain):
     def start(self):
         begun, self.line = self.line, []
         return begun
 
-class Predicting(Stateless):
+class Predicting(Plain):
     def __init__(self, requests, run_times):
         super().__init__(requests)
         self.run_times = run_times
@@ -399,7 +372,7 @@ class Predicting(Stateless):
         return super().submitted(now, job)
 
 def function(requests):
-    return Stateless(requests)
+    return Plain(requests)
 """
 
 
@@ -417,13 +390,12 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path: Path) -> None:
-    found = simulate(trace, "--policy", f"{own}:Last", "--validate", "--against", f"{own}:Stateless", "easy")
+    found = simulate(trace, "--policy", f"{own}:Last", "--validate", "--against", f"{own}:Plain", "easy")
     assert (found["policy"], found["broken_rules"]) == (f"{own}:Last", 0)
-    assert list(found["against"]) == [f"{own}:Stateless", "easy"]
+    assert list(found["against"]) == [f"{own}:Plain", "easy"]
     fcfs = simulate(trace, "--policy", "fcfs")
-    stateless = simulate(trace, "--policy", f"{own}:Stateless")
+    stateless = simulate(trace, "--policy", f"{own}:Plain")
     assert stateless["mean_wait_s"] == fcfs["mean_wait_s"]
-    assert simulate(trace, "--policy", f"{own}:Last", "--state", tmp_path / "state")["jobs"] == 4
     predicted = simulate(trace, "--policy", f"{own}:Predicting", "--predictor", "last-two")
     assert (predicted["predictor"], predicted["mean_wait_s"]) == ("last-two", fcfs["mean_wait_s"])
 
@@ -439,11 +411,10 @@ def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path
         ("OWN_misspelt:X", (), "failed: SyntaxError: "),
         ("OWN_needy:X", (), "OWN_needy needs 'no_such_module_at_all', which is not installed"),
         (".:X", (), "importing . failed: "),
-        ("OWN:Nothing", (), "OWN has no Nothing; its classes are EasyByKey, Last, Stateless, Greedy, Predicting"),
+        ("OWN:Nothing", (), "OWN has no Nothing; its classes are EasyByKey, Last, Plain, Greedy, Predicting"),
         ("OWN:function", (), "--policy OWN:function is a function, not a class"),
         ("OWN:Last", ("--predictor", "last-two"), "takes no predictor"),
         ("OWN:Greedy", (), "starts job 1 on 4 processors; "),
-        ("OWN:Stateless", ("--state", "s"), "--state s: OWN:Stateless has no state() and restore()"),
         ("easy", ("--against", "OWN:function"), "OWN:function is a function"),
         ("multifactor", ("--priority", "age"), "--priority 'age': give each weight once, such as age=1000"),
         ("multifactor", ("--priority", "age=old"), "--priority 'age=old': could not convert"),
@@ -467,7 +438,7 @@ def test_installed_policies(
     """Entry points of real distributions, as pip leaves them."""
     site = tmp_path / "site"
     for number, points in enumerate(
-        (f"mine = {own}:Last\neasy = {own}:Greedy\ntwice = {own}:Last", f"twice = {own}:Stateless")
+        (f"mine = {own}:Last\neasy = {own}:Greedy\ntwice = {own}:Last", f"twice = {own}:Plain")
     ):
         folder = site / f"extra{number}-1.0.dist-info"
         folder.mkdir(parents=True)
@@ -479,7 +450,7 @@ def test_installed_policies(
     assert mine["mean_wait_s"] == simulate(trace, "--policy", f"{own}:Last")["mean_wait_s"]
     assert simulate(trace, "--policy", "easy")["max_wait_s"] == 40.0  # what ships is not replaced
     assert main(["simulate", str(trace), "--policy", "twice"]) == 1
-    assert f"several packages install it ({own}:Last, {own}:Stateless); give one" in capsys.readouterr().err
+    assert f"several packages install it ({own}:Last, {own}:Plain); give one" in capsys.readouterr().err
     assert main(["simulate", str(trace), "--policy", "nobody"]) == 1
     assert "multifactor, mine, twice, or give module:Class of your own" in capsys.readouterr().err
 

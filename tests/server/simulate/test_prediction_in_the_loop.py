@@ -23,7 +23,6 @@ from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.easy_plus import EasyPlus
 from jobsight_scheduler.prediction import Jobsight
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.simulator.run import run
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.swf import Trace, parse_swf
 from jobsight_server.accounting.read_logs import import_files
@@ -96,7 +95,7 @@ def simulated_as_drawn(seed: int) -> Simulated:
     questions = questions_of(trace, workload.row)
     noted = Noted(questions)
     simulation = Simulation(workload, CAPACITY, lambda requests: EasyPlus(requests, noted), questions)
-    run(simulation)
+    assert simulation.advance(1_000_000)
     return Simulated(trace, workload, simulation.start_s.tolist(), noted.said)
 
 

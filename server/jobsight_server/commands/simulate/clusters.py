@@ -13,9 +13,9 @@ from typing import Any
 
 from rich.console import Console
 
-from jobsight_scheduler.coallocation.bandwidth_sources import EstimateError, bandwidth_source
+from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
 from jobsight_scheduler.coallocation.clusters import SHARINGS, Clusters
-from jobsight_scheduler.coallocation.communication import Habits, LabelFaults, draw_communication
+from jobsight_scheduler.coallocation.communication import Habits, draw_communication
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table, link_history
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
@@ -25,20 +25,13 @@ from jobsight_scheduler.validator import BrokenRule
 from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.commands.simulate.command import OWN
-from jobsight_server.commands.simulate.outputs import check_outputs, write_jobs
+from jobsight_server.commands.simulate.outputs import carry_out, check_outputs, write_jobs
 from jobsight_server.commands.simulate.report import show, show_findings
-from jobsight_server.commands.simulate.steps import carry_out
 from jobsight_server.commands.simulate.workload import counted, read_workload
 from jobsight_server.storage.errors import UserError
 
-SETTINGS = (
-    *("uplink", "placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),
-    *("job_spread", "application_spread", "half", "wrong_names", "seed"),
-)
+SETTINGS = ("placement", "bandwidth", "constant", "sharing", "half", "seed")
 """Options besides the clusters and the jobs that affect the schedule."""
-
-SPREAD_AT_MOST = 10.0
-"""Largest spread of a logarithm; beyond it, bandwidths overflow."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,28 +45,17 @@ def run(args: argparse.Namespace) -> int:
         )
     try:
         clusters = clusters_with(args.clusters, args.uplink)
-        error = EstimateError(args.bias, args.noise, args.silent)
-        faults = LabelFaults(wrong=args.wrong_names)
-        for option, spread in (("job", args.job_spread), ("application", args.application_spread)):
-            if not 0.0 <= spread <= SPREAD_AT_MOST:
-                raise ValueError(f"--{option}-spread {spread}: give it from 0 to {SPREAD_AT_MOST:g}")
         if args.half is not None and not args.half > 0.0:
             raise ValueError("--half 0: every job would communicate all the time; give a rate such as 25M")
-        if not args.theta > 0.0:
-            raise ValueError(f"--theta {args.theta}: no link could be booked; give a share such as 0.8")
     except ValueError as wrong:
         raise UserError(str(wrong)) from wrong
-    habits = Habits(job_spread=args.job_spread, application_spread=args.application_spread, half_bps=args.half)
     given = read_workload(args, clusters.total)
     try:
-        drawn = draw_communication(given.trace, given.workload, args.seed, habits, faults)
-        sources = [
-            bandwidth_source(args.bandwidth, drawn, error, args.seed, constant_bps=args.constant)
-            for _ in range(1 + args.ask_again)
-        ]
+        drawn = draw_communication(given.trace, given.workload, args.seed, Habits(half_bps=args.half))
+        sources = [bandwidth_source(args.bandwidth, drawn, args.constant) for _ in range(1 + args.ask_again)]
     except ValueError as wrong:
         raise UserError(f"{given.name}: {wrong}") from wrong
-    make = partial(Scheduler, placement=PLACEMENTS[args.placement], theta=args.theta)
+    make = partial(Scheduler, placement=PLACEMENTS[args.placement])
     began = time.process_time()
     simulation, *others = (
         CoSimulation(drawn.work, clusters, partial(make, bandwidth=source, ask_again=ask_again), SHARINGS[args.sharing])
@@ -84,10 +66,7 @@ def run(args: argparse.Namespace) -> int:
     settings |= {"clusters": list(args.clusters), "uplink": list(clusters.uplink_bps)}
     if args.ask_again:
         settings["ask_again"] = True
-    took = carry_out(simulation, args.placement, args.state, settings)
-    if took is None:
-        return 130
-    spent += took
+    spent += carry_out(simulation, args.placement, len(given.workload))
     table = job_table(simulation, given.trace["user"])
     account: dict[str, Any] = {
         "trace": given.name,
@@ -103,8 +82,7 @@ def run(args: argparse.Namespace) -> int:
         "by_user": by_user(table),
     }
     for other in others:
-        if carry_out(other, args.placement, None, {}) is None:
-            return 130
+        carry_out(other, args.placement, len(given.workload))
         beside = job_table(other, given.trace["user"])
         account["against"] = {args.placement: figures(other, beside) | differences(table, beside)}
     findings: list[BrokenRule] = []

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES
 from jobsight_scheduler.coallocation.clusters import SHARINGS
-from jobsight_scheduler.coallocation.communication import Habits
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
-from jobsight_scheduler.coallocation.scheduler import THETA
 from jobsight_scheduler.memory.cases import VARIANTS
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies import POLICIES, PriorityWeights
@@ -27,11 +25,8 @@ OWN: tuple[int, ...] = ()
 """``--clusters own``."""
 
 _SYNTHETIC = {"synthetic", "jobs", "workload_seed", "workload_out"}
-_OUTPUT = {"validate", "schedule_out", "jobs_out", "state", "plot"}
-_SPREADING = {
-    *("placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),
-    *("job_spread", "application_spread", "wrong_names", "seed"),
-}
+_OUTPUT = {"validate", "schedule_out", "jobs_out", "plot"}
+_SPREADING = {"placement", "bandwidth", "constant", "sharing", "seed"}
 OPTIONS_OF = {
     "one machine": {
         *("cluster", "processors", "policy", "priority", "predictor", "ask_again", "against", "check"),
@@ -210,25 +205,6 @@ def _add_clusters(group: argparse._ArgumentGroup) -> None:
         help="let the share of time in communication rise with the bandwidth per processor: half at this one, such as "
         "25M (default: drawn independently; 25M on a database)",
     )
-    numbers = (
-        ("theta", THETA, "SHARE", "share of an uplink that may be booked"),
-        ("bias", 1.0, "FACTOR", "bandwidth stated by users or the oracle, relative to the true one"),
-        ("noise", 0.0, "SIGMA", "standard deviation of the logarithm of the stated bandwidth"),
-        (
-            *("silent", 0.0, "SHARE"),
-            "share of users who state no bandwidth; their jobs are not spread unless a forecast is known",
-        ),
-        (
-            *("job-spread", Habits().job_spread, "SIGMA"),
-            "standard deviation of the logarithm of bandwidth over jobs of one application",
-        ),
-        ("application-spread", Habits().application_spread, "SIGMA", "the same over applications"),
-        ("wrong-names", 0.0, "SHARE", "share of jobs that carry the name of another application"),
-    )
-    for name, default, metavar, text in numbers:
-        group.add_argument(
-            f"--{name}", type=float, default=default, metavar=metavar, help=f"{text} (default: {default:g})"
-        )
     group.add_argument(
         "--seed",
         type=int,
@@ -270,12 +246,6 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {', '.join(SCHEDULE)}")
     group.add_argument(
         "--jobs-out", type=Path, metavar="FILE", help="write a table of all jobs to this file, .csv or .parquet"
-    )
-    group.add_argument(
-        "--state",
-        type=Path,
-        metavar="FILE",
-        help="save the simulation here when interrupted; resume from it if present",
     )
     group.add_argument(
         "--plot",

@@ -25,10 +25,9 @@ from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import JobTable, ScheduleError, read_schedule, table_of
 from jobsight_scheduler.validator import BrokenRule, validate
 from jobsight_scheduler.workload.canonical import questions_of
-from jobsight_server.commands.simulate.outputs import check_outputs, write_jobs
+from jobsight_server.commands.simulate.outputs import carry_out, check_outputs, write_jobs
 from jobsight_server.commands.simulate.own_policies import own_policy
 from jobsight_server.commands.simulate.report import show, show_findings
-from jobsight_server.commands.simulate.steps import carry_out
 from jobsight_server.commands.simulate.workload import MachineWorkload, counted, read_workload
 from jobsight_server.storage.errors import UserError
 
@@ -48,19 +47,11 @@ def run(args: argparse.Namespace) -> int:
         table = _read_schedule(args.check, given)
         spent = None
     else:
-        simulated = _simulated(given, chosen, args.state)
-        if simulated is None:
-            return 130
-        table, spent = simulated
+        table, spent = _simulated(given, chosen)
     account = _account(given, chosen, table, spent)
     findings = _validate(args, chosen, table, given.capacity, account)
     write_jobs(args, table)
-    others: dict[str, JobTable] = {}
-    for policy, rival in rivals.items():
-        simulated = _simulated(given, rival, None)
-        if simulated is None:
-            return 130
-        others[policy] = simulated[0]
+    others = {policy: _simulated(given, rival)[0] for policy, rival in rivals.items()}
     if others:
         account["against"] = {
             policy: schedule_figures(other, given.capacity) | differences(table, other)
@@ -80,22 +71,19 @@ def run(args: argparse.Namespace) -> int:
     return 1 if findings else 0
 
 
-def _simulated(given: MachineWorkload, policy: ChosenPolicy, state: Path | None) -> tuple[JobTable, float] | None:
-    """Return the schedule and the CPU seconds used; None if interrupted."""
+def _simulated(given: MachineWorkload, policy: ChosenPolicy) -> tuple[JobTable, float]:
+    """Return the schedule and the CPU seconds used."""
     began = time.process_time()
     try:
         questions = questions_of(given.trace, given.workload.row) if policy.asks else ()
         simulation = Simulation(given.workload, given.capacity, policy.make, questions)
-        spent = time.process_time() - began
-        if state is not None and not simulation.policy.keeps_state:
-            raise UserError(f"--state {state}: {policy.name} has no state() and restore(); add them, or leave it out")
-        took = carry_out(simulation, policy.name, state, dict(policy.settings))
+        spent = time.process_time() - began + carry_out(simulation, policy.name, len(given.workload))
     except QueueTooLongError as error:
         raise UserError(f"{given.name}: {error}") from error
     except PolicyError as error:
         why = str(error)
         raise UserError(f"--policy {why if why.startswith(policy.name) else f'{policy.name}: {why}'}") from error
-    return None if took is None else (table_of(given.workload, simulation.start_s, given.trace["user"]), spent + took)
+    return table_of(given.workload, simulation.start_s, given.trace["user"]), spent
 
 
 def _account(given: MachineWorkload, policy: ChosenPolicy, table: JobTable, spent_s: float | None) -> dict[str, Any]:

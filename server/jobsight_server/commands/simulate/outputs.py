@@ -1,12 +1,44 @@
-"""Output files of a simulation: a table of its jobs, a saved state, plots."""
+"""Running a simulation with progress, and its output files: tables of its jobs, plots."""
 
 from __future__ import annotations
 
 import argparse
+import time
 from importlib.util import find_spec
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import Progress
 
 from jobsight_scheduler.table import SCHEDULE, JobTable, write_parquet, write_table
 from jobsight_server.storage.errors import UserError
+
+EVENTS_AT_ONCE = 2_000
+"""Events of a simulation between two updates of its progress."""
+
+
+class Steps(Protocol):
+    """A simulation, of any machine."""
+
+    @property
+    def ended(self) -> int:
+        """Number of jobs that have ended."""
+
+    def advance(self, events: int) -> bool:
+        """Handle the next ``events`` events, or as many as there are; return whether all jobs have ended."""
+
+
+def carry_out(simulation: Steps, name: str, jobs: int) -> float:
+    """Run the simulation of so many ``jobs`` to its end; return the CPU seconds used, progress excluded."""
+    spent, done = 0.0, False
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=jobs)
+        while not done:
+            began = time.process_time()
+            done = simulation.advance(EVENTS_AT_ONCE)
+            spent += time.process_time() - began
+            progress.update(task, completed=simulation.ended)
+    return spent
 
 
 def check_outputs(args: argparse.Namespace) -> None:
@@ -15,7 +47,7 @@ def check_outputs(args: argparse.Namespace) -> None:
     Raises:
         UserError: a requested output cannot be written.
     """
-    for flag in ("schedule_out", "jobs_out", "state"):
+    for flag in ("schedule_out", "jobs_out"):
         file = getattr(args, flag)
         if file is not None and not file.parent.is_dir():
             raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; create it first")
