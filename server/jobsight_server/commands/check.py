@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     del args.user  # the paths depend on the server's user
     places = places_of(args)
     console = Console(highlight=False)
-    scheduler = SCHEDULERS[args.scheduler].read(places)
+    scheduler = SCHEDULERS[args.scheduler][0](places)
     failed = 0
     found = checks(plan_of(scheduler, places), scheduler, places)
     for finding in chain(found, [] if args.no_job else follow(scheduler, places, user, args.limit)):

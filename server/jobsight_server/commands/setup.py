@@ -107,12 +107,13 @@ def run(args: argparse.Namespace) -> int:
     places = places_of(args)
     if os.geteuid() != 0 and not args.dry_run:
         raise UserError("run this as root: files it writes belong to root, the scheduler's user and the server's")
+    read, leave = SCHEDULERS[args.scheduler]
     if args.remove:
-        remove(places, args.scheduler, SCHEDULERS[args.scheduler].leave, print)
+        remove(places, args.scheduler, leave, print)
         _say_how_to_leave_nodes(places, args.scheduler)
         return 0
     console = Console(highlight=False)
-    scheduler = SCHEDULERS[args.scheduler].read(places)
+    scheduler = read(places)
     plan = plan_of(scheduler, places)
     manifest = Manifest.load(places.manifest(scheduler.kind))
     to_do = show(plan, scheduler.shown, scheduler.notes, manifest, console)
@@ -139,10 +140,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _say_next(places: Places, kind: str) -> None:
-    prefix = "" if places.is_system else f" --prefix {places.prefix}"
     if not places.has_services:
         print(f"start the server: {places.program} serve --config {places.settings}")
-    print(f"then: jobsight check {kind}{prefix}")
+    print(f"then: {places.command('check', kind)}")
 
 
 def _say_how_to_leave_nodes(places: Places, kind: str) -> None:

@@ -45,7 +45,7 @@ def apply(
     os.umask(0o022)
     done: list[str] = []
     for item in plan:
-        name = str(item.path) if isinstance(item, Placed) else " ".join(item.argv) if isinstance(item, Command) else ""
+        name = str(item.path) if isinstance(item, Placed) else " ".join(item.argv)
         try:
             doing = state(item, manifest)
             if doing == SAME or (doing == EDITED and isinstance(item, File) and not replace(item)):
@@ -121,7 +121,6 @@ def _make(item: Item, doing: str, manifest: Manifest, places: Places) -> None:
         if item.undo:
             manifest.undo = [command for command in manifest.undo if command != [*item.undo]] + [[*item.undo]]
         return
-    assert isinstance(item, Placed)
     user, group = item.ids()
     if isinstance(item, Folder):
         if doing == NEW:

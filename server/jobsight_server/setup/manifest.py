@@ -43,6 +43,12 @@ class Manifest(msgspec.Struct):
         path = Path(name)
         return path.exists() and digest(path.read_bytes()) == self.files[name].sha256
 
+    def take_undo(self, program: str) -> list[list[str]]:
+        """Take out the commands of a program that undo something, and return them."""
+        taken = [command for command in self.undo if command[0] == program]
+        self.undo = [command for command in self.undo if command[0] != program]
+        return taken
+
     def save(self, path: Path) -> None:
         """Replace the stored manifest; only root can read it."""
         path.parent.mkdir(parents=True, exist_ok=True)

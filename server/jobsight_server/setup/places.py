@@ -37,9 +37,10 @@ class Places:
     def is_system(self) -> bool:
         return self.prefix == Path("/")
 
-    def command(self, scheduler: str) -> str:
-        """Return the command that installs here, to be shown."""
-        return f"jobsight setup {scheduler}" + ("" if self.is_system else f" --prefix {shlex.quote(str(self.prefix))}")
+    def command(self, command: str, scheduler: str) -> str:
+        """Return a command for the installation here, to be shown."""
+        prefix = "" if self.is_system else f" --prefix {shlex.quote(str(self.prefix))}"
+        return f"jobsight {command} {scheduler}{prefix}"
 
     @property
     def has_services(self) -> bool:

@@ -15,12 +15,7 @@ NEW, SAME, CHANGE, EDITED, RIGHTS = "new", "unchanged", "change", "edited here",
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """An item that a setup creates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed(Item):
+class Placed:
     """An item with a path; owner and group are names or numbers."""
 
     path: Path
@@ -57,14 +52,12 @@ class Folder(Placed):
 class File(Placed):
     """A file. ``content`` is called once its inputs exist.
 
-    ``merged``: it contains the site's own text too. ``kept``: never overwritten. ``ours``: the present file is an
-    earlier release's, without edits that would be lost.
+    ``merged``: it contains the site's own text too. ``kept``: never overwritten.
     """
 
     content: str | Callable[[], bytes] = ""
     merged: bool = False
     kept: bool = False
-    ours: bool = False
 
     def wanted(self) -> bytes:
         return self.content.encode() if isinstance(self.content, str) else self.content()
@@ -85,7 +78,7 @@ class PlannedToken(Placed):
 
 
 @dataclass(frozen=True, slots=True)
-class Command(Item):
+class Command:
     """A command to run unless ``done`` returns true; ``undo`` reverses it."""
 
     argv: tuple[str, ...]
@@ -93,11 +86,13 @@ class Command(Item):
     undo: tuple[str, ...] = ()
 
 
+Item = Placed | Command
+
+
 def state(item: Item, manifest: Manifest) -> str:
     """Return the action that an item needs."""
     if isinstance(item, Command):
         return SAME if item.done() else NEW
-    assert isinstance(item, Placed)
     if not item.path.exists():
         return NEW
     rights = SAME if item.has_rights() else RIGHTS
@@ -115,4 +110,4 @@ def state(item: Item, manifest: Manifest) -> str:
         return CHANGE
     written = manifest.files.get(str(item.path))
     ours = written is not None and written.sha256 == digest(present)
-    return CHANGE if ours or item.merged or item.ours else EDITED
+    return CHANGE if ours or item.merged else EDITED

@@ -98,18 +98,9 @@ def _user(places: Places) -> list[Item]:
         return []
     if {Path(sys.prefix).parts[1], Path(sys.base_prefix).parts[1]} & {"home", "root"}:
         raise UserError(f"{sys.prefix}: the user {USER} cannot read it there; install Jobsight in /opt/jobsight")
-    home = str(places.at("var/lib/jobsight"))
-    add = (
-        "useradd",
-        "--system",
-        "--user-group",
-        "--no-create-home",
-        "--home-dir",
-        home,
-        "--shell",
-        "/usr/sbin/nologin",
-    )
-    return [Command((*add, USER), lambda: succeeds(("id", USER)))]
+    home = places.at("var/lib/jobsight")
+    add = f"useradd --system --user-group --no-create-home --home-dir {home} --shell /usr/sbin/nologin {USER}"
+    return [Command(tuple(add.split()), lambda: succeeds(("id", USER)))]
 
 
 def _service(places: Places) -> list[Item]:

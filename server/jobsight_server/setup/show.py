@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_server.setup.manifest import Manifest
-from jobsight_server.setup.plan import CHANGE, EDITED, SAME, Command, File, Item, Placed, PlannedToken, state
+from jobsight_server.setup.plan import CHANGE, EDITED, SAME, File, Item, Placed, PlannedToken, state
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -31,7 +31,7 @@ def show(
         if isinstance(item, Placed):
             what = f"{item.path} (token, role {item.role})" if isinstance(item, PlannedToken) else str(item.path)
             table.add_row(doing, escape(what), f"{item.mode:04o}", item.owner)
-        elif isinstance(item, Command):
+        else:
             table.add_row("done" if doing == SAME else "run", escape(" ".join(item.argv)), "", "")
     console.print(table)
     for item, doing in states:
@@ -43,12 +43,7 @@ def show(
 
 
 def show_difference(item: File, console: Console) -> None:
-    """Show the changes that writing a file would make."""
-    present = item.path.read_text(errors="replace")
-    print_diff(str(item.path), present, item.wanted().decode(), console)
-
-
-def print_diff(name: str, present: str, wanted: str, console: Console) -> None:
-    """Print a unified diff."""
-    for line in unified_diff(present.splitlines(), wanted.splitlines(), name, name, lineterm=""):
+    """Show the changes that writing a file would make, as a unified diff."""
+    present, wanted = item.path.read_text(errors="replace").splitlines(), item.wanted().decode().splitlines()
+    for line in unified_diff(present, wanted, str(item.path), str(item.path), lineterm=""):
         console.print(Text(line, style=_COLOURS.get(line[:1], "")), soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -14,12 +15,10 @@ import pytest
 
 from jobsight_server.cli import main
 from jobsight_server.settings import load_settings
-from jobsight_server.setup.manifest import Manifest, digest
+from jobsight_server.setup.manifest import digest
 from jobsight_server.setup.places import Places
-from jobsight_server.setup.plan import CHANGE, EDITED, state
 from jobsight_server.setup.schedulers.slurm_conf import configured, without
 from jobsight_server.setup.shipped import shipped, with_script_settings, with_shell_settings, with_toml_settings
-from jobsight_server.setup.submission import submission_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="a setup runs as root")]
 
@@ -278,61 +277,6 @@ def test_slurm_conf_gets_only_what_it_lacks_and_loses_only_that(
     assert kept.count("/own/prolog") == theirs.count("/own/prolog")
 
 
-RELEASED = Path(__file__).parents[1] / "released"
-EDITS = {
-    "job_submit.lua": {
-        'cluster = "default",': 'cluster = "pbs1", -- ours',
-        "limit_s = 0.1": "limit_s = 0.25",
-        '["*"] = { memory = "no", time = "no" },': '["*"] = { memory = "lower", time = "no" },\n'
-        '  -- ["old"] = { memory = "always" },\n'
-        '  ["short.q"] = { time = "missing" }, debug = { memory = "no", time = "no" },',
-        "SUCH_JOBS = 5": "SUCH_JOBS = 9",
-    },
-    "queuejob.py.txt": {
-        '"cluster": "default",': '"cluster": "pbs1",',
-        '"limit_s": 0.1': '"limit_s": 0.25',
-        '"*": {"memory": "no", "time": "no"},': '"*": {"memory": "lower", "time": "no"},\n'
-        '    # "old": {"memory": "always"},\n'
-        '    "short.q": {"time": "missing"}, "debug": {"memory": "no", "time": "no"},',
-        "SUCH_JOBS = 5": "SUCH_JOBS = 9",
-    },
-}  # fmt: skip
-EDITS["submit-filter"] = EDITS["queuejob.py.txt"]
-CARRIED = [
-    "limit_s = 0.25", "such_jobs = 9", "memory = lower", "memory.short.q = no", "time.short.q = missing",
-    "memory.debug = no", "time.debug = no",
-]  # fmt: skip
-SHIPPED = {"job_submit.lua": "slurm", "queuejob.py.txt": "pbs", "submit-filter": "torque"}
-
-
-@pytest.mark.parametrize("name", EDITS)
-def test_a_script_of_the_last_release_is_upgraded_and_its_settings_are_carried_over(tmp_path: Path, name: str) -> None:
-    target, places = tmp_path / name, Places(tmp_path)
-    places.choices.parent.mkdir(parents=True)
-    released = (RELEASED / name).read_text()
-
-    def plan(text: str) -> tuple[list[str], str]:
-        target.write_text(text)
-        values = {"cluster": "pbs1", "port": 8470}
-        shipped_name = f"{SHIPPED[name]}/{name.removesuffix('.txt')}"
-        choices, script = submission_files(shipped_name, target, 0o644, values, places)
-        added = choices.wanted().decode().removeprefix(shipped("submit.conf")).split("\n")[2:-1]
-        return added, state(script, Manifest())
-
-    assert plan(released) == ([], CHANGE)
-    assert plan(released.replace("/usr/local/lib/jobsight", "/opt/hooks")) == ([], CHANGE)
-    edited = released
-    for before, after in EDITS[name].items():
-        assert edited.count(before) == 1
-        edited = edited.replace(before, after)
-    assert plan(edited) == (CARRIED, CHANGE)
-    assert plan(edited.replace("TORQUE", "ours").replace("PBS", "ours").replace("Slurm", "ours")) == ([], EDITED)
-    places.choices.write_text("\n".join(CARRIED[1:]))
-    assert plan(edited) == (CARRIED, EDITED), "its settings would be lost"
-    places.choices.write_text("\n".join(CARRIED))
-    assert plan(edited) == (CARRIED, CHANGE)
-
-
 def test_choices_of_the_site_are_never_overwritten(machine: Machine) -> None:
     machine.jobsight("setup", "torque", "--yes")
     choices = machine.prefix / "etc/jobsight/submit.conf"
@@ -361,6 +305,13 @@ def test_login_nodes_reach_the_server_where_the_site_says_so(machine: Machine) -
     assert load_settings(settings).listen == ("127.0.0.3:9", "unix:/run/j")
     machine.jobsight("setup", "torque", "--yes", "--users-url", "http://127.0.0.2:9/")
     assert load_settings(settings).listen == ("127.0.0.2:9", "unix:/run/j")
+
+
+def test_the_command_that_is_shown_installs_where_this_one_did() -> None:
+    assert Places().command("setup", "slurm") == "jobsight setup slurm"
+    for prefix in ("/opt/a trial", "/srv/x"):
+        words = shlex.split(Places(prefix=Path(prefix)).command("check", "slurm"))
+        assert words == ["jobsight", "check", "slurm", "--prefix", prefix]
 
 
 def test_every_shipped_script_takes_its_settings() -> None:

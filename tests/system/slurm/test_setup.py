@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from tests.system.trial import JOBSIGHT, Trial, free_port
@@ -18,7 +17,6 @@ from site_run import wait_until
 
 from .cluster import SlurmCluster, missing
 
-RELEASED = Path(__file__).parents[2] / "server" / "released"
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
@@ -99,20 +97,10 @@ def test_archive_installs_an_agent_that_delivers_and_hooks_that_mark(trial: Slur
     assert "not profiled" not in checked
 
 
-def test_the_script_of_the_last_release_is_upgraded_and_a_sites_own_stays(trial: SlurmTrial) -> None:
+def test_a_sites_own_script_stays(trial: SlurmTrial) -> None:
     script = trial.cluster.configuration / "job_submit.lua"
-    choices, new = trial.prefix / "etc/jobsight/submit.conf", script.read_text()
+    new = script.read_text()
     assert "nothing to change" in trial.jobsight("setup", "slurm", "--configure", "--yes")
-    released = (RELEASED / "job_submit.lua").read_text()
-    script.write_text(released.replace('["*"] = { memory = "no"', '["*"] = { memory = "missing"'))
-    assert f"kept {script}" in trial.jobsight("setup", "slurm", "--configure", "--yes"), (
-        "submit.conf lacks its settings"
-    )
-    choices.unlink()
-    trial.jobsight("setup", "slurm", "--configure", "--yes")
-    assert script.read_text() == new
-    assert choices.read_text().endswith("\nmemory = missing\n")
-    trial.cluster.submit(trial.cluster.users[0], "true")
     script.write_text(new + "-- ours\n")
     assert f"kept {script}" in trial.jobsight("setup", "slurm", "--configure", "--yes")
     script.write_text(new)

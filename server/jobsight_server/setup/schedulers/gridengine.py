@@ -66,9 +66,7 @@ def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> lis
     """
     if shutil.which("qconf") is None:
         return []
-    undo = [command for command in manifest.undo if command[0] == "qconf"]
-    manifest.undo = [command for command in manifest.undo if command not in undo]
-    for command in undo:
+    for command in manifest.take_undo("qconf"):
         _, _, _, hook, _, queue = command
         if _is(queue, hook, f"root@{places.hooks / hook}"):
             run(command)

@@ -14,9 +14,8 @@ from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.run import run
-from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup, submission_files
 from jobsight_server.setup.shipped import shipped
-from jobsight_server.setup.submission import submission_files
 
 _MOM_HOOKS = ("prologue", "epilogue", "prologue.parallel", "epilogue.parallel")
 _QMGR = "qmgr", "-c"
@@ -87,9 +86,7 @@ def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -
     """
     if shutil.which(_QMGR[0]) is None:
         return []
-    undo = [command for command in manifest.undo if command[0] == _QMGR[0]]
-    manifest.undo = [command for command in manifest.undo if command not in undo]
-    for command in undo:
+    for command in manifest.take_undo(_QMGR[0]):
         if _has_hook(command[-1].split()[-1]):
             run(command)
             say(f"ran {' '.join(command)}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from jobsight_server.setup.plan import Item, PlannedToken
+from jobsight_server.setup.places import Places
+from jobsight_server.setup.plan import File, Item, PlannedToken
+from jobsight_server.setup.shipped import shipped, with_script_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +43,14 @@ class Finding:
     what: str
     good: bool | None
     todo: str = ""
+
+
+def submission_files(
+    name: str, target: Path, mode: int, values: Mapping[str, str | int], places: Places
+) -> tuple[File, File]:
+    """Return ``submit.conf``, the site's own, and the script ``deploy/NAME`` for ``target`` with these values in it."""
+    script = with_script_settings(shipped(name), {**values, "settings_file": str(places.choices)})
+    return (
+        File(places.choices, 0o644, content=shipped("submit.conf"), kept=True),
+        File(target, mode, content=script.replace("/usr/local/lib/jobsight", str(places.hooks))),
+    )

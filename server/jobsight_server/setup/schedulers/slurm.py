@@ -15,11 +15,10 @@ from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run, succeeds, until_empty
-from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup
+from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup, submission_files
 from jobsight_server.setup.schedulers.slurm_conf import configured, has, without
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
 from jobsight_server.setup.shipped import shipped, with_toml_settings
-from jobsight_server.setup.submission import submission_files
 from jobsight_server.storage.errors import UserError
 
 NONE = ("", "(null)", "none", "n/a")
@@ -83,7 +82,7 @@ def read(places: Places) -> SchedulerSetup:
     return SchedulerSetup(
         "slurm", cluster, nodes, _source(), _shown(config, cluster, nodes), _submit, token, items, notes,
         munge_socket=munge_socket, comment=_comment,
-        checks=lambda: _checks(config, library, token, places.command("slurm")),
+        checks=lambda: _checks(config, library, token, places.command("setup", "slurm")),
     )  # fmt: skip
 
 
@@ -97,7 +96,7 @@ def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> lis
         return []
     slurm_conf = Path(_config()["SLURM_CONF"]).resolve()
     written = manifest.files.pop(str(slurm_conf), None)
-    manifest.undo = [command for command in manifest.undo if command[0] != "scontrol"]
+    manifest.take_undo("scontrol")
     if written is not None:
         present = slurm_conf.read_text()
         text = without(present, written.before or "", _wanted(places))
@@ -179,20 +178,14 @@ def _right_to_see_all_jobs(config: dict[str, str], user: str, slurm_user: str) -
 
 
 def _shown(config: dict[str, str], cluster: str, nodes: tuple[str, ...]) -> dict[str, str]:
-    found = {
-        "Slurm": f"{config.get('SLURM_VERSION', '?')}, cluster {config['ClusterName']}"
-        + (f", in Jobsight {cluster}" if cluster != config["ClusterName"] else ""),
+    name = config["ClusterName"]
+    return {
+        "Slurm": f"{config.get('SLURM_VERSION', '?')}, cluster {name}"
+        + (f", in Jobsight {cluster}" if cluster != name else ""),
         "nodes": f"{len(nodes)}: {', '.join(nodes[:6])}{' ...' if len(nodes) > 6 else ''}",
         "measures": f"{config.get('JobAcctGatherType', '?')}, every {config.get('JobAcctGatherFrequency', '?')}",
         "PrivateData": config.get("PrivateData", "none"),
     }
-    for line in run(["scontrol", "show", "partition", "-o"]).splitlines():
-        values = dict(re.findall(r"(\w+)=(\S+)", line))
-        memory = next((f"{key}={values[key]}" for key in ("DefMemPerNode", "DefMemPerCPU") if key in values), "")
-        default = ", the default" if values.get("Default") == "YES" else ""
-        time = f"DefaultTime={values.get('DefaultTime')}"
-        found[f"partition {values.get('PartitionName')}{default}"] = f"{time} {memory}".strip()
-    return found
 
 
 def _notes(config: dict[str, str], library: str | None, silent: list[str], places: Places) -> list[str]:
