@@ -5,17 +5,19 @@ Each list replaces the last one: a job that is no longer listed left without a r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 
 from sqlalchemy import Connection, delete, select
 
-from jobsight_server.accounting.command_output import CommandOutput, CommandSource
+from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
-from jobsight_server.accounting.queue_commands import QUEUE_COMMANDS
-from jobsight_server.accounting.runs import QUEUED, JobEvent
+from jobsight_server.accounting.parsers import qstat_json, qstat_xml
+from jobsight_server.accounting.parsers.slurm import squeue
+from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, Listed
 from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
@@ -25,9 +27,87 @@ SETTLED_S = 60.0
 """Time for a job that has just begun: neither the queue nor the log has it for a moment."""
 
 _JOBS_AT_ONCE = 500
+_PIECE = 1 << 16
+_LONGEST_VALUE = 1 << 16
+_LONGEST_DOCUMENT = 1 << 29
 
 RunKey = tuple[str, float | None]
 """Job id and submission."""
+
+Run = Callable[[Sequence[str]], CommandOutput]
+"""Starts a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCommand:
+    """``read`` adds the arguments to a command, runs it, and returns the listed jobs.
+
+    It raises CommandError, perhaps after some of them. ``name`` is the source's name, like that of a file.
+    """
+
+    name: str
+    read: Callable[[Run, Sequence[str]], Iterator[Listed]]
+
+
+def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
+    """Yield the values of each job that ``squeue`` lists, in the order of ``squeue.WIDTHS``.
+
+    The mark between them is drawn for each call, so that no name can contain it.
+
+    Raises:
+        CommandError: the command failed, or its output does not end after a job.
+    """
+    mark = f"|{secrets.token_hex(8)}|"
+    end, columns = mark.encode(), len(squeue.WIDTHS)
+    left, row = b"", list[bytes]()
+    with run((*command, *squeue.arguments(mark))) as output:
+        while piece := output.read(_PIECE):
+            *values, left = (left + piece).split(end)
+            for value in values:
+                row.append(value)
+                if len(row) == columns:
+                    yield row
+                    row = []
+            if len(left) > _LONGEST_VALUE:
+                raise CommandError("its output is not in the form that was asked for")
+        if output.stopped:
+            return
+        output.finish()
+    if row or left.strip():
+        raise CommandError("its output is not in the form that was asked for, or ends within a job")
+
+
+def _squeue(run: Run, command: Sequence[str]) -> Iterator[Listed]:
+    return map(squeue.listed, squeue_rows(run, command))
+
+
+def _whole(
+    more: Sequence[str], entries: Callable[[bytes], Iterator[Listed]]
+) -> Callable[[Run, Sequence[str]], Iterator[Listed]]:
+    def read(run: Run, command: Sequence[str]) -> Iterator[Listed]:
+        document = bytearray()
+        with run((*command, *more)) as output:
+            while piece := output.read(_PIECE):
+                document += piece
+                if len(document) > _LONGEST_DOCUMENT:
+                    raise CommandError(f"its output has more than {_LONGEST_DOCUMENT} bytes")
+            if output.stopped:
+                return
+            output.finish()
+        try:
+            yield from entries(bytes(document))
+        except AccountingError as error:
+            raise CommandError(error.reason, error.message) from error
+
+    return read
+
+
+QUEUE_COMMANDS = {
+    "slurm": QueueCommand("command squeue", _squeue),
+    "pbspro": QueueCommand("command qstat", _whole(qstat_json.ARGUMENTS, qstat_json.entries)),
+    "torque": QueueCommand("command qstat", _whole(qstat_xml.ARGUMENTS, qstat_xml.entries)),
+}
+"""Queue command by the format of the cluster's accounting."""
 
 
 @dataclass(slots=True)

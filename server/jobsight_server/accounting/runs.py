@@ -132,6 +132,19 @@ class JobEvent:
     submitted: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A job in a scheduler's queue, with its event of kind Q if it waits; ``job_id`` is empty if it is over.
+
+    ``error`` says why an entry, ``data``, cannot be used.
+    """
+
+    job_id: str
+    event: JobEvent | None = None
+    error: AccountingError | None = None
+    data: bytes = b""
+
+
 @dataclass(slots=True)
 class StoredRun:
     """One stored run. ``id`` is None while it is new; ``changed`` if it must be written."""

@@ -9,9 +9,9 @@ from functools import partial
 
 from jobsight_server.accounting.amounts import MIB
 from jobsight_server.accounting.command_output import CommandError, CommandOutput
+from jobsight_server.accounting.follow_queue import squeue_rows
 from jobsight_server.accounting.parsers.slurm.quantities import amount, clock_s, moment, tres
 from jobsight_server.accounting.parsers.slurm.squeue import row_of
-from jobsight_server.accounting.queue_commands import squeue_rows
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 from jobsight_server.adjust.present import Amount, PresentJob, Resource, run_command

@@ -14,8 +14,7 @@ from werkzeug.exceptions import BadRequest, Conflict
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.follow_queue import SETTLED_S, remove_gone, store_waiting
 from jobsight_server.accounting.load import LoadReport
-from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
-from jobsight_server.accounting.parsers.quantities import LATEST
+from jobsight_server.accounting.parsers.quantities import LATEST, LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.runs import JobEvent, RunRecord
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.forecasts.changes import METRICS_ASKED

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, Conflict, Gone, HTTPException, NotFound
 
 from jobsight_server.accounting.amounts import memory_bytes, time_s
-from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED
+from jobsight_server.accounting.parsers.quantities import LONGEST_INDEXED
 from jobsight_server.advice.requirements import Feedback, take_feedback
 from jobsight_server.forecasts import Prediction, report
 from jobsight_server.forecasts.events import Observation

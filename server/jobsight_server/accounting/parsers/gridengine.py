@@ -11,8 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from jobsight_server.accounting.parsers.ge_requests import Requests, requests_of
-from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
-from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, LONGEST_S
+from jobsight_server.accounting.parsers.quantities import (
+    INT32,
+    LARGEST_BYTES,
+    LATEST,
+    LONGEST_INDEXED,
+    LONGEST_S,
+    LONGEST_TEXT,
+    text_field,
+)
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, ParallelTask, RunRecord
 
 _HEAD = ("qname", "hostname", "group", "owner")
@@ -64,7 +71,7 @@ def parse_line(line: str) -> JobEvent:
         return JobEvent("N", job_id, _time("submission_time", fields) or 0.0)
     run = _run(fields, further, start, failed)
     end = start if run.end is None else run.end
-    task = "" if fields["pe_taskid"] in _NONE else _text("pe_taskid", fields["pe_taskid"], LONGEST_INDEXED) or ""
+    task = "" if fields["pe_taskid"] in _NONE else text_field("pe_taskid", fields["pe_taskid"], LONGEST_INDEXED) or ""
     if not task and fields["granted_pe"] in _NONE:
         return JobEvent("R" if failed in _AGAIN else "E", job_id, end, run)
     used = ParallelTask(task, start, end, run.exec_host, run.used_cpu_s, run.used_memory_bytes)
@@ -132,17 +139,20 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
         raise AccountingError("category requests more memory than there is", fields["category"])
     used = _used_memory_bytes(fields, further, requests)
     cpu_s = max(_number("cpu", fields, LONGEST_S), _number("ru_utime", fields, LONGEST_S) + _stime(fields))
-    host = _text("hostname", fields["hostname"], LONGEST_INDEXED)
+    user = text_field("owner", fields["owner"], LONGEST_INDEXED)
+    if user is None:
+        raise AccountingError("owner is missing")
+    host = text_field("hostname", fields["hostname"], LONGEST_INDEXED)
     status = int(_number("exit_status", fields, INT32))
     wallclock_s = _wallclock_s(fields, end - start)
     return RunRecord(
-        user=_required("owner", fields),
+        user=user,
         start=start,
         end=end,
-        group=_text("group", fields["group"], LONGEST_TEXT),
+        group=text_field("group", fields["group"], LONGEST_TEXT),
         account=_account(fields),
-        name=_text("job_name", fields["job_name"], LONGEST_TEXT),
-        queue=_text("qname", fields["qname"], LONGEST_TEXT),
+        name=text_field("job_name", fields["job_name"], LONGEST_TEXT),
+        queue=text_field("qname", fields["qname"], LONGEST_TEXT),
         queued=_time("submission_time", fields),
         exec_host=host,
         # The log does not have the hosts of a parallel job's slots.
@@ -200,21 +210,8 @@ def _account(fields: Mapping[str, str]) -> str | None:
     """Return the account if given, else the project."""
     for name, nothing in (("account", {_DEFAULT_ACCOUNT, *_NONE}), ("project", _NONE)):
         if fields[name] not in nothing:
-            return _text(name, fields[name], LONGEST_TEXT)
+            return text_field(name, fields[name], LONGEST_TEXT)
     return None
-
-
-def _required(name: str, fields: Mapping[str, str]) -> str:
-    value = _text(name, fields[name], LONGEST_INDEXED)
-    if value is None:
-        raise AccountingError(f"{name} is missing")
-    return value
-
-
-def _text(name: str, value: str, longest: int) -> str | None:
-    if len(value) > longest:
-        raise AccountingError(f"{name} is longer than {longest} characters", value)
-    return value or None
 
 
 def _time(name: str, fields: Mapping[str, str]) -> float | None:

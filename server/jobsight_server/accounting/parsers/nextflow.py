@@ -13,13 +13,16 @@ from math import inf
 
 from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.accounting.origin import Origin
-from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, LONGEST_S, signed
-from jobsight_server.accounting.parsers.table_columns import whole
+from jobsight_server.accounting.parsers.quantities import (
+    LARGEST_BYTES,
+    LATEST,
+    LONGEST_INDEXED,
+    LONGEST_S,
+    LONGEST_TEXT,
+    signed,
+)
+from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows, whole
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
-from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
-
-HEADER = "header"
 
 KILLED = 137
 _AT_ITS_LIMIT = frozenset({KILLED, 140, 143})  # how batch systems end a task at its time limit
@@ -38,22 +41,14 @@ def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
     Raises:
         AccountingError: its first line is not the header of a trace file, or lacks a column.
     """
-    header = text_of(beginning.removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0].removesuffix(b"\r"))
+    header = header_of(beginning)
     separator = max(_SEPARATORS, key=header.count)
-    columns = [name.strip() for name in header.split(separator)]
-    _check_columns(columns)
+    _check_columns([name.strip() for name in header.split(separator)])
 
-    def parse(line: str) -> JobEvent:
-        if line.removeprefix("\ufeff") == header:
-            return JobEvent(HEADER, "", 0.0)
-        values = [value.strip() for value in line.split(separator)]
-        if len(values) != len(columns):
-            raise AccountingError("another number of columns than the header", f"{len(values)} of {len(columns)}")
-        return _event(
-            {name: value for name, value in zip(columns, values, strict=True) if value not in ("", "-")}, origin
-        )
+    def event_of(row: Row) -> JobEvent:
+        return _event({name: value for name, value in row.items() if value not in ("", "-")}, origin)
 
-    return parse
+    return parser_of_rows(header, lambda line: line.split(separator), event_of)
 
 
 def _check_columns(columns: list[str]) -> None:

@@ -12,20 +12,21 @@ from datetime import UTC, datetime
 
 from jobsight_server.accounting.parsers.quantities import (
     LARGEST_BYTES,
+    LONGEST_INDEXED,
+    LONGEST_TEXT,
     duration_s,
     epoch,
     requested_bytes,
     requested_s,
     signed,
     size_bytes,
+    text_field,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 from jobsight_server.storage.facts import facts_in
 
 # Kinds that concern runs of the job in their third part.
 JOB_KINDS = frozenset("QSERDA")
-LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL has at most about 2,700 bytes
-LONGEST_TEXT = 4096
 _FIRST_YEAR, _LAST_YEAR = 1980, 2200
 
 _STAMP = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2})", re.ASCII)
@@ -136,17 +137,6 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
 def is_job_id(text: str) -> bool:
     """Return whether a text is the id of a job, an array, or a task of one."""
     return len(text) <= LONGEST_INDEXED and _JOB_ID.fullmatch(text) is not None
-
-
-def text_field(key: str, value: str | None, longest: int) -> str | None:
-    """Return a text, None if it is empty.
-
-    Raises:
-        AccountingError: it is longer.
-    """
-    if value is not None and len(value) > longest:
-        raise AccountingError(f"{key} is longer than {longest} characters", value)
-    return value or None
 
 
 def _epoch(fields: dict[str, str], key: str, *, zero_is_none: bool = False) -> float | None:

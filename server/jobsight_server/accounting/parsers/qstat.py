@@ -6,16 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from math import inf
 
-from jobsight_server.accounting.parsers.pbs import (
+from jobsight_server.accounting.parsers.pbs import is_job_id, requested_memory
+from jobsight_server.accounting.parsers.quantities import (
+    INT32,
     LONGEST_INDEXED,
     LONGEST_TEXT,
-    is_job_id,
-    requested_memory,
+    requested_s,
     text_field,
 )
-from jobsight_server.accounting.parsers.quantities import INT32, requested_s
-from jobsight_server.accounting.queue import Listed, failed
-from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+from jobsight_server.accounting.runs import AccountingError, JobEvent, Listed, RunRecord
 from jobsight_server.storage.facts import facts_in
 
 WAITS = frozenset("QHW")
@@ -43,7 +42,7 @@ def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, s
         return Listed(job_id, JobEvent("Q", job_id, submitted, run, utc_s=submitted))
     except AccountingError as error:
         error.job_id = job_id
-        return failed(error, repr(dict(attributes)).encode())
+        return Listed(job_id, None, error, repr(dict(attributes)).encode())
 
 
 def _run(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> RunRecord:

@@ -12,8 +12,7 @@ from typing import Any
 
 from jobsight_server.accounting.parsers.qstat import listed
 from jobsight_server.accounting.parsers.quantities import LATEST, epoch
-from jobsight_server.accounting.queue import Listed
-from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.runs import AccountingError, Listed
 from jobsight_server.accounting.text import text_of
 
 ARGUMENTS = ("-f", "-F", "json")

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 from jobsight_server.accounting.parsers.qstat import listed
 from jobsight_server.accounting.parsers.quantities import epoch
-from jobsight_server.accounting.queue import Listed
-from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.runs import AccountingError, Listed
 from jobsight_server.accounting.text import text_of
 
 ARGUMENTS = ("-x",)

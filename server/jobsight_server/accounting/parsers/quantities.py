@@ -11,6 +11,8 @@ LATEST = 2**33
 LONGEST_S = 10**10
 LARGEST_BYTES = 2**62
 INT32 = 2**31
+LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL has at most about 2,700 bytes
+LONGEST_TEXT = 4096
 
 _UNLIMITED = {"unlimited", "infinity", "infinite"}
 _WHOLE = re.compile(r"[0-9]{1,11}", re.ASCII)
@@ -82,3 +84,14 @@ def size_bytes(key: str, text: str) -> int:
 def requested_bytes(key: str, text: str) -> int | None:
     """Return a requested size in bytes; None if unlimited."""
     return None if text.lower() in _UNLIMITED else size_bytes(key, text)
+
+
+def text_field(key: str, value: str | None, longest: int) -> str | None:
+    """Return a text, None if it is empty.
+
+    Raises:
+        AccountingError: it is longer.
+    """
+    if value is not None and len(value) > longest:
+        raise AccountingError(f"{key} is longer than {longest} characters", value)
+    return value or None

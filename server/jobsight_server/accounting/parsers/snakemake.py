@@ -16,13 +16,11 @@ from typing import Any
 import msgspec
 
 from jobsight_server.accounting.origin import Origin
-from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_S
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_INDEXED, LONGEST_S, LONGEST_TEXT
+from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
-from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
+from jobsight_server.accounting.text import BYTE_ORDER_MARK
 from jobsight_server.storage.facts import found_facts
-
-HEADER = "header"
 
 _FIRST = "s\th:m:s\tmax_rss"
 _MIB, _MB = 2**20, 10**6
@@ -38,23 +36,12 @@ def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
     Raises:
         AccountingError: it is not a benchmark file.
     """
-    beginning = beginning.removeprefix(BYTE_ORDER_MARK)
-    if beginning.lstrip()[:1] == b"{":
+    if beginning.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"{":
         return lambda line: _event(_json(line), origin)
-    header = text_of(beginning.partition(b"\n")[0].removesuffix(b"\r"))
+    header = header_of(beginning)
     if not header.startswith(_FIRST):
         raise AccountingError("not the header of a benchmark file", header)
-    columns = header.split("\t")
-
-    def parse(line: str) -> JobEvent:
-        if line.removeprefix("\ufeff") == header:
-            return JobEvent(HEADER, "", 0.0)
-        values = line.split("\t")
-        if len(values) != len(columns):
-            raise AccountingError("another number of columns than the header", f"{len(values)} of {len(columns)}")
-        return _event(dict(zip(columns, values, strict=True)), origin)
-
-    return parse
+    return parser_of_rows(header, lambda line: line.split("\t"), lambda row: _event(row, origin))
 
 
 def _json(line: str) -> dict[str, Any]:

@@ -9,28 +9,34 @@ import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from math import inf
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
-from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LONGEST_S
+from jobsight_server.accounting.parsers.quantities import (
+    INT32,
+    LARGEST_BYTES,
+    LONGEST_INDEXED,
+    LONGEST_S,
+    LONGEST_TEXT,
+    text_field,
+)
 from jobsight_server.accounting.parsers.table_columns import (
     COLUMNS,
     FACT,
     amount,
     field_of,
+    header_of,
+    parser_of_rows,
     places,
     seconds_of_epoch,
     whole,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
-from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
+from jobsight_server.accounting.text import BYTE_ORDER_MARK
 from jobsight_server.storage.facts import found_facts
-
-HEADER = "header"
-"""The kind of the line that names the columns."""
 
 _KINDS = {"ended": "E", "requeued": "R", "running": "S"}
 _WAITS = ("queued", "waiting")
@@ -47,23 +53,12 @@ def parser_of(beginning: bytes) -> Callable[[str], JobEvent]:
     Raises:
         AccountingError: its first line is neither a header nor JSON.
     """
-    beginning = beginning.removeprefix(BYTE_ORDER_MARK)
-    if beginning.lstrip()[:1] == b"{":
+    if beginning.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"{":
         return _event_of_json
-    header = text_of(beginning.partition(b"\n")[0].removesuffix(b"\r"))
+    header = header_of(beginning)
     delimiter = max(_DELIMITERS, key=header.count)
-    columns = [name.strip() for name in _row(header, delimiter)]
-    _check_columns(columns)
-
-    def parse(line: str) -> JobEvent:
-        if line.removeprefix("\ufeff") == header:
-            return JobEvent(HEADER, "", 0.0)
-        values = _row(line, delimiter)
-        if len(values) != len(columns):
-            raise AccountingError("another number of columns than the header", f"{len(values)} of {len(columns)}")
-        return _event(dict(zip(columns, values, strict=True)))
-
-    return parse
+    _check_columns([name.strip() for name in _row(header, delimiter)])
+    return parser_of_rows(header, partial(_row, delimiter=delimiter), _event)
 
 
 def _row(line: str, delimiter: str) -> list[str]:
@@ -89,7 +84,7 @@ def _event_of_json(line: str) -> JobEvent:
 def _text_of(value: str | float | None) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return "" if value is None else str(value)
+    return "" if value is None else str(value).strip()
 
 
 def _check_columns(names: Sequence[str]) -> None:
@@ -110,7 +105,7 @@ def _check_columns(names: Sequence[str]) -> None:
 
 def _event(row: Mapping[str, str]) -> JobEvent:
     """Return the event in a row, by the names of its columns."""
-    values = {field_of(name): (name, value.strip()) for name, value in row.items() if value.strip()}
+    values = {field_of(name): (name, value) for name, value in row.items() if value}
     for name, value in values.values():
         if _CONTROL.search(value):
             raise AccountingError(f"control characters in {name}")
@@ -169,10 +164,7 @@ def _run(values: Mapping[str, tuple[str, str]], user: str, start: float, end: fl
 
 
 def _text(values: Mapping[str, tuple[str, str]], field: str, longest: int) -> str | None:
-    name, value = values.get(field, (field, ""))
-    if len(value) > longest:
-        raise AccountingError(f"{name} is longer than {longest} characters", value)
-    return value or None
+    return text_field(*values[field], longest) if field in values else None
 
 
 def _time(values: Mapping[str, tuple[str, str]], field: str) -> float | None:

@@ -1,14 +1,16 @@
-"""The columns of tables of runs, with their units, and values in them."""
+"""Logs with a line of columns before their records; and the columns of tables, with their units, and values in them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from math import isfinite
 
 from jobsight_server.accounting.parsers.pbs import MOST_PER_JOB, MOST_PER_NODE
 from jobsight_server.accounting.parsers.quantities import LATEST
-from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.runs import AccountingError, JobEvent
+from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 TEXTS = (
     "job_id",
@@ -45,6 +47,32 @@ _EARLIEST_MS = 2.0**33 / 1000.0  # seconds taken as milliseconds are before this
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _PLACE = re.compile(r"([^\s:]{1,255})(?::([0-9]{1,7}))?", re.ASCII)
+
+
+HEADER = "header"
+"""The kind of the line that names the columns."""
+
+
+def parser_of_rows(
+    header: str, split: Callable[[str], list[str]], event_of: Callable[[dict[str, str]], JobEvent]
+) -> Callable[[str], JobEvent]:
+    """Return the parser for the lines of a file with this first line; ``split`` finds the values of a line."""
+    columns = [name.strip() for name in split(header)]
+
+    def parse(line: str) -> JobEvent:
+        if line.removeprefix("\ufeff") == header:
+            return JobEvent(HEADER, "", 0.0)
+        values = split(line)
+        if len(values) != len(columns):
+            raise AccountingError("another number of columns than the header", f"{len(values)} of {len(columns)}")
+        return event_of({name: value.strip() for name, value in zip(columns, values, strict=True)})
+
+    return parse
+
+
+def header_of(beginning: bytes) -> str:
+    """Return the first line of a file that begins with these bytes."""
+    return text_of(beginning.removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0].removesuffix(b"\r"))
 
 
 def field_of(column: str) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_S
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_INDEXED, LONGEST_S, LONGEST_TEXT
 from jobsight_server.accounting.parsers.slurm.quantities import (
     UNKNOWN,
     amount,

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from jobsight_server.accounting.parsers.slurm.job import event_of
 from jobsight_server.accounting.parsers.slurm.steps import Row
-from jobsight_server.accounting.queue import Listed, failed
-from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.runs import AccountingError, Listed
 from jobsight_server.accounting.text import text_of
 
 WIDTHS: Mapping[str, int] = {
@@ -80,6 +79,6 @@ def listed(values: list[bytes]) -> Listed:
         event = event_of([sacct_row(row)]) if state == "PENDING" else None
     except AccountingError as error:
         error.job_id = job_id
-        return failed(error, b" ".join(value.strip() for value in values))
+        return Listed(job_id, None, error, b" ".join(value.strip() for value in values))
     # squeue lists ended jobs for some minutes more.
     return Listed("" if state == "CANCELLED" else job_id, event)
