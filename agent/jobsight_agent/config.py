@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jobsight_agent.cgroups import PATTERNS, check_pattern
 from jobsight_agent.reading import sendable_name
 
 SIGNS = ("logins", "load")  # of the machine's owner
 _RETIRED = ("compilers", "libraries")  # options of 0.2 without effect; a file that sets them stays valid
+
+
+_T = TypeVar("_T")
 
 
 class ConfigError(ValueError):
@@ -56,7 +59,7 @@ class Option:
     """One option; its type is that of its default, a tuple is a list of texts."""
 
     name: str
-    default: str | int | float | tuple[str, ...]
+    default: Any
     help: str
     least: float | None = None
     most: float | None = None
@@ -83,56 +86,39 @@ class Option:
         return parsed
 
 
-OPTIONS = (
-    Option("server", "", "address of the collector, such as https://collector:8470"),
-    Option("token_file", "", "file with a token of role agent"),
-    Option("ca_file", "", "certificates to trust instead of the system's"),
-    Option("cluster", "default", "cluster of this node, as the server's accounting source names it"),
-    Option("node", "", "this node's name, as the scheduler writes it (default: the short host name)"),
-    Option("interval", 10.0, "seconds between readings", 0.1, _DAY_S),
-    Option("batch", 60, "readings per batch", 1, 5000),
-    Option("batch_age_s", 30.0, "send a batch after at most this many seconds", 0, _DAY_S),
-    Option("spool", "/var/spool/jobsight", "directory for batches that are not yet acknowledged"),
-    Option("spool_megabytes", 100.0, "size limit of the spool; beyond it the oldest batches are dropped", 0.1, 1e9),
-    Option("spool_hours", 72.0, "longest time that a batch may stay in the spool", 0.01, 1e6),
-    Option("backoff_most_s", 300.0, "longest pause between two attempts", 1, _DAY_S),
-    Option("gzip_level", 1, "compression, 1 (fastest) to 9", 1, 9),
-    Option("host_root", "/", "directory that holds the node's proc/ and sys/"),
-    Option("exclude", (), "interfaces to leave out"),
-    Option("counters_32bit", (), "interfaces whose driver has 32-bit counters"),
-    Option(
-        "cgroups", PATTERNS, "paths of the jobs' cgroups, with {job} for the id (default: of Slurm, PBS and TORQUE)"
-    ),
-    Option("scratch", "/tmp", "directory of the jobs' files, whose size is the node's storage"),
-    Option("owner", (), "signs that the machine's owner is using it: logins, load (default: it has no owner)"),
-    Option("owner_load", 0.5, "busy processors that count as the owner's load while no job runs here", 0, 1e6),
-)
+def _option(default: _T, about: str, least: float | None = None, most: float | None = None) -> _T:
+    return field(default=default, metadata={"help": about, "least": least, "most": most})
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """Every option with its value."""
 
-    server: str
-    token_file: str
-    ca_file: str
-    cluster: str
-    node: str
-    interval: float
-    batch: int
-    batch_age_s: float
-    spool: str
-    spool_megabytes: float
-    spool_hours: float
-    backoff_most_s: float
-    gzip_level: int
-    host_root: str
-    exclude: tuple[str, ...]
-    counters_32bit: tuple[str, ...]
-    cgroups: tuple[str, ...]
-    scratch: str
-    owner: tuple[str, ...]
-    owner_load: float
+    server: str = _option("", "address of the collector, such as https://collector:8470")
+    token_file: str = _option("", "file with a token of role agent")
+    ca_file: str = _option("", "certificates to trust instead of the system's")
+    cluster: str = _option("default", "cluster of this node, as the server's accounting source names it")
+    node: str = _option("", "this node's name, as the scheduler writes it (default: the short host name)")
+    interval: float = _option(10.0, "seconds between readings", 0.1, _DAY_S)
+    batch: int = _option(60, "readings per batch", 1, 5000)
+    batch_age_s: float = _option(30.0, "send a batch after at most this many seconds", 0, _DAY_S)
+    spool: str = _option("/var/spool/jobsight", "directory for batches that are not yet acknowledged")
+    spool_megabytes: float = _option(100.0, "size limit of the spool, beyond which the oldest are dropped", 0.1, 1e9)
+    spool_hours: float = _option(72.0, "longest time that a batch may stay in the spool", 0.01, 1e6)
+    backoff_most_s: float = _option(300.0, "longest pause between two attempts", 1, _DAY_S)
+    gzip_level: int = _option(1, "compression, 1 (fastest) to 9", 1, 9)
+    host_root: str = _option("/", "directory that holds the node's proc/ and sys/")
+    exclude: tuple[str, ...] = _option((), "interfaces to leave out")
+    counters_32bit: tuple[str, ...] = _option((), "interfaces whose driver has 32-bit counters")
+    cgroups: tuple[str, ...] = _option(
+        PATTERNS, "paths of jobs' cgroups, {job} for the id (default: Slurm, PBS, TORQUE)"
+    )
+    scratch: str = _option("/tmp", "directory of the jobs' files, whose size is the node's storage")
+    owner: tuple[str, ...] = _option((), "signs that the machine's owner uses it: logins, load (default: no owner)")
+    owner_load: float = _option(0.5, "busy processors that count as the owner's load while no job runs", 0, 1e6)
+
+
+OPTIONS = tuple(Option(one.name, one.default, **one.metadata) for one in fields(Config))
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
