@@ -51,6 +51,7 @@ class RunRecord:
     nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
     ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
     ``memory_with_cache``: the used memory may contain page cache.
+    ``memory_is_virtual``: requested and used memory are address space.
 
     ``array_task``: the array and the number of the task, ``13_2``, where the log has another id for it as well.
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are the user's request, where that is known
@@ -87,6 +88,7 @@ class RunRecord:
     asked_walltime_s: float | None = None
     memory_incomplete: bool | None = None
     memory_with_cache: bool | None = None
+    memory_is_virtual: bool | None = None
     ended_abnormally: bool | None = None
     array_task: str | None = None
     facts: str | None = None

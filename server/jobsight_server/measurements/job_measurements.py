@@ -16,12 +16,14 @@ AROUND_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class JobMeasurements:
-    """Series by node and quantity, in the quantity's unit; ``refused``: the reason for a query without a result, by
-    quantity.
+    """Series by node and quantity, in the quantity's unit.
+
+    By quantity: ``refused`` is the reason for a query without a result, ``too_low`` why its series may lack some of it.
     """
 
     nodes: Mapping[str, Mapping[Quantity, Sequence[MetricSeries]]]
     refused: Mapping[Quantity, str] = field(default_factory=dict)
+    too_low: Mapping[Quantity, str] = field(default_factory=dict)
 
 
 def job_measurements(

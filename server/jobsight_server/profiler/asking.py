@@ -106,4 +106,6 @@ def _together(answers: Sequence[JobMeasurements]) -> JobMeasurements:
         }
         for node in dict.fromkeys(node for answer in answers for node in answer.nodes)
     }
-    return JobMeasurements(nodes, {quantity: why for answer in answers for quantity, why in answer.refused.items()})
+    refused = {quantity: why for answer in answers for quantity, why in answer.refused.items()}
+    too_low = {quantity: why for answer in reversed(answers) for quantity, why in answer.too_low.items()}
+    return JobMeasurements(nodes, refused, too_low)

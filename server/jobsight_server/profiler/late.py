@@ -24,7 +24,7 @@ from jobsight_server.profiler.profile import EventCounts, accepted, observations
 from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.totals import add_runs, take_back_runs
-from jobsight_server.profiler.usage import Measurements
+from jobsight_server.profiler.values import Measurements
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles

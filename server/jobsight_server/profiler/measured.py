@@ -15,10 +15,17 @@ from jobsight_server.measurements.prometheus import MetricSeries
 from jobsight_server.profiler.readings import Readings
 from jobsight_server.profiler.sampled import JobCgroup
 from jobsight_server.profiler.usage import Speeds
-from jobsight_server.settings.measurements import Quantity
+from jobsight_server.settings.measurements import QUANTITIES, Quantity
 from jobsight_server.storage.sample_columns import Floats
 
 OfNode = Mapping[Quantity, Sequence[MetricSeries]]
+
+METRIC_OF: Mapping[Quantity, str] = {
+    quantity: "memory" if "memory" in quantity else "cpu" if "cpu" in quantity else "bandwidth"
+    for quantity in QUANTITIES
+    if "gpu" not in quantity and quantity not in ("cache_bytes", "peak_bytes")
+}
+"""The metric that a quantity is of, but for GPUs and for what is only shown."""
 
 # Largest time from a job's start to its first reading, in intervals, for counters to begin at 0.
 _FIRST_WITHIN = 2.5

@@ -14,7 +14,8 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_server.profiler.readings import Readings
-from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Missing, pieces_of, shares_of
+from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, pieces_of, shares_of
+from jobsight_server.profiler.values import Missing
 from jobsight_server.storage.sample_columns import Floats
 from jobsight_server.storage.samples import last_memory
 
@@ -31,6 +32,7 @@ class NodeMemory:
     """The job's memory on one node: its time average, and each reading with the time for which it is valid.
 
     ``since`` and ``until`` in seconds from the job's start there; ``used`` in bytes; ``life_s`` how long it ran.
+    ``is_whole``: the readings cover it.
     """
 
     mean: float
@@ -38,14 +40,16 @@ class NodeMemory:
     since: Floats
     until: Floats
     life_s: float
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Time-averaged memory of the job, and its peak over all its nodes together, in bytes."""
+    """Time-averaged memory of the job, and its peak over all its nodes together, in bytes; or of a part of it."""
 
     mean: float
     peak: float
+    is_whole: bool
 
 
 def node_memory(
@@ -71,17 +75,16 @@ def node_memory(
         return Missing("{node} used less memory during its life than before")
     # Just after an edge the next piece counts; for the last reading, the piece before.
     pieces = np.minimum(np.searchsorted(edges, time), len(share) - 1)
-    good_for_s = GOOD_FOR_INTERVALS * _interval_s(readings.time)
+    good_for_s = GOOD_FOR_INTERVALS * interval_of(readings.time)
     life_s = interval.end - interval.start
     since, until = time - interval.start, np.append(time[1:], interval.end) - interval.start
     until = np.minimum(until, since + good_for_s)
     since[0] = max(0.0, since[0] - good_for_s)
-    if (until - since).sum() < (1.0 - MOST_UNKNOWN) * life_s:
-        return UNKNOWN
-    return NodeMemory(mean, used * share[pieces], since, until, life_s)
+    is_whole = bool((until - since).sum() >= (1.0 - MOST_UNKNOWN) * life_s)
+    return NodeMemory(mean, used * share[pieces], since, until, life_s, is_whole)
 
 
-def _interval_s(time: Floats) -> float:
+def interval_of(time: Floats) -> float:
     """Return the interval of the agent's regular readings: the median, or if longer the interval in which half of the
     time passes, since hooks of other jobs add readings that shorten the median. The longest is left out, as it may be
     an outage.
@@ -103,8 +106,11 @@ def inside(readings: Readings, interval: JobInterval) -> np.ndarray[tuple[int], 
     return found
 
 
-def together(nodes: Sequence[NodeMemory]) -> MemoryUse | Missing:
-    """Return the sum of the time averages, and the largest sum over all ``nodes`` at one reading."""
+def together(nodes: Sequence[NodeMemory]) -> MemoryUse:
+    """Return the sum of the time averages, and the largest sum over all ``nodes`` at one reading.
+
+    Without enough readings of all nodes at a time, the largest sum over those that were read.
+    """
     time = np.concatenate([part for node in nodes for part in (node.since, node.until)])
     change = np.concatenate([part for node in nodes for part in (node.used, -node.used)])
     known = np.concatenate([part for node in nodes for part in (np.ones(len(node.used)), -np.ones(len(node.used)))])
@@ -114,9 +120,9 @@ def together(nodes: Sequence[NodeMemory]) -> MemoryUse | Missing:
     total, count = np.cumsum(change[order])[last], np.cumsum(known[order])[last]
     complete = count > len(nodes) - 0.5
     seconds = np.append(np.diff(time[last]), 0.0)[complete].sum()
-    if seconds < (1.0 - MOST_UNKNOWN) * max(node.life_s for node in nodes):
-        return UNKNOWN_TOGETHER
-    return MemoryUse(sum(node.mean for node in nodes), max(0.0, float(total[complete].max())))
+    is_whole = bool(seconds >= (1.0 - MOST_UNKNOWN) * max(node.life_s for node in nodes))
+    peak = max(0.0, float((total[complete] if is_whole else total).max()))
+    return MemoryUse(sum(node.mean for node in nodes), peak, is_whole and all(node.is_whole for node in nodes))
 
 
 FRESH_S = 86_400.0

@@ -19,7 +19,7 @@ from jobsight_server.accounting.used import used_of
 from jobsight_server.forecasts.events import Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable
 from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.profiler.memory import NodeMemory, together
+from jobsight_server.profiler.memory import together
 from jobsight_server.profiler.readings import Readings
 from jobsight_server.profiler.sampled import (
     NodeEvidence,
@@ -34,31 +34,35 @@ from jobsight_server.profiler.sampled import (
     sampled_memory,
 )
 from jobsight_server.profiler.sharing import EndedRun, Neighbours
-from jobsight_server.profiler.usage import (
-    FASTEST,
-    MOST_UNKNOWN,
-    SUM,
+from jobsight_server.profiler.usage import FASTEST, MOST_UNKNOWN, SUM, by_fabric, fastest
+from jobsight_server.profiler.values import (
+    ABOVE_NODES,
+    ABOVE_PROCESSORS,
+    CUT_SHORT,
+    NOT_ALL_READ,
+    NOT_SEEN,
+    PARTLY_MEASURED,
+    PEAK_NOT_READ,
+    PROCESSES_NOT_SEEN,
+    RAN_OUT,
+    SLACK,
     Measurement,
     Measurements,
     Missing,
-    by_fabric,
-    fastest,
+    decided,
     from_log,
+    is_seen,
     missing_labels,
+    plausible,
     without,
 )
+from jobsight_server.storage.sample_columns import Floats
 
-# More CPU time than the processors have: kept, but flagged.
-CPU_FLAGGED_ABOVE = 1.05
-ABOVE = f"above {CPU_FLAGGED_ABOVE}"
+# More CPU time than the job's processors have: its nodes have more, so it is kept, but flagged.
+ABOVE = f"above {SLACK}"
 
 CGROUP = "cgroup"
 PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the log has the CPU time too
-
-RAN_OUT = "a lower bound: the job ran out of it"
-CUT_SHORT = "a lower bound: the job was killed, cancelled or failed"
-PARTLY_MEASURED = "a lower bound: the log lacks the use of some of its steps or tasks"
-PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two readings"
 
 
 def profile(
@@ -75,25 +79,40 @@ def profile(
         "memory": _memory(run, nodes, how, run.asked, length_s),
         "cpu": _cpu(run, nodes, how, run.held, length_s),
     }
+    why = {metric: why for node in nodes for metric, why in node.too_low.items()}
+    found = {
+        metric: entry if entry.source == "accounting" else entry.at_least(why.get(metric))
+        for metric, entry in found.items()
+    }
     found["runtime"] = Measurement(run.run_s, source="accounting")
     if run.was_cut_short:
-        found["runtime"] = replace(found["runtime"], reason=CUT_SHORT, lower_bound=True)
+        found["runtime"] = found["runtime"].at_least(CUT_SHORT)
     for metric, used in used_of(run.used).items():
         found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
     for metric, used in (gpus or {}).items():
         found[metric] = Measurement(used, source=CGROUP, attribution=CGROUP)
     if run.failure is not None:
         metric = FAILED_METRIC[run.failure]
-        if found[metric].value is not None:
-            found[metric] = replace(found[metric], reason=RAN_OUT, lower_bound=True)
+        found[metric] = found[metric].at_least(RAN_OUT)
     return found
 
 
 def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
-    found = _largest_memory(run, nodes, how, processors, length_s)
-    if found.value is not None:
-        reason = _why_incomplete(run, nodes, found.value * processors, found.source)
-        found = found if reason is None else replace(found, reason=reason, lower_bound=True)
+    """Return the run's peak, from its cgroups, the log and its nodes' memory; the average is that of readings."""
+    own, is_whole = _cgroup_memory(run, nodes, processors)
+    log = _logged_memory(run, nodes, processors, is_whole)
+    of_nodes = sampled_memory(nodes, how, processors, length_s)
+    is_first = is_whole and run.memory_quantity != "virtual"
+    readings = [own, log, of_nodes] if is_first else [log, of_nodes, own]
+    if how != "exclusive" and (own or log):  # a share of its nodes' memory shows less
+        readings.remove(of_nodes)
+    sizes = [node.memory_bytes for node in nodes]
+    most = sum(filter(None, sizes)) / processors if sizes and None not in sizes and processors > 0 else None
+    checked = [plausible(one, most, ABOVE_NODES) for one in readings if one is not None]
+    found = decided(checked, run.memory_quantity == "virtual")
+    read = own if own is not None and is_whole else of_nodes
+    if found.value is not None and read in readings:
+        found = replace(found, mean=read.mean, idle_age_s=read.idle_age_s)
     groups = [node.group for node in nodes if node.group is not None]
     if not groups or len(groups) < len(nodes) or processors <= 0:
         return found
@@ -106,93 +125,76 @@ def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: 
     )
 
 
-def _why_incomplete(run: EndedRun, nodes: Sequence[NodeEvidence], used: float, source: str | None) -> str | None:
-    """Return why the whole job's memory ``used`` is a lower bound; None if it is not.
+def _cgroup_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int) -> tuple[Measurement | None, bool]:
+    """Return memory from the run's own cgroups, if any was read; and whether all were, often enough."""
+    groups = {node.node: node.group for node in nodes if node.group is not None}
+    found = [cgroup_memory(node.group, node.boundaries, _times(node)) for node in nodes if node.group is not None]
+    held = [one for one in found if not isinstance(one, Missing)]
+    total = together(held) if held and processors > 0 else None
+    if total is None or total.peak <= 0:  # every process has some
+        return None, False
+    is_whole = total.is_whole and len(held) == len(nodes)
+    peak, mean = total.peak / processors, total.mean / processors
+    entry = Measurement(peak, peak, CGROUP, CGROUP, mean=mean, quantity="resident")
+    read = [peak_was_read(group) for group in groups.values()]
+    counted = [float(np.nanmax(one.cpu_s)) for one in groups.values() if np.isfinite(one.cpu_s).any()]
+    if not is_whole:
+        return entry.at_least(NOT_ALL_READ), False
+    if False in read:
+        return entry.at_least(PEAK_NOT_READ), True
+    if run.memory_incomplete and not all(read):  # only the kernel's own maximum replaces an incomplete log
+        return entry.at_least(PARTLY_MEASURED), True
+    return entry.at_least(None if is_seen(sum(counted) if counted else None, run.run_s) else PROCESSES_NOT_SEEN), True
 
-    Only the kernel's own maximum replaces an incomplete log. On several nodes, a log with a larger value than the
-    readings saw more of the job.
+
+def _logged_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int, is_whole: bool) -> Measurement | None:
+    """Return memory from the accounting log; None if it has none, or 0 bytes, which no process has.
+
+    Of a job on one node, the kernel's own maximum shows whether the log missed some.
     """
-    known = used if len(nodes) == 1 else 0.0
-    read = [None if node.group is None else peak_was_read(node.group, known) for node in nodes]
-    if False in read and (source == CGROUP or len(nodes) == 1):
-        return PEAK_NOT_READ
-    return PARTLY_MEASURED if run.memory_incomplete and not (read and all(read)) else None
-
-
-def _largest_memory(
-    run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float
-) -> Measurement:
-    """Return the largest measurement of the run's own peak: each may miss memory, none invents any.
-
-    Readings of a cgroup miss peaks between two of them, the log those between the batch system's own. The nodes' memory
-    counts if there is nothing better. The average is that of readings. A log that counts page cache does invent memory:
-    there the cgroup, which separates them, takes precedence.
-    """
-    own = _cgroup_memory(nodes, processors)
-    logged = _logged_memory(run, processors)
-    read = own or sampled_memory(nodes, how, processors, length_s)
-    if logged is None or logged.value is None or (own is not None and run.memory_with_cache):
-        return own or logged or read
-    if read.value is None or read.attribution not in (CGROUP, "exclusive"):
-        return logged
-    if read.value >= logged.value and (own is not None or run.memory_incomplete):
-        return read
-    return replace(logged, mean=read.mean, idle_age_s=read.idle_age_s)
-
-
-def _cgroup_memory(nodes: Sequence[NodeEvidence], processors: int) -> Measurement | None:
-    """Return memory from the run's own cgroups; None unless they were read on each of its nodes, often enough."""
-    if not nodes or processors <= 0:
+    used = run.used_memory_bytes
+    if not used or used < 0:
         return None
-    held: list[NodeMemory] = []
-    for node in nodes:
-        use = None if node.group is None else cgroup_memory(node.group, node.boundaries)
-        if use is None or isinstance(use, Missing):
-            return None
-        held.append(use)
-    total = together(held)
-    if isinstance(total, Missing) or total.peak <= 0:  # every process has some
-        return None
-    peak = total.peak / processors
-    return Measurement(peak, peak, source=CGROUP, attribution=CGROUP, mean=total.mean / processors)
-
-
-def _logged_memory(run: EndedRun, processors: int) -> Measurement | None:
-    """Return memory from the accounting log; None if it has none, or 0 bytes, which no process has."""
-    if not run.used_memory_bytes or run.used_memory_bytes < 0:
-        return None
-    return from_log(float(run.used_memory_bytes), processors)
+    entry = from_log(float(used), processors, run.memory_quantity)
+    group = nodes[0].group if len(nodes) == 1 and is_whole else None
+    read = None if group is None else peak_was_read(group, used)
+    if read is False:
+        return entry.at_least(PEAK_NOT_READ)
+    if read is None and run.memory_incomplete:
+        return entry.at_least(PARTLY_MEASURED)
+    return entry.at_least(None if read or is_seen(run.used_cpu_s, run.run_s) else PROCESSES_NOT_SEEN)
 
 
 def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
+    """Return CPU time per processor and second: of its cgroups, else of the log, else of its nodes."""
     # Neither memory nor CPU time: the job ended before the batch system measured it.
     looked = bool(run.used_cpu_s or run.used_memory_bytes) or run.used_memory_bytes is None
-    logged_s = run.used_cpu_s if looked else None
+    logged_s = run.used_cpu_s if looked and is_seen(run.used_cpu_s, run.run_s) else None
     # CPU time after a cgroup's last reading is assumed; a log with CPU time has all of it.
     cpu_s = _cgroup_cpu(nodes, PRECISE if logged_s is not None else MOST_UNKNOWN)
+    readings = [from_samples(over_nodes(nodes, cpu_of), how, processors, length_s)]
+    if logged_s is not None and run.run_s > 0:
+        readings.insert(0, from_log(logged_s / run.run_s, processors))
+    elif looked and run.used_cpu_s is not None and run.run_s > 0:
+        readings.append(without(NOT_SEEN, None))
     if cpu_s is not None and run.run_s > 0 and processors > 0:
-        entry = Measurement(cpu_s / run.run_s / processors, source=CGROUP, attribution=CGROUP)
-    elif logged_s is not None and run.run_s > 0:
-        entry = from_log(logged_s / run.run_s, processors)
-    else:
-        entry = from_samples(over_nodes(nodes, cpu_of), how, processors, length_s)
-    if entry.value is not None and entry.value > CPU_FLAGGED_ABOVE:
-        return Measurement(entry.value, entry.peak, entry.source, entry.attribution, reason=ABOVE)
-    return entry
+        readings.insert(0, Measurement(cpu_s / run.run_s / processors, source=CGROUP, attribution=CGROUP))
+    cpus = [node.cpus for node in nodes]
+    there = sum(filter(None, cpus)) if cpus and None not in cpus else processors
+    most = SLACK * max(there / processors, 1.0) if processors > 0 else None
+    found = next((one for one in readings if one.value is not None), readings[-1])
+    found = plausible(found, most, ABOVE_PROCESSORS)
+    return found if found.value is None or found.value <= SLACK else replace(found, reason=ABOVE)
+
+
+def _times(node: NodeEvidence) -> Floats:
+    return np.empty(0) if node.readings is None else node.readings.time
 
 
 def _cgroup_cpu(nodes: Sequence[NodeEvidence], most_unknown: float) -> float | None:
     """Return CPU seconds from the run's own cgroups; None unless they were read on each of its nodes."""
-    found = [
-        cgroup_cpu(
-            node.group,
-            node.boundaries,
-            np.empty(0) if node.readings is None else node.readings.time,
-            most_unknown,
-        )
-        for node in nodes
-        if node.group is not None
-    ]
+    groups = [(node, node.group) for node in nodes if node.group is not None]
+    found = [cgroup_cpu(group, node.boundaries, _times(node), most_unknown) for node, group in groups]
     known = [cpu_s for cpu_s in found if not isinstance(cpu_s, Missing)]
     return (sum(known) or None) if len(known) == len(nodes) else None  # no process uses none
 
@@ -258,6 +260,7 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
         "reason": entry.reason,
         "shown_only": entry.value is not None and not _is_learned(entry, config),
         "lower_bound": entry.lower_bound,
+        "quantity": entry.quantity,
     }
 
 

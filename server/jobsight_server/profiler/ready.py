@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
 from jobsight_server.profiler.asking import SiteMonitoring
-from jobsight_server.profiler.measured import OfNode, cgroup_of, gpus_of, readings_of_node, traffic_of
+from jobsight_server.profiler.measured import cgroup_of, gpus_of, readings_of_node, traffic_of
 from jobsight_server.profiler.memory import FRESH_S, Idle, idle_before, idle_beside, inside
 from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.readings import Boundaries, MarkTime, Readings, boundaries, read_marks, read_windows
@@ -25,7 +25,8 @@ from jobsight_server.profiler.sharing import (
     neighbours,
     read_node_histories,
 )
-from jobsight_server.profiler.usage import FASTEST, JobInterval, Measurements, Speeds, link_speeds
+from jobsight_server.profiler.usage import FASTEST, JobInterval, Speeds, link_speeds, uncounted
+from jobsight_server.profiler.values import Measurements
 
 # Clocks of a node and its scheduler differ a little.
 _SLACK_S = 1.0
@@ -34,7 +35,7 @@ _RUNS = (
     'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, failure, '
     "recorded_at, (SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster "
     "AND again.job_id = jobs.job_id AND again.start > jobs.start), suspended_s, asked_processors, memory_incomplete, "
-    "memory_with_cache, ended_abnormally, exit_status, used FROM jobs "
+    "memory_with_cache, memory_is_virtual, ended_abnormally, exit_status, used FROM jobs "
 )
 _FINISHED = text(
     f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
@@ -51,7 +52,7 @@ _NODES_OF = text(
 ).bindparams(bindparam("runs", expanding=True))
 _WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state = 'ended' AND cluster = :cluster")
 _SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
-_SAMPLED_NODES = text("SELECT cluster, name, id, last_time, interfaces FROM nodes")
+_SAMPLED_NODES = text("SELECT cluster, name, id, last_time, interfaces, cpus, memory_total_bytes FROM nodes")
 _LAST_BEFORE = text(
     "SELECT boot_id, coalesce(last_sequence, sequence) AS last FROM batches "
     "WHERE node_id = :node_id AND last_time < :end ORDER BY last_time DESC LIMIT 1"
@@ -64,11 +65,17 @@ _FIRST_AFTER = text(
 
 @dataclass(frozen=True, slots=True)
 class SampledNode:
-    """A node that has sent samples, the time of its newest, and the link speeds of its networks."""
+    """A node that has sent samples, the time of its newest, the link speeds of its networks, and its size.
+
+    ``too_low``: as in ``NodeEvidence``.
+    """
 
     id: int
     last_time: float
     speeds: Speeds
+    cpus: int
+    memory_bytes: int | None
+    too_low: Mapping[str, str]
 
 
 class Own(NamedTuple):
@@ -86,8 +93,10 @@ class SampledNodes:
 
     def __init__(self, connection: Connection) -> None:
         self._known = {
-            (cluster, name): SampledNode(node_id, last_time, link_speeds(interfaces))
-            for cluster, name, node_id, last_time, interfaces in connection.execute(_SAMPLED_NODES)
+            (cluster, name): SampledNode(
+                node_id, last_time, link_speeds(interfaces), cpus, memory_bytes, uncounted(interfaces)
+            )
+            for cluster, name, node_id, last_time, interfaces, cpus, memory_bytes in connection.execute(_SAMPLED_NODES)
         }
         self._clusters = {cluster for cluster, _ in self._known}
 
@@ -250,21 +259,25 @@ def _gathered(
     for (run, node, sampled), at in zip(places, lives, strict=True):
         there = histories.get((run.cluster, node))
         if sampled is None and run.id in measured:
-            found[run.id].append(_evidence(run, node, measured[run.id].nodes.get(node, {}), there))
+            found[run.id].append(_evidence(run, node, measured[run.id], there))
             continue
         readings = None if sampled is None else windows.around(sampled.id, at.start, at.end)
         beside = neighbours(run, there, *_span(readings, at))
         idle = None if sampled is None else _idle(connection, sampled.id, run, readings, at, beside, there)
         rows = [] if sampled is None else groups.get((sampled.id, run.job_id), [])
         group = job_cgroup(rows, at, run.next_start)
-        speeds = {} if sampled is None else sampled.speeds
-        found[run.id].append(NodeEvidence(node, run.nodes[node], readings, at, beside, idle, group, speeds))
+        speeds, cpus, size = (
+            ({}, None, None) if sampled is None else (sampled.speeds, sampled.cpus, sampled.memory_bytes)
+        )
+        evidence = NodeEvidence(node, run.nodes[node], readings, at, beside, idle, group, speeds, cpus, size)
+        found[run.id].append(evidence)
     for run in runs:
         yield run, found[run.id]
 
 
-def _evidence(run: EndedRun, node: str, series: OfNode, there: NodeHistory | None) -> NodeEvidence:
+def _evidence(run: EndedRun, node: str, found: JobMeasurements, there: NodeHistory | None) -> NodeEvidence:
     """Return the evidence of the site's own monitoring alone."""
+    series = found.nodes.get(node, {})
     readings, speeds = readings_of_node(series)
     at = Boundaries(run.start, run.end)
     beside = neighbours(run, there, *_span(readings, at))
@@ -273,7 +286,9 @@ def _evidence(run: EndedRun, node: str, series: OfNode, there: NodeHistory | Non
         near = [shifted(other, 0.0) for other in beside.near]
         idle = idle_beside(readings, JobInterval(at.start, at.end, 1), False, False, near)
     group, traffic = cgroup_of(series), traffic_of(series, run.start)
-    return NodeEvidence(node, run.nodes[node], readings, at, beside, idle, group, speeds, traffic, NO_READINGS)
+    return NodeEvidence(
+        node, run.nodes[node], readings, at, beside, idle, group, speeds, None, None, traffic, NO_READINGS
+    )
 
 
 def _life(run: EndedRun, marks: Sequence[MarkTime]) -> Boundaries:

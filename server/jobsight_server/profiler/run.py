@@ -15,7 +15,7 @@ from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of,
 from jobsight_server.profiler.ready import Own, SampledNodes, profiles_of, read_finished, ready
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.totals import add_runs, count_marked
-from jobsight_server.profiler.usage import Measurement, Measurements
+from jobsight_server.profiler.values import Measurement, Measurements
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted

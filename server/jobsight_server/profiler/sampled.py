@@ -9,21 +9,21 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy import Connection, text
 
-from jobsight_server.profiler.memory import NOT_KNOWN, Idle, NodeMemory, inside, node_memory, together
+from jobsight_server.profiler.memory import (
+    NOT_KNOWN,
+    UNKNOWN,
+    UNKNOWN_TOGETHER,
+    Idle,
+    NodeMemory,
+    inside,
+    interval_of,
+    node_memory,
+    together,
+)
 from jobsight_server.profiler.readings import Boundaries, Readings
 from jobsight_server.profiler.sharing import Neighbours, NodeRun, attribution
-from jobsight_server.profiler.usage import (
-    MOST_UNKNOWN,
-    NO_PROCESSORS,
-    JobInterval,
-    Measurement,
-    Missing,
-    Rates,
-    Speeds,
-    cpu,
-    network,
-    without,
-)
+from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Rates, Speeds, cpu, network
+from jobsight_server.profiler.values import NO_PROCESSORS, SHORT_S, TOO_SHORT, Measurement, Missing, without
 from jobsight_server.storage.engine import fetch_by_keys
 from jobsight_server.storage.job_columns import load_columns
 from jobsight_server.storage.job_ids import job_key
@@ -48,7 +48,7 @@ class NodeEvidence:
 
     ``idle`` is its memory without any job; None if unknown. ``group`` has the readings of the run's own cgroup,
     ``traffic`` the bytes that its own processes sent and received, if known; ``speeds`` are those of the node's
-    networks.
+    networks; ``cpus`` and ``memory_bytes`` its size; ``too_low`` says by metric why its readings may lack some of it.
     """
 
     node: str
@@ -59,8 +59,11 @@ class NodeEvidence:
     idle: Idle | None = None
     group: JobCgroup | None = None
     speeds: Speeds = field(default_factory=dict)
+    cpus: int | None = None
+    memory_bytes: int | None = None
     traffic: Readings | None = None
     without: Missing = NO_SAMPLES
+    too_low: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,11 @@ def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, len
             source = IDLE_UNKNOWN if found is NOT_KNOWN else None
             return replace(without(Missing(found.kind, node.node), how), source=source)
         held.append(found)
+    if length_s <= SHORT_S:
+        return without(TOO_SHORT, how)
     use = together(held)
-    if isinstance(use, Missing):
-        return without(use, how)
+    if not use.is_whole:
+        return without(UNKNOWN_TOGETHER, how)
     idle = [node.idle for node in nodes if node.idle is not None]
     return Measurement(
         use.peak / processors,
@@ -97,6 +102,7 @@ def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, len
         attribution=how,
         mean=use.mean / processors,
         idle_age_s=max(one.age_s for one in idle),
+        quantity="node",
     )
 
 
@@ -169,7 +175,8 @@ def _memory_of(node: NodeEvidence) -> NodeMemory | Missing:
     # A life with hardly any readings has no value, whatever the idle level.
     if node.idle is None and np.count_nonzero(inside(node.readings, interval)) >= 2:
         return NOT_KNOWN
-    return node_memory(node.readings, interval, _others(node), 0.0 if node.idle is None else node.idle.bytes)
+    found = node_memory(node.readings, interval, _others(node), 0.0 if node.idle is None else node.idle.bytes)
+    return found if isinstance(found, Missing) or found.is_whole else UNKNOWN
 
 
 def _interval(node: NodeEvidence) -> JobInterval:
@@ -308,10 +315,21 @@ def _without_restarts(cpu_s: Floats) -> Floats:
     return total
 
 
-def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
-    """Return the job's own memory on the node."""
-    nothing = np.zeros(len(group.time))
-    readings = Readings(group.time, nothing, nothing, nothing, group.used, nothing)
+def cgroup_memory(group: JobCgroup, at: Boundaries, node_times: Floats) -> NodeMemory | Missing:
+    """Return the job's own memory on the node.
+
+    A cgroup that is gone holds nothing: where a reading of the node (``node_times``), by more than their interval
+    before the cgroup's first or after its last, did not find it, the job had no memory there.
+    """
+    known = np.isfinite(group.used)
+    time, used = group.time[known], group.used[known]
+    if len(time) and len(node_times) > 1:
+        near_s = interval_of(node_times)
+        gone = node_times[(node_times < time[0] - near_s) | (node_times > time[-1] + near_s)]
+        order = np.argsort(np.append(time, gone), kind="stable")
+        time, used = np.append(time, gone)[order], np.append(used, np.zeros(len(gone)))[order]
+    nothing = np.zeros(len(time))
+    readings = Readings(time, nothing, nothing, nothing, used, nothing)
     return node_memory(readings, JobInterval(at.start, at.end, 1), (), 0.0)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from jobsight_server.accounting.runs import Failure
 from jobsight_server.profiler.memory import AFTER_S, FRESH_S
+from jobsight_server.profiler.values import Quantity
 from jobsight_server.storage.engine import fetch
 
 # Assumed time from the requested walltime to an end that was never logged.
@@ -39,8 +40,8 @@ class EndedRun:
     ``next_start``: the next start of the same job, if any. ``nodes``: processors held on each node. ``failure``: the
     resource that ran out, if the log has it. It was suspended for ``suspended_s`` in all. ``processors`` were
     allocated, ``asked_processors`` requested if that is another number. ``memory_incomplete``: it used more than
-    ``used_memory_bytes``; ``memory_with_cache``: these may include page cache, which it does not need. ``used``: as in
-    ``jobs.used``.
+    ``used_memory_bytes``; ``memory_with_cache``: these may include page cache, which it does not need;
+    ``memory_is_virtual``: these and its request are address space. ``used``: as in ``jobs.used``.
     """
 
     id: int
@@ -59,6 +60,7 @@ class EndedRun:
     asked_processors: int | None = None
     memory_incomplete: bool | None = None
     memory_with_cache: bool | None = None
+    memory_is_virtual: bool | None = None
     ended_abnormally: bool | None = None
     exit_status: int | None = None
     used: str | None = None
@@ -73,6 +75,11 @@ class EndedRun:
     def held(self) -> int:
         """Allocated processors; 0 if unknown."""
         return self.processors if self.processors and self.processors > 0 else sum(self.nodes.values())
+
+    @property
+    def memory_quantity(self) -> Quantity:
+        """Which memory the log has."""
+        return "virtual" if self.memory_is_virtual else "with_cache" if self.memory_with_cache else "resident"
 
     @property
     def was_cut_short(self) -> bool:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from jobsight_server.ingest.wire import INFINIBAND
 from jobsight_server.profiler.readings import Readings
+from jobsight_server.profiler.values import UNCOUNTED, Missing
 from jobsight_server.storage.sample_columns import Floats
 
 # Largest unknown share of a life for a job to have a value.
@@ -23,22 +24,6 @@ MOST_UNKNOWN = 0.1
 # Counters move in steps; over a shorter time, a rate means nothing. Below a second, because intervals of agents that
 # read every second jitter.
 SHORTEST_PEAK_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The reason for a missing value; ``kind`` has a placeholder for the node's name, to count without it."""
-
-    kind: str
-    node: str = ""
-
-    @property
-    def reason(self) -> str:
-        return self.kind.format(node=self.node)
-
-    @property
-    def label(self) -> str:
-        return self.kind.format(node="a node")
 
 
 class JobInterval(NamedTuple):
@@ -150,57 +135,6 @@ def shares_of(edges: Floats, interval: JobInterval, others: Sequence[JobInterval
     return shares
 
 
-NO_PROCESSORS = Missing("the accounting log gives no processors")
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One metric of a profile: ``value`` and ``peak`` in the metric's unit, or ``missing``.
-
-    For memory, the value is the peak and ``mean`` the time average, if samples give one; ``idle_age_s`` is the time
-    between its life and the oldest idle level used; ``cache`` is the page cache of its cgroups, the sum of each node's
-    largest, and ``charged_peak`` the largest charge to them, an upper limit of any true peak. ``lower_bound``: the job
-    used more, or would have: it ran out of it, was cut short, or was measured in part. For bandwidth, ``fabric`` is the
-    network of the value, and ``fabrics`` has the value of each if there are several.
-    """
-
-    value: float | None
-    peak: float | None = None
-    source: str | None = None
-    attribution: str | None = None
-    reason: str | None = None
-    missing: Missing | None = None
-    mean: float | None = None
-    idle_age_s: float | None = None
-    cache: float | None = None
-    charged_peak: float | None = None
-    fabric: str | None = None
-    fabrics: Mapping[str, float] | None = None
-    lower_bound: bool = False
-
-
-Measurements = Mapping[str, Measurement]
-"""Metric -> its entry."""
-
-
-def without(missing: Missing, how: str | None) -> Measurement:
-    """Return a measurement without a value, with the reason."""
-    return Measurement(None, attribution=how, reason=missing.reason, missing=missing)
-
-
-def from_log(total: float, processors: int) -> Measurement:
-    """Return the accounting log's value for the whole run, per processor."""
-    if processors <= 0:
-        return without(NO_PROCESSORS, None)
-    # The batch system's sum over the job's own processes is the kernel's accounting.
-    return Measurement(total / processors, source="accounting", attribution="cgroup")
-
-
-def missing_labels(entries: Mapping[str, Measurement]) -> dict[str, str]:
-    """Return, for each metric without a value, the reason to count."""
-    return {name: entry.missing.label for name, entry in entries.items() if entry.missing is not None}
-
-
 FASTEST, SUM = "fastest", "sum"
 # Bits per second and node of an idle network: subnet manager, address resolution.
 LEAST_TRAFFIC_BPS = 10_000.0
@@ -214,6 +148,7 @@ class StoredLink(Struct):
 
     kind: str
     speed_bps: float | None = None
+    uncounted: bool = False
 
 
 _decoder = msgspec.json.Decoder(list[StoredLink])
@@ -225,6 +160,12 @@ def link_speeds(interfaces: str) -> Speeds:
     for interface in _decoder.decode(interfaces):
         found[interface.kind] = max(found.get(interface.kind, 0.0), interface.speed_bps or 0.0)
     return found
+
+
+def uncounted(interfaces: str) -> dict[str, str]:
+    """Return why the node's bandwidth may be too low: one of its ``interfaces``, as stored, counts no bytes."""
+    is_any = any(interface.uncounted for interface in _decoder.decode(interfaces))
+    return {"bandwidth": UNCOUNTED} if is_any else {}
 
 
 def by_fabric(readings: Readings, speeds: Speeds) -> dict[str, Readings]:

@@ -14,7 +14,7 @@ from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.readings import Boundaries
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, job_cgroup
-from jobsight_server.profiler.usage import Missing
+from jobsight_server.profiler.values import Missing
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 
@@ -167,13 +167,14 @@ def test_memory_of_two_nodes_is_their_largest_sum_at_one_time(site: Any) -> None
     assert found["cpu"].value == pytest.approx(2 / 4, rel=0.01)
 
 
-def test_one_node_without_a_cgroup_leaves_the_job_to_other_sources(site: Any) -> None:
+def test_without_a_cgroup_on_one_node_there_is_a_lower_bound_of_memory_and_cpu_time_from_samples(site: Any) -> None:
     first, _ = site.node("n1", node_rows()), site.node("n2", node_rows())
     run = site.run("1.s", 1000.0, 1200.0, {"n1": 2, "n2": 2})
     site.job_samples(first, "1.s", used_by(range(1005, 1200, 10), GB, 1.0), GB)
     finish(site)
     found = site.profile(run)
-    assert (found["cpu"].source, found["memory"].source, found["memory"].charged_peak) == ("samples", "samples", None)
+    assert (found["cpu"].source, found["memory"].source, found["memory"].charged_peak) == ("samples", "cgroup", None)
+    assert found["memory"].lower_bound
 
 
 def test_a_job_that_runs_again_has_the_readings_of_each_run(site: Any) -> None:
@@ -204,7 +205,7 @@ def test_a_job_that_nothing_was_read_of_for_long_is_not_guessed(site: Any) -> No
     site.job_samples(node_id, "1.s", used_by(range(1005, 1100, 10), GB, 1.0))
     finish(site)
     found = site.profile(run)
-    assert found["memory"].source != "cgroup"
+    assert (found["memory"].source, found["memory"].lower_bound) == ("cgroup", True)
     assert found["cpu"].source != "cgroup"
 
 
