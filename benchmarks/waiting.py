@@ -18,7 +18,7 @@ from sqlalchemy import insert
 from trace_log import write_trace_log
 
 from jobsight_scheduler.workload.swf import read_swf
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.cli import main as jobsight
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.changes import ChangeWatch

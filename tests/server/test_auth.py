@@ -8,13 +8,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.auth import (
-    AuthError,
-    TokenCache,
-    create_token,
-    list_tokens,
-    revoke_token,
-)
 from jobsight_server.auth.sessions import (
     ALLOWED,
     WINDOW_S,
@@ -24,6 +17,13 @@ from jobsight_server.auth.sessions import (
     end_session,
     redeem_login,
     session_owner,
+)
+from jobsight_server.auth.tokens import (
+    AuthError,
+    TokenCache,
+    create_token,
+    list_tokens,
+    revoke_token,
 )
 from jobsight_server.cli import main
 from jobsight_server.storage.engine import open_engine

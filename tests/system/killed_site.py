@@ -1,4 +1,5 @@
-"""What is sent to a server that is killed again and again: batches of nodes, and a scheduler's log."""
+"""What is sent to servers that are killed again and again: batches of nodes, and a scheduler's log; what must be stored
+of it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ import http.client
 import json
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.sample_columns import SampleColumns
+from jobsight_server.storage.samples import read_samples
+from site_run import Site, wait_until
 
 READINGS = 20
 NODES = 4
@@ -90,3 +99,75 @@ class Scheduler(threading.Thread):
                     file.write(line[50:])
             self.jobs += 1
             time.sleep(0.002)
+
+
+class Work:
+    """Senders of ``NODES`` nodes to the collector of each cluster and a scheduler, let go in rounds."""
+
+    def __init__(self, collectors: Mapping[str, Site], logs: Path) -> None:
+        self.stop = threading.Event()
+        self.senders = [
+            Sender(site.ingest_url.removeprefix("http://"), site.agent_token_file.read_text(), node, self.stop, cluster)
+            for cluster, site in collectors.items()
+            for node in range(NODES)
+        ]
+        self.scheduler = Scheduler(logs, self.stop)
+
+    def start(self) -> None:
+        for thread in (*self.senders, self.scheduler):
+            thread.start()
+
+    def let_go(self, batches: int, jobs: int) -> None:
+        """Lets each node send so many batches more, and the scheduler write so many jobs more."""
+        self.scheduler.allowed += jobs
+        for sender in self.senders:
+            sender.allowed += batches
+
+    def wait_for_more(self, all_allowed: bool = False) -> None:
+        """Waits until each node's next batch, or all that it may send, is acknowledged."""
+        wanted = [
+            sender.allowed if all_allowed else min(sender.acknowledged + 1, sender.allowed) for sender in self.senders
+        ]
+        wait_until(
+            lambda: all(one.acknowledged >= least for one, least in zip(self.senders, wanted, strict=True)),
+            120,
+            lambda: f"acknowledged: {[sender.acknowledged for sender in self.senders]}",
+        )
+
+    def end(self) -> None:
+        self.stop.set()
+        for thread in (*self.senders, self.scheduler):
+            thread.join(120)
+            assert not thread.is_alive()
+
+    def check(self, database: str, least: int) -> None:
+        """The database against what was acknowledged and written; each node has had ``least`` batches acknowledged."""
+        engine = open_engine(database, "read")
+        total = 0
+        with engine.connect() as connection:
+            for sender in self.senders:
+                stored = readings_of(connection, sender)
+                total += len(stored)
+                assert sender.acknowledged > least, "too little was sent to prove anything"
+                # What was sent last may have been stored without its acknowledgement having come through.
+                assert sender.acknowledged * READINGS <= len(stored) <= (sender.acknowledged + 1) * READINGS
+                assert stored.net_in_bytes.tolist() == [1000 * i for i in range(len(stored))]
+            assert sum(sender.retries for sender in self.senders) > 0
+            count = text("SELECT value FROM event_counts WHERE name = 'samples_stored'")
+            assert connection.execute(count).scalar() == total
+            jobs = connection.execute(text("SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id")).all()
+            assert {(row.job_id, row.n) for row in jobs} == {(f"{i}.server", 1) for i in range(self.scheduler.jobs)}
+            for query, expected in (
+                ("SELECT sum(n) FROM series WHERE metric = 'runtime'", self.scheduler.jobs),
+                ("SELECT sum(lines) FROM accounting_files", 2 * self.scheduler.jobs),
+                ("SELECT count(*) FROM accounting_rejects", 0),
+            ):
+                assert connection.execute(text(query)).scalar() == expected, query
+        engine.dispose()
+
+
+def readings_of(connection: Connection, sender: Sender) -> SampleColumns:
+    """What is stored of the sender's node."""
+    query = text("SELECT id FROM nodes WHERE cluster = :cluster AND name = :name")
+    node_id = connection.execute(query, {"cluster": sender.cluster, "name": sender.node}).scalar_one()
+    return read_samples(connection, node_id, 0.0, 1e18)

@@ -1,113 +1,166 @@
-"""`kill -9` of the whole server in the middle of ingest and accounting, again and again: nothing acknowledged is
-lost, nothing counts twice, every job is there once."""
+"""`kill -9` in the middle of ingest and accounting, again and again, of one server and of several on one PostgreSQL:
+nothing acknowledged is lost, nothing counts twice, every job is there once."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, make_url
 from tests import make
+from tests.server.postgresql import create, drop, url_of
 
-from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.samples import read_samples
-from site_run import Site, wait_until
+from site_run import free_address, wait_until
 
-from .killed_site import NODES, READINGS, Scheduler, Sender
+from .killed_site import Work
 
-KILLS = 12
-# What a node sends and what the scheduler writes is bounded, however fast or slow the machine is.
-BATCHES_A_ROUND = 70
-JOBS_A_ROUND = 100
+CLUSTERS = ("alpha", "beta", "gamma")
+FOLLOWING = ("--follow-interval-s", "0.05", "--profile-grace-s", "0")
 
 
-def process_tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += process_tree(int(child))
-    return found
+class Server(make.RunningSite):
+    """`jobsight serve` with some or all roles, started again after each kill."""
+
+    def __init__(self, directory: Path, database: str | None, clusters: tuple[str, ...], *options: str) -> None:
+        self._shared = database
+        first = int(free_address().rsplit(":", 1)[1])
+        directory.mkdir()
+        listen = f"127.0.0.1:{first + 2 * len(list(directory.parent.iterdir()))}"
+        super().__init__(directory, clusters, listen, ("--query-workers", "1", *options))
+        self._life = ExitStack()
+
+    def _set_places(self, directory: Path, listen: str) -> None:
+        super()._set_places(directory, listen)
+        self.database = self._shared or self.database
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()[-2000:]
+        return "jobsight: ready" in self.log.read_text()
+
+    def start(self) -> None:
+        self.log.write_text("")
+        self._life.enter_context(self.serve())
+
+    def start_again(self) -> None:
+        self.kill()
+        self._life.close()
+        self.start()
+
+    def stop(self) -> None:
+        self._life.close()
+        assert self.process is None or self.process.returncode == 0, self.log.read_text()[-2000:]
+
+
+class Questions(threading.Thread):
+    """Asks query servers in turn, of which one at most is down: one of them always answers."""
+
+    def __init__(self, servers: list[Server]) -> None:
+        super().__init__()
+        self.answered, self.unanswered, self.stop = 0, 0, threading.Event()
+        self._servers = servers
+
+    def run(self) -> None:
+        while not self.stop.wait(0.1):
+            for server in self._servers:
+                with suppress(OSError, ValueError):
+                    server.api("overview")
+                    self.answered += 1
+                    break
+            else:
+                self.unanswered += 1
+
+
+@pytest.fixture
+def database(postgresql_url: str) -> Iterator[str]:
+    """The URL of an empty database."""
+    server = create_engine(make_url(postgresql_url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    name = create(server)
+    yield url_of(server, name)
+    drop(server, name)
+    server.dispose()
+
+
+def one_server(directory: Path, _: str) -> dict[str, Server]:
+    return {"all": Server(directory / "all", None, ("alpha",), *FOLLOWING)}
+
+
+def several_servers(directory: Path, database: str) -> dict[str, Server]:
+    """Three collectors, two query servers and a background server."""
+    declared = ("--clusters", " ".join(CLUSTERS), "--only")
+    roles = [*(f"writer:{cluster}" for cluster in CLUSTERS), "query", "query"]
+    servers = {
+        f"{role} {number}": Server(directory / f"s{number}", database, (), *declared, role)
+        for number, role in enumerate(roles)
+    }
+    return {"background": Server(directory / "b", database, ("alpha",), *declared, "background", *FOLLOWING), **servers}
+
+
+# Servers, kills, and what a node sends and the scheduler writes between two of them, however fast the machine is.
+KILLED: dict[str, tuple[Callable[[Path, str], dict[str, Server]], int, int, int]] = {
+    "one server": (one_server, 12, 70, 100),
+    "several servers": (several_servers, 15, 40, 60),
+}
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KILLED)
+def test_kill_9_loses_nothing_and_doubles_nothing(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     seed = int(os.environ.get("JOBSIGHT_SEED", random.SystemRandom().randrange(10**6)))
     rng = random.Random(seed)
     print(f"JOBSIGHT_SEED={seed}")
-    settings = ("--follow-interval-s", "0.05", "--profile-grace-s", "0")
-    site = make.site(tmp_path / "site", *settings)
-    stop = threading.Event()
-    token, address = site.agent_token_file.read_text(), site.ingest_url.removeprefix("http://")
-    senders = [Sender(address, token, node, stop) for node in range(NODES)]
-    scheduler = Scheduler(site.accounting / "alpha", stop)
+    make_servers, kills, batches, jobs = KILLED[kind]
+    found = make_servers(tmp_path, "" if kind == "one server" else request.getfixturevalue("database"))
+    servers, queries = list(found.values()), [server for name, server in found.items() if name[:3] in {"all", "que"}]
+    writers = {name.partition(":")[2].split()[0]: one for name, one in found.items() if name.startswith("writer")}
+    work = Work(writers or {"alpha": servers[0]}, servers[0].accounting / "alpha")
+    questions = Questions(queries)
     try:
-        for number in range(KILLS + 1):
-            with site.serve():
-                if number == 0:
-                    for thread in (*senders, scheduler):
-                        thread.start()
-                scheduler.allowed += JOBS_A_ROUND
-                for sender in senders:
-                    sender.allowed += BATCHES_A_ROUND
-                if number % 2 == 0:  # every other time it is killed before much has come through
-                    had = [sender.acknowledged for sender in senders]
-                    wait_until(
-                        lambda had=had: all(
-                            sender.acknowledged > before for sender, before in zip(senders, had, strict=True)
-                        ),
-                        120,
-                        lambda: f"acknowledged: {[sender.acknowledged for sender in senders]}",
-                    )
-                time.sleep(rng.uniform(0.05, 1.0))
-                if number < KILLS:
-                    assert site.process is not None
-                    for pid in process_tree(site.process.pid):
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGKILL)
-                else:
-                    stop.set()
-                    for thread in (*senders, scheduler):
-                        thread.join(60)
-                        assert not thread.is_alive()
-                    assert scheduler.jobs == JOBS_A_ROUND * (KILLS + 1)
-                    wait_until(lambda: site.settled(scheduler.jobs), 300, lambda: str(site.api("overview")["jobs"]))
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Server.start, servers))
+        work.start()
+        if len(queries) > 1:
+            questions.start()
+        for number in range(kills):
+            work.let_go(batches, jobs)
+            if number % 2 == 0:  # every other time one is killed before much has come through
+                work.wait_for_more()
+            time.sleep(rng.uniform(0.05, 1.0))
+            # Of two query servers, the other one has been up for a while.
+            others = [server for server in servers if server not in queries]
+            victims = [*others, queries[number % len(queries)]]
+            victims[number % len(victims) if number < len(victims) else rng.randrange(len(victims))].start_again()
+        work.end()
+        wait_until(lambda: queries[0].settled(jobs * kills), 300, lambda: str(queries[0].api("overview")["jobs"]))
+        questions.stop.set()
+        if len(queries) > 1:
+            questions.join(60)
+            assert (questions.unanswered, questions.answered > 50) == (0, True)
     finally:
-        stop.set()
-    check(site, senders, scheduler)
+        work.stop.set()
+        questions.stop.set()
+        for server in servers:
+            server.stop()
+    assert work.scheduler.jobs == jobs * kills
+    work.check(servers[0].database, kills // 2)
 
 
-def check(site: Site, senders: list[Sender], scheduler: Scheduler) -> None:
-    """The database against what was acknowledged and written."""
-    engine = open_engine(site.database, "read")
-    with engine.connect() as connection:
-        total = 0
-        for sender in senders:
-            assert sender.acknowledged > KILLS // 2, "too little was sent to prove anything"
-            node_id = connection.execute(
-                text("SELECT id FROM nodes WHERE name = :name"), {"name": sender.node}
-            ).scalar_one()
-            stored = read_samples(connection, node_id, 0.0, 1e18)
-            total += len(stored)
-            # What was sent last may have been stored without its acknowledgement having come through.
-            assert sender.acknowledged * READINGS <= len(stored) <= (sender.acknowledged + 1) * READINGS
-            assert stored.net_in_bytes.tolist() == [1000 * i for i in range(len(stored))]
-        assert sum(sender.retries for sender in senders) > 0
-        count = text("SELECT value FROM event_counts WHERE name = 'samples_stored'")
-        assert connection.execute(count).scalar() == total
-        jobs = connection.execute(text("SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id")).all()
-        assert {row.job_id for row in jobs} == {f"{i}.server" for i in range(scheduler.jobs)}
-        assert {row.n for row in jobs} == {1}
-        learned = text("SELECT sum(n) FROM series WHERE metric = 'runtime'")
-        assert connection.execute(learned).scalar() == scheduler.jobs
-        lines = connection.execute(text("SELECT sum(lines) FROM accounting_files")).scalar()
-        assert lines == 2 * scheduler.jobs
-        assert connection.execute(text("SELECT count(*) FROM accounting_rejects")).scalar() == 0
-    engine.dispose()
+def test_what_cannot_be_served_together_is_refused(database: str, tmp_path: Path) -> None:
+    alpha = Server(tmp_path / "alpha", database, (), "--clusters", "alpha beta", "--only", "writer:alpha")
+    for options, message in (
+        ((), "another `jobsight serve` runs on database"),
+        (("--only", "writer:alpha,beta"), "writer of alpha"),
+    ):
+        alpha.start()
+        second = Server(tmp_path / f"second{len(options)}", database, (), "--clusters", "alpha beta", *options)
+        with pytest.raises(AssertionError, match=message):
+            second.start()
+        alpha.stop()

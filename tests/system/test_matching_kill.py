@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 from tests import make
 
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.storage.engine import open_engine
 from site_run import Site, wait_until
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests import make
 
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.storage.engine import open_engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]

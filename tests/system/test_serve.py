@@ -151,32 +151,6 @@ def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site
         os.kill(writer, signal.SIGCONT)
 
 
-@pytest.mark.exhaustive
-def test_the_roles_end_with_a_killed_supervisor(site: Site) -> None:
-    assert site.process is not None
-    roles = children(site.process.pid)
-    site.process.kill()
-    wait_until(
-        lambda: not any(Path(f"/proc/{pid}").exists() for pid in roles.values()), 90, lambda: f"still there: {roles}"
-    )
-
-
-def test_a_second_server_on_the_same_database_is_refused(lasting_site: Site) -> None:
-    other = free_address()
-    host, port = other.split(":")
-    command = [*JOBSIGHT, "serve", "--database", lasting_site.database, "--listen", other]
-    second = subprocess.run(
-        [*command, "--ingest-listen", f"{host}:{int(port) + 1}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert second.returncode == 1
-    assert "another `jobsight serve` runs on database" in second.stderr
-    assert post(lasting_site.url, lasting_site, 200) == 200
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

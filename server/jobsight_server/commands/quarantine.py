@@ -91,8 +91,10 @@ def _show(engine: Engine, number: int, *, body_only: bool) -> int:
     print(f"received  {_moment(kept.received_at)} UTC")
     print(f"from      {_shown(kept.cluster or '-')}/{_shown(kept.node or '-')}")
     print(f"reason    {_shown(kept.reason)}")
-    print(f"size      {kept.size} bytes" + ("" if kept.size == len(kept.body) else f", {len(kept.body)} of them kept"))
-    if not kept.size and kept.cluster is not None:
+    print(
+        f"size      {kept.bytes} bytes" + ("" if kept.bytes == len(kept.body) else f", {len(kept.body)} of them kept")
+    )
+    if not kept.bytes and kept.cluster is not None:
         print("\nNot kept here: its agent still has it and will send it again.")
         return 0
     text = _unpacked(kept.body).decode("utf-8", "backslashreplace")
@@ -104,7 +106,7 @@ def _show(engine: Engine, number: int, *, body_only: bool) -> int:
 
 def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
     with engine.begin() as connection:
-        marked = mark_for_retry(connection, ids)
+        marked = mark_for_retry(connection, set(ids))
     missing = sorted(set(ids) - set(marked))
     if missing:
         raise UserError(f"quarantined batch {missing[0]}: no such batch is kept; `jobsight quarantine list` shows them")
@@ -114,7 +116,7 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
     deadline = time.monotonic() + wait_s
     while True:
         with engine.connect().execution_options(reading=True) as connection:
-            waiting, again = outcomes_of(connection, marked)
+            waiting, again = outcomes_of(connection, set(marked))
         if not waiting or time.monotonic() > deadline:
             break
         time.sleep(_LOOK_S)

@@ -43,14 +43,18 @@ class Limits:
         return self.answer_s + length / self.slowest_bytes_per_s
 
 
-def raise_descriptor_limit() -> int:
-    """Raise this process's own limit as far as allowed; return how many connections fit."""
+def process_limits(held_bytes: int, body_bytes: int) -> Limits:
+    """Return the limits of a process: of ``held_bytes``, or of two of the longest bodies if that is more.
+
+    Raises this process's own limit of descriptors as far as allowed; as many connections as fit are accepted.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
-    return (_DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft) - _DESCRIPTORS_KEPT
+    fitting = _DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
+    return Limits(max(held_bytes, 2 * body_bytes), min(CONNECTIONS, fitting - _DESCRIPTORS_KEPT))
 
 
 class Member(Protocol):

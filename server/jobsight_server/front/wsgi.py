@@ -52,19 +52,19 @@ class WsgiBridge:
     """The ASGI application that runs ``app``.
 
     ``lane_of``: the lane by method, path and length of the body; None for the event loop itself. ``body_limit``: the
-    longest body by method and path. ``judges_length``: whether the application answers a longer body, which it gets
+    longest body. ``judges_length``: whether the application answers a longer body, which it gets
     with its declared length but without its bytes.
     """
 
     app: WSGIApplication
     lane_of: Callable[[str, str, int], Lane | None]
-    body_limit: Callable[[str, str], int]
+    body_limit: int
     judges_length: Callable[[str], bool] = lambda path: True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         environ = environ_of(scope)
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        limit = self.body_limit(method, path)
+        limit = self.body_limit
         declared, chunked = environ.get("CONTENT_LENGTH"), environ.pop("HTTP_TRANSFER_ENCODING", None)
         length = int(declared or 0)
         cut = length > limit  # the rest of the body is discarded, and the connection cannot be reused

@@ -12,11 +12,11 @@ from jobsight_server.front.addresses import close, listen
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.prefork import run_workers
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
-from jobsight_server.front.table import CONNECTIONS, Limits, raise_descriptor_limit
+from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
-from jobsight_server.storage.engine import look_ups_wait, open_engine
+from jobsight_server.storage.engine import is_sqlite, open_engine
 from jobsight_server.web.fast_path import StoredPredictions
 
 _GRACE_S = 10
@@ -50,16 +50,11 @@ def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Call
             return batches
         return relaying if path in _ASKS_WRITER else answering
 
-    def body_limit(_method: str, _path: str) -> int:
-        return settings.max_body_bytes
-
-    bridge = WsgiBridge(app, lane_of, body_limit, judges_length=lambda path: path == _SAMPLES)
+    bridge = WsgiBridge(app, lane_of, settings.max_body_bytes, judges_length=lambda path: path == _SAMPLES)
     front = Front(
-        StoredPredictions(app, bridge, answering if look_ups_wait(write_engine) else None),
-        Limits(
-            held_bytes=max(_HELD_BYTES, 2 * settings.max_body_bytes),
-            connections=min(CONNECTIONS, raise_descriptor_limit()),
-        ),
+        # A look-up in a file does not wait, unlike one on a database server.
+        StoredPredictions(app, bridge, None if is_sqlite(write_engine) else answering),
+        process_limits(_HELD_BYTES, settings.max_body_bytes),
         _GRACE_S,
         recorder(write_engine, "query"),
         beat,

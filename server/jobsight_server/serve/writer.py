@@ -16,7 +16,7 @@ from flask import Flask
 from jobsight_server.front.addresses import listen
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
-from jobsight_server.front.table import CONNECTIONS, Limits, raise_descriptor_limit
+from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import (
     AsgiApp,
     Receive,
@@ -179,11 +179,7 @@ def writer_front(
     bridge = WsgiBridge(
         app,
         lambda method, path, length: None if path == "/health" else lane,
-        lambda method, path: settings.max_body_bytes,
-    )
-    limits = Limits(
-        held_bytes=max(_HELD_BYTES, 2 * settings.max_body_bytes),
-        connections=min(CONNECTIONS, raise_descriptor_limit()),
+        settings.max_body_bytes,
     )
     batches = SmallBatches(app.extensions["reception"], settings.max_body_bytes, bridge, lane)
-    return Front(batches, limits, _GRACE_S, record, beat)
+    return Front(batches, process_limits(_HELD_BYTES, settings.max_body_bytes), _GRACE_S, record, beat)

@@ -189,11 +189,6 @@ def begins(connection: Connection, column: ColumnElement[Any], prefix: str) -> C
     return column.startswith(prefix, autoescape=True)
 
 
-def look_ups_wait(engine: Engine) -> bool:
-    """Return whether a look-up may have to wait: on a database server, not in a file."""
-    return not is_sqlite(engine)
-
-
 def driver_sql(database: Engine | Connection, statement: str) -> str:
     """Return ``statement``, where ``?`` stands for a parameter, in the driver's style."""
     return statement if is_sqlite(database) else statement.replace("?", "%s")

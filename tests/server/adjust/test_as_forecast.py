@@ -11,7 +11,7 @@ from sqlalchemy import insert, select
 from tests import make
 from tests.walk import entering
 
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.forecasts.request import job_question

@@ -40,7 +40,7 @@ class Running:
         bridge = WsgiBridge(
             self._app,
             lambda method, path, length: self._lane if path.startswith("/slow") else None,
-            lambda method, path: BODY_LIMIT,
+            BODY_LIMIT,
             judges_length=lambda path: path == "/judge",
         )
         self.front = Front(bridge, self.limits, 5, self.recorded.update)

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Engine, text
 from tests import make
 
-from jobsight_server.auth import create_token, list_tokens
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
+from jobsight_server.auth.tokens import create_token, list_tokens
 from jobsight_server.cli import main
 from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.storage.clusters import stored_clusters

@@ -26,7 +26,7 @@ from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.swf import Trace, parse_swf
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.serve.app import create_app

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, insert
 from tests import make
 
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts import rebuild
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import SETTINGS, Settings, load_settings

@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import insert
 from tests import make
 
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.serve.app import ROUTES, create_app
 from jobsight_server.settings.access import Access
 from jobsight_server.storage import schema

@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import insert, text
 
-from jobsight_server.auth import create_token
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
