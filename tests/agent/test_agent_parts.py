@@ -44,10 +44,6 @@ def times(groups: list[list[Reading]]) -> list[list[float]]:
     return [[reading.time for reading in group] for group in groups]
 
 
-def test_readings_of_one_shape_make_one_batch() -> None:
-    assert times(in_batches([at(1), at(1.5, MARKED), at(1.2, MARKED), at(2)])) == [[1, 1.5, 1.2, 2]]
-
-
 def test_another_boot_or_other_interfaces_make_a_batch_of_their_own() -> None:
     other_boot = replace(MARKED, boot_id="earlier")
     other_card = replace(READING, interfaces=(replace(PORT, speed_bps=None),))
@@ -196,18 +192,6 @@ def test_a_spool_where_no_socket_can_be_made_is_reported_and_costs_nothing(
     Agent(make_config(tmp_path), Still(), clock=lambda: 5000.0).run(lambda seconds: True)
     assert "job hooks leave files instead" in capsys.readouterr().err
     assert len(list((tmp_path / "spool/batches").iterdir())) == 1
-
-
-def test_a_hook_leaves_a_whole_file(tmp_path: Path) -> None:
-    umask = os.umask(0o077)
-    try:
-        file = leave(tmp_path, MARKED)
-    finally:
-        os.umask(umask)
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert collect(tmp_path) == ([(file, MARKED)], [])
-    assert collect(tmp_path, {file.name}) == ([], [])
-    assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
 
 
 def test_a_hook_does_not_follow_a_link_out_of_the_spool(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from dataclasses import replace
@@ -77,23 +76,10 @@ def test_no_batch_has_more_jobs_than_the_server_takes() -> None:
     assert len(groups) < 12
 
 
-@pytest.mark.parametrize("level", [1, 6, 9])
-def test_a_packed_batch_is_gzip_of_the_same_json(level: int) -> None:
-    body = pack(wire(READINGS), level)
-    assert json.loads(gzip.decompress(body)) == json.loads(GOLDEN.read_text())
-    assert unpack(body, "gzip", 10**6) == gzip.decompress(body)
-    assert b" " not in gzip.decompress(body)
-
-
 def test_the_same_batch_has_the_same_bytes_without_a_time_in_them() -> None:
     body = pack(wire(READINGS), 6)
     assert body == pack(wire(list(READINGS)), 6)
     assert body[4:8] == bytes(4)  # RFC 1952: MTIME
-
-
-def test_readings_of_one_time_keep_their_order() -> None:
-    first, second = replace(READINGS[0], cpu_busy_s=1.0), replace(READINGS[0], cpu_busy_s=2.0)
-    assert wire([first, second])["cpu_busy_s"] == [1.0, 2.0]
 
 
 @settings(deadline=None, max_examples=100)
@@ -111,12 +97,6 @@ def test_one_reading_without_the_memory_does_not_take_it_from_the_batch() -> Non
     assert batch["memory_total_bytes"] == 68719476736
     assert batch["memory_used_bytes"] == [2147483648, 2147483648, None]
     assert wire([lost])["memory_total_bytes"] is None
-
-
-def test_a_node_without_interfaces_makes_a_batch() -> None:
-    bare = replace(READINGS[0], interfaces=(), bytes_in=(), bytes_out=())
-    batch = decode(json.dumps(wire([bare])).encode())
-    assert (batch.bytes_in, batch.bytes_out, batch.interfaces) == ([], [], [])
 
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=64)

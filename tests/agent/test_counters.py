@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import pytest
 from jobsight_agent.batch import AgentCost, in_batches, pack, to_columns, to_wire
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
-from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, from_record, to_record
+from jobsight_agent.reading import MOST_INTERFACES, Interface, Reading, from_record, to_record
 from jobsight_server.ingest.counters import correct
 from jobsight_server.ingest.wire import decode, unpack
 
@@ -325,12 +324,6 @@ def test_a_narrow_card_that_counts_further_is_taken_as_wide(node: Node) -> None:
     assert reader.read().interfaces[0].width_bits == 64
 
 
-def test_a_container_beside_infiniband_keeps_its_own_interface(node: Node) -> None:
-    node.device("eth0", 5, 6, card=False)
-    node.port("mlx5_0/1", 3, 4)
-    assert [port.name for port in node.read().interfaces] == ["eth0", "mlx5_0/1"]
-
-
 def test_a_name_that_cannot_be_sent_is_counted_and_costs_only_itself(node: Node) -> None:
     node.device("eth0", 1, 2)
     strange = os.fsdecode(b"e\xff")
@@ -338,11 +331,6 @@ def test_a_name_that_cannot_be_sent_is_counted_and_costs_only_itself(node: Node)
     reading = node.read()
     assert [port.name for port in reading.interfaces] == ["eth0"]
     assert reading.missed == ("interfaces",)
-
-
-def test_a_name_of_other_letters_is_read(node: Node) -> None:
-    node.device("küche", 1, 2)
-    assert (node.read().bytes_in, node.read().missed) == ((1,), ())
 
 
 def test_a_boot_id_that_comes_late(node: Node) -> None:
@@ -353,10 +341,6 @@ def test_a_boot_id_that_comes_late(node: Node) -> None:
     assert reader.read().boot_id == "unknown"
     file.write_text(content)
     assert reader.read().boot_id == content.strip()
-
-
-def test_a_mark_is_passed_on(node: Node) -> None:
-    assert NodeReader(node.root).read(Mark("1.s", "end")).mark == Mark("1.s", "end")
 
 
 def test_files_are_kept_open_and_let_go(node: Node) -> None:
@@ -409,9 +393,3 @@ def test_no_sysfs_at_all(tmp_path: Path) -> None:
     reading = NodeReader(tmp_path).read()
     assert (reading.interfaces, reading.cpu_busy_s) == ((), None)
     assert set(reading.missed) == {"cpu", "memory", "boot_id"}
-
-
-def test_the_node_has_a_short_name() -> None:
-    from jobsight_agent.agent import short_host_name
-
-    assert short_host_name() == socket.gethostname().split(".")[0]

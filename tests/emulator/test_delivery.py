@@ -189,16 +189,6 @@ def test_another_token_or_server_ends_the_replay_at_once(
     assert list((tmp_path / "log").glob("*/2*")) == []
 
 
-def test_a_token_that_goes_away_ends_the_replay(
-    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sink = Sink(lambda number: token.unlink(missing_ok=True))
-    assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 1
-    captured = capsys.readouterr()
-    assert str(token) in json.loads(captured.out)["failure"]
-    assert "Traceback" not in captured.err
-
-
 def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], str], token: Path) -> None:
     sink = Sink(lambda number: (503, {"error": "away"}, {}))
     delivery = Delivery(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -193,26 +192,6 @@ def test_readings_do_not_depend_on_how_time_is_sliced() -> None:
         assert _joined(parts) == expected
         assert len(expected) > 1_000
         assert one.reader.advance(plan.end) == []
-
-
-def test_one_node_falls_silent_when_planned() -> None:
-    plan = SitePlan(4, 2, END - DAY_S, END, seed=2)
-    silent_from = END - DAY_S / 4
-    silent = replace(plan, faults=Faults(silent_from=silent_from))
-    for one, other in zip(make_emulation(plan, 100).stations, make_emulation(silent, 100).stations, strict=True):
-        expected = _joined(one.reader.advance(plan.end))
-        if other.reader.node.name == "alpha-n002":
-            expected = [row for row in expected if row[1] < silent_from + other.reader.node.skew_s]
-        parts = []
-        for until in [*range(plan.start + 777, plan.end, 777), plan.end]:
-            parts += other.reader.advance(until)
-        assert _joined(parts) == expected
-
-
-def test_the_same_plan_gives_the_same_bytes() -> None:
-    plan = SitePlan(4, 2, END - DAY_S // 2, END, seed=9)
-    assert _play(plan)[1] == _play(plan)[1]
-    assert _play(plan)[1] != _play(SitePlan(4, 2, END - DAY_S // 2, END, seed=10))[1]
 
 
 def test_late_and_doubled_batches_are_sent(played: tuple[Emulation, list[bytes]]) -> None:
