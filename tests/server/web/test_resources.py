@@ -225,20 +225,6 @@ def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
     assert admin.get(f"{API}/policies").json["policies"] == [{"effect": "deny"}]
 
 
-def test_roles(served: Any) -> None:
-    for role, method, path, status in (
-        ("scheduler", "put", "resources/n1", 403),
-        ("scheduler", "put", "objectives", 403),
-        ("scheduler", "put", "policies", 403),
-        ("scheduler", "delete", "resources/n1", 403),
-        ("agent", "post", "resources/state", 403),
-        ("agent", "post", "matches", 403),
-        (None, "post", "matches", 401),
-    ):
-        answer = served.client(role).open(f"{API}/{path}", method=method.upper(), json={})
-        assert answer.status_code == status, (role, path)
-
-
 @pytest.mark.storage
 def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     """Two samples 20 s apart: 30 CPU seconds are 1.5 processors, 250 MB in and out are 200 Mb/s."""
