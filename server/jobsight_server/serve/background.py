@@ -21,9 +21,8 @@ from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.forecasts.outlooks import refresh_outlooks
-from jobsight_server.profiler.asking import SiteMonitoring
-from jobsight_server.profiler.late import profile_late
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.run import profile_finished, profile_late
+from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.serve.collected import Uncollected
 from jobsight_server.settings import AccountingSource, Settings
