@@ -110,6 +110,8 @@ def recommend(
     for metric in ASKED_FOR:
         answer = best[metric]
         amount = answer.bound if answer.user_jobs or such.used(metric) is not None else None
+        if metric == "memory" and such.memory_is_mixed:
+            amount = None
         if amount is not None:
             rounded = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
             is_asked = amount * (1.0 - 1e-9) <= (asked[metric] or 0.0) <= max(rounded, amount)
@@ -259,7 +261,8 @@ def advise(
         nodes=request.nodes or 1,
         forecasts=[_forecast(found.answers[metric], _requested(metric, request)) for metric in ASKED_FOR],
         slurm=slurm_advice(request, memory, runtime) if slurm else None,
-        pbs=None if pbs is None else pbs_advice(pbs, request, memory, runtime),
+        # PBS's words in an answer are of resident memory.
+        pbs=None if pbs is None else pbs_advice(pbs, request, None if such.memory_is_virtual else memory, runtime),
     )
 
 
@@ -316,11 +319,9 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
     """Write ``Ask for 402M and 12 min: enough for 96 of 100 similar jobs.``; empty if the job's own request is best."""
-    amounts = [
-        write(value)
-        for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
-        if value is not None
-    ]
+    kind = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
+    amounts = [] if found.memory_bytes is None else [f"{memory(found.memory_bytes)}{kind}"]
+    amounts += [] if found.runtime_s is None else [time_text(found.runtime_s)]
     if not amounts:
         return ""
     source = "" if found.such_jobs.jobs else ", as your other jobs suggest"

@@ -39,6 +39,8 @@ class SuchJob(NamedTuple):
     failure: str | None
     facts: Facts = ()
     requested_nodes: str | None = None
+    memory_word: str | None = None
+    memory_is_virtual: bool | None = None
 
     def requested(self, metric: str) -> float | None:
         """Return the requested memory or run time."""
@@ -52,6 +54,9 @@ class SuchJobs:
     ``on_processors``: processors of the run with the most memory, if no run had as many as the job in question.
     ``most_requested_bytes``, per processor, and ``most_requested_s`` are the largest requests among them.
     ``out_of_memory`` and ``out_of_time`` count those that ran out of it and would have used more.
+
+    ``memory_word``: by which the last of them requested memory. ``memory_is_virtual``: that was address space;
+    ``memory_is_mixed``: of some of them it was, so that their use shows nothing about a request.
     """
 
     jobs: int = 0
@@ -63,6 +68,9 @@ class SuchJobs:
     most_requested_s: float | None = None
     out_of_memory: int = 0
     out_of_time: int = 0
+    memory_word: str | None = None
+    memory_is_virtual: bool = False
+    memory_is_mixed: bool = False
 
     def used(self, metric: str) -> float | None:
         """Return the largest use of memory or run time."""
@@ -90,6 +98,9 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
         most_requested_s=max((run.requested_walltime_s or 0.0 for run in found), default=0.0) or None,
         out_of_memory=sum(run.failure == "memory" for run in found),
         out_of_time=sum(run.failure == "time" for run in found),
+        memory_word=found[0].memory_word if found else None,
+        memory_is_virtual=bool(found and found[0].memory_is_virtual),
+        memory_is_mixed=len({bool(run.memory_is_virtual) for run in found if run.memory_bytes is not None}) > 1,
     )
 
 
@@ -125,6 +136,8 @@ _LAST_RUNS = (
         jobs.c.failure,
         jobs.c.facts,
         jobs.c.requested_nodes,
+        jobs.c.memory_word,
+        jobs.c.memory_is_virtual,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))

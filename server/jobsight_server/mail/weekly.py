@@ -121,7 +121,7 @@ def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
         return []
     like, advice = found
     scheduler = scheduler_of(settings.accounting, row.cluster)
-    lines = ask_lines(scheduler, advice.request, advice.best("memory"), None, like.requested_nodes)
+    lines = ask_lines(scheduler, advice.request, advice.best("memory"), None, like.requested_nodes, like.memory_word)
     return [line for script in lines for line in script.text.splitlines()]
 
 
