@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 
 from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.systems.matching.reports import report_nodes, take_reports
-from jobsight_server.systems.matching.resource_types import ResourceReport
+from jobsight_server.systems.matching.resource_state import ResourceReport
 from jobsight_server.systems.matching.tables import resources
 from jobsight_server.systems.ranking.board import MachineBoard, ranks_of
 from jobsight_server.systems.ranking.periodic import update_machines

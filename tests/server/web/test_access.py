@@ -18,7 +18,7 @@ ADMIN_ONLY = {"/api/v1/now", "/api/v1/overview", "/api/v1/rejected"}
 RELAYED = "/api/v1/samples"
 
 
-DEFINITIONS = ("/api/v1/resources/{name}", "/api/v1/resource-types/{name}", "/api/v1/policies", "/api/v1/objectives")
+DEFINITIONS = ("/api/v1/resources/{name}", "/api/v1/policies", "/api/v1/objectives")
 
 
 def allowed(role: str, path: str, method: str) -> bool:

@@ -131,10 +131,9 @@ def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixtu
 
 
 def test_a_resource_may_be_matched_by_gpu_memory(site: Any) -> None:
-    client = site.client("admin")
-    kind: Any = {"capacities": [{"name": "bytes", "metric": "gpu_memory"}]}
-    assert client.put("/api/v1/resource-types/gpu", json=kind).json["capacities"][0]["metric"] == "gpu_memory"
-    kind["capacities"][0]["metric"] = "gpu_color"
-    refused = client.put("/api/v1/resource-types/gpu", json=kind)
-    assert refused.status_code == 400
-    assert "'gpu_color'" in refused.text
+    card = {"type": "gpu", "capacities": {"gpu_memory_gib": 80}, "static": True}
+    assert site.client("admin").put("/api/v1/resources/card", json=card).status_code == 200
+    need = {"name": "g", "type": "gpu", "amounts": {"gpu_memory_gib": "predicted"}}
+    job = {"name": "a", "user": "kim", "cluster": "gamma", "dependencies": [need]}
+    [predicted] = site.client("scheduler").post("/api/v1/matches?dry_run=1", json={"jobs": [job]}).json["predicted"]
+    assert (predicted["metric"], predicted["capacity"]) == ("gpu_memory", "gpu_memory_gib")
