@@ -209,7 +209,9 @@ def test_a_list_shows_each_machine_by_its_whole_name(
     assert "…" not in printed
     assert max(map(len, lines)) <= width
     heads, names = lines[1].split(), [line.split()[0] for line in lines[3:7]]
-    assert heads[:4] == ["machine", "state", "score", "stays"]
+    assert heads == ["machine", "state", "score", "range", "failed", "evicted"]
+    assert main(["ranks", "--database", url, "--cluster", "alpha", "--name", "n5"]) == 1
+    assert "unknown machine 'n5'" in capsys.readouterr().err
     whole = {f"{cluster}/{name}" for name in ("n5", "workstation-117", "192.0.2.7")} | {"alpha/n9"}
     assert set(names) == whole
     assert ("CA" in heads) == (width == 200)

@@ -30,8 +30,8 @@ def machine(name: str, age_h: float, cluster: str = "alpha", **more: Any) -> Mac
 def store(served: Served, *rows: MachineRow) -> None:
     state = ReliabilityState(version=1)
     with served.engine.begin() as connection:
-        write_machines(connection, rows, 1)
-        learn(connection, state, rows, 1)
+        learn(connection, state, rows)
+        write_machines(connection, rows)
         write_reliability(connection, state)
 
 

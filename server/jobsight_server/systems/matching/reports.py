@@ -149,8 +149,8 @@ _LAST_TWO = (
 _LONGEST_STEP_S = 600.0
 _HOUR_S = 3600.0
 
-Reliability = Callable[[Connection, Sequence[tuple[str, str]], float, float], Mapping[tuple[str, str], float]]
-"""Scores of machines, named by cluster and node, for a run time at a time."""
+Reliability = Callable[[Connection, float, float], Mapping[tuple[str, str], float | None]]
+"""Chances that jobs of a run time succeed now, by cluster and node; None for a machine without history."""
 
 
 class _Link(msgspec.Struct):
@@ -179,8 +179,7 @@ def _reports(
 ) -> Iterator[ResourceReport]:
     columns = [nodes.c.id, nodes.c.cluster, nodes.c.name, nodes.c.cpus, nodes.c.memory_total_bytes, nodes.c.interfaces]
     found = connection.execute(select(*columns).where(nodes.c.received_at >= since)).all()
-    names = [(node.cluster, node.name) for node in found]
-    scores = {} if reliability is None else reliability(connection, names, _HOUR_S, now)
+    scores = {} if reliability is None else reliability(connection, _HOUR_S, now)
     for node in found:
         samples = fetch(connection, _LAST_TWO, (node.id,))
         if samples:
