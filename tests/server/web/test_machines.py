@@ -73,7 +73,7 @@ def test_the_run_time_may_be_that_predicted_for_the_user(served: Served) -> None
     predicted = client.get("/api/v1/predictions?user=ada&cluster=alpha&metric=runtime").get_json()["predictions"][0]
     if predicted["value"] is None:
         assert answer.status_code == 404
-        assert "give for=RUN_TIME" in answer.get_json()["error"]
+        assert "give a run time" in answer.get_json()["error"]
     else:
         assert answer.get_json()["run_time_s"] == pytest.approx(predicted["value"])
         assert answer.get_json()["run_time_from"] == "predicted"
