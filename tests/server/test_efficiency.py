@@ -86,7 +86,7 @@ def test_use_is_compared_with_the_request_of_the_whole_job(
     # What to ask for next time: one of these jobs was killed with the 64 GiB that it asked for.
     assert found["memory"]["ask_next"] > 64 * GIB
     assert 2400 <= found["runtime"]["ask_next"] <= 6 * 3600
-    assert found["processors"]["ask_next"] in (2.0, 3.0)
+    assert found["processors"]["ask_next"] is None, "ranks that wait are no processors to spare"
     assert found["bandwidth"]["ask_next"] >= 4e6
 
 

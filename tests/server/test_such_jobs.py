@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobsight_predictor.question import Question
+from jobsight_server.advice.decision import Decision
 from jobsight_server.advice.recommendation import Recommendation, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.advice.such_jobs import SuchJob, such_jobs
@@ -14,7 +15,8 @@ KILLED = MEASURED._replace(run_id=2, memory_bytes=None, runtime_s=None, failure=
 
 def said(*runs: SuchJob) -> str:
     such = such_jobs(runs, Question("ann", "cfd"), 1)
-    return sentence(Recommendation(JobRequest(1, 1, 1600 * MIB, None), such, {}, 402 * MIB, None))
+    decisions = {"memory": Decision(402.0 * MIB, None, 1, 104.0 * MIB), "runtime": Decision(None, None, 1, 4.0)}
+    return sentence(Recommendation(JobRequest(1, 1, 1600 * MIB, None), such, {}, decisions))
 
 
 def test_a_job_that_was_killed_before_it_was_measured_is_why_more_is_recommended() -> None:

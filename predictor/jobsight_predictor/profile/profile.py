@@ -12,7 +12,7 @@ from jobsight_predictor.question import GroupKey, Limit, Moment, Objective, Ques
 from .forecast import AtStart, PendingForecast, SimilarJobs, finished_job, similar_jobs, weigh
 from .groups import CANDIDATES, SHARE, SHARES, Part
 from .model import NEARLY_ALL, Model
-from .reserve import Basis
+from .reserve import Basis, exceeding, needs_of
 from .running import Outlook
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
@@ -39,7 +39,8 @@ class JobForecast:
 
     ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
     ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more.
-    ``need`` is the bound of a job that its request does not limit; where that is more, ``limited_by_request``. What
+    ``need`` is the bound of a job that its request does not limit; where that is more, ``limited_by_request``.
+    ``need_steps`` are amounts with the share of such jobs that each is enough for, ascending. What
     the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
     seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
     ``last_values`` what the last of them used, oldest first.
@@ -54,6 +55,7 @@ class JobForecast:
     bound: float | None
     bound_basis: Basis | None
     need: float | None
+    need_steps: tuple[tuple[float, float], ...]
     limited_by_request: bool
     attempts: tuple[float, ...]
     exceed_probability: float | None
@@ -101,9 +103,10 @@ def explain(
                 its_forecaster, its_key, _ = _source(model, forecast, other, weights)
                 runner_up = RunnerUp(other, its_forecaster, level_name(model, its_key))
                 break
+    correct = model.calibrations[moment].exceeding.correct
     exceed_probability = forecast.exceed_probability
     if forecast.is_limit and forecast.bound is not None and forecast.basis == "request":
-        exceed_probability = Outlook.of(need.prospect, of_time=model.of_time).needs(forecast.bound)
+        exceed_probability = correct(exceeding(need.prospect, forecast.bound))
     return JobForecast(
         value=value,
         unit=unit,
@@ -114,6 +117,7 @@ def explain(
         bound=forecast.bound,
         bound_basis=forecast.basis,
         need=need.bound,
+        need_steps=tuple((amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)),
         limited_by_request=forecast.bound is not None and (need.bound or 0.0) > forecast.bound,
         attempts=forecast.attempts,
         exceed_probability=exceed_probability,

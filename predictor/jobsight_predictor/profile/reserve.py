@@ -110,6 +110,31 @@ def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, 
     return steps[0][0], exceeds
 
 
+NEED_SHARES = (0.5, 0.75, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99)
+"""Shares of jobs for which an answer says what is enough for them."""
+
+
+def needs_of(prospect: Prospect | None) -> list[tuple[float, float]]:
+    """(amount, share of jobs that need more), ascending, as far as the distribution says."""
+    if prospect is None or not prospect.places:
+        return []
+    steps, beyond = steps_of(prospect), prospect.beyond
+    return [
+        (quantile(steps, beyond, 1.0 - share)[0], 1.0 - share)
+        for share in NEED_SHARES
+        if beyond < FARTHEST * (1.0 - share)
+    ]
+
+
+def exceeding(prospect: Prospect | None, amount: float) -> float:
+    """The probability of needing more than this amount; 1 where nothing is known."""
+    if prospect is None or not prospect.places:
+        return 1.0
+    top = max(prospect.places)
+    beyond = prospect.beyond if amount <= top else prospect.beyond * top / amount
+    return min(1.0, beyond + sum([mass for step, mass in steps_of(prospect) if step > amount]))
+
+
 def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -> tuple[float, ...]:
     """What to reserve at each attempt, ascending, ``bound`` first; nothing needs more than ``ceiling``.
 

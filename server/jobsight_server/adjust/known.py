@@ -70,13 +70,13 @@ class Needs:
         known: dict[Resource, Known] = {
             resource: Known(
                 requests[resource],
-                found.amount(resource),
+                found.decisions[resource].amount,
                 self._most_failed(job, run, resource),
                 found.such_jobs.used(resource) or 0.0,
             )
             for resource in requests
         }
-        return Need(known, found.answers["runtime"].attempts)
+        return Need(known, found.attempts("runtime"))
 
     def _most_failed(self, job: PresentJob, run: Row[Any], resource: Resource) -> float:
         """Return the most that earlier runs of this job, or similar jobs of the user, had when they ran out of it."""

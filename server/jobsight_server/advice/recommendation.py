@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, select
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.amounts import MIB, memory_text, time_text
+from jobsight_server.advice.decision import Decision, Kept, Need, Resource, decide, together
 from jobsight_server.advice.scheduler_words import (
     JobRequest,
     PbsAdvice,
@@ -28,40 +29,52 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes
 
-ASKED_FOR = ("memory", "runtime")
+ASKED_FOR: tuple[Resource, ...] = ("memory", "runtime")
 """Metrics that a job can request."""
 
-STEPS = {"memory": float(MIB), "runtime": 60.0}
+STEPS: Mapping[Resource, float] = {"memory": float(MIB), "runtime": 60.0}
 """Units to round up to; every scheduler takes these."""
 
-BEYOND_USE = 4.0
-"""Upper limit where the request is too little, as a multiple of the use of similar jobs."""
+APART = 1.05
+"""Factor by which the next attempt asks for more, at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Forecasts by metric and the request to make, of the whole job, in whole MiB and minutes.
+    """Forecasts by metric, and the decision on each request, of the whole job, in whole MiB and minutes.
 
-    ``memory_bytes`` or ``runtime_s`` is None without data on the user's jobs, or if the job's own request is best.
-        ``enough_share``: probability that both are enough if memory and run time are independent; None if unknown.
+    ``enough_share``: probability that what is recommended is enough, if memory and run time are independent; None if
+    unknown.
     """
 
     request: JobRequest
     such_jobs: SuchJobs
     answers: dict[str, Prediction]
-    memory_bytes: float | None
-    runtime_s: float | None
+    decisions: Mapping[Resource, Decision]
     enough_share: float | None = None
 
-    def amount(self, metric: str) -> float | None:
-        """Return the memory or run time to ask for."""
-        return self.memory_bytes if metric == "memory" else self.runtime_s
+    @property
+    def memory_bytes(self) -> float | None:
+        """Memory to ask for; None where the job's own request, or none, is best."""
+        return self.decisions["memory"].amount
 
-    def best(self, metric: str) -> float | None:
-        """Return the same, or the job's own request where that is best; None without data on the user's jobs."""
-        amount, answer = self.amount(metric), self.answers[metric]
-        known = self.such_jobs.used(metric) is not None or (answer.user_jobs and answer.bound is not None)
-        return _requested(metric, self.request) if amount is None and known else amount
+    @property
+    def runtime_s(self) -> float | None:
+        """Run time to ask for; None where the job's own request, or none, is best."""
+        return self.decisions["runtime"].amount
+
+    def best(self, metric: Resource) -> float | None:
+        """Return what to ask for, or the job's own request where that is best; None without data on similar jobs."""
+        decision = self.decisions[metric]
+        return decision.amount or (_requested(metric, self.request) if decision.similar else None)
+
+    def attempts(self, metric: Resource) -> tuple[float, ...]:
+        """Return what to reserve at each attempt, ascending: the request or the forecast where nothing is advised."""
+        first = self.best(metric) or _requested(metric, self.request) or self.answers[metric].bound
+        if first is None:
+            return ()
+        more = tuple(amount for amount in self.answers[metric].attempts if amount > APART * first)
+        return (first, *more) if more else (first, 2.0 * first)
 
 
 def plain_request(question: Question) -> JobRequest:
@@ -92,35 +105,20 @@ def recommend(
     answers = _answers(connection, reader, cluster, question, metrics, moment)
     most = _memory_of_nodes(connection, cluster, request)
     answers["memory"] = _within(answers["memory"], most)
-    asked = {"memory": request.memory_bytes, "runtime": request.walltime_s}
-    too_little = {
-        metric: used
-        for metric in ASKED_FOR
-        if (used := such.used(metric)) is not None and 0.0 < (asked[metric] or 0.0) < used
+    asked: dict[Resource, float | None] = {"memory": request.memory_bytes, "runtime": request.walltime_s}
+    decisions = {
+        metric: decide(
+            metric,
+            requested,
+            such.uses[metric],
+            Need(answer.need, answer.need_steps, answer.bound_basis == "facts"),
+            STEPS[metric],
+            most if metric == "memory" else math.inf,
+        )
+        for metric, requested in asked.items()
+        for answer in [answers[metric]]
     }
-    best = dict(answers)
-    if too_little:
-        # A reservation never exceeds the request. Similar jobs needed more, so forecast with their request.
-        enough = _asking_enough(question, such, request.processors, too_little)
-        best |= _answers(connection, reader, cluster, enough, tuple(too_little), moment)
-        best["memory"] = _within(best["memory"], most)
-        wider = max(1.0, request.processors / (such.on_processors or request.processors))
-        best |= {metric: _cut(best[metric], BEYOND_USE * wider * used) for metric, used in too_little.items()}
-    found: dict[str, float | None] = {}
-    for metric in ASKED_FOR:
-        answer = best[metric]
-        amount = answer.bound if answer.user_jobs or such.used(metric) is not None else None
-        if metric == "memory" and such.memory_is_mixed:
-            amount = None
-        if amount is not None:
-            rounded = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
-            is_asked = amount * (1.0 - 1e-9) <= (asked[metric] or 0.0) <= max(rounded, amount)
-            amount = None if is_asked else min(rounded, most) if metric == "memory" else rounded
-        found[metric] = amount
-    exceed = [best[metric].exceed_probability for metric in ASKED_FOR if found[metric] is not None]
-    known = [chance for chance in exceed if chance is not None]
-    share = math.prod(1.0 - chance for chance in known) if known and len(known) == len(exceed) else None
-    return Recommendation(request, such, answers, found["memory"], found["runtime"], share)
+    return Recommendation(request, such, answers, decisions, together(decisions, such.uses))
 
 
 def recommend_as_last(
@@ -144,27 +142,10 @@ def recommend_as_last(
 def _within(answer: Prediction, most: float) -> Prediction:
     """Limit the bound and the attempts to ``most``, all memory of the job's nodes."""
     attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in answer.attempts))
-    return msgspec.structs.replace(_cut(answer, most), attempts=attempts)
-
-
-def _cut(answer: Prediction, most: float) -> Prediction:
-    """Limit the bound to ``most``; its probability of being too little is then unknown."""
+    answer = msgspec.structs.replace(answer, attempts=attempts)
     if answer.bound is None or answer.bound <= most:
         return answer
     return msgspec.structs.replace(answer, bound=most, exceed_probability=None)
-
-
-def _asking_enough(question: Question, such: SuchJobs, processors: int, too_little: Mapping[str, float]) -> Question:
-    """Replace a request that is too little by the largest of similar jobs, or by none if that is too little as well."""
-    if "memory" in too_little:
-        most = such.most_requested_bytes
-        is_enough = most is not None and most * processors > too_little["memory"]
-        question = replace(question, requested_memory_bytes=most if is_enough else None)
-    if "runtime" in too_little:
-        most = such.most_requested_s
-        is_enough = most is not None and most > too_little["runtime"]
-        question = replace(question, requested_time_s=most if is_enough else None)
-    return question
 
 
 def _answers(
@@ -197,7 +178,8 @@ WASTEFUL = 2.0
 class WholeJobForecast(Record):
     """Request, expected use and reservation of the whole job in one metric; without a forecast, the reason.
 
-    ``attempts``: the reservation of each attempt, ``reserve`` first.
+    ``reserve`` is what to request: what is recommended, or the request itself where it is ``kept``, for that reason.
+    ``attempts``: what to request at each attempt, ``reserve`` first.
     """
 
     metric: Metric
@@ -210,6 +192,7 @@ class WholeJobForecast(Record):
     basis: Basis | None
     level: str | None
     n: int
+    kept: Kept | None
     reason: str | None
 
 
@@ -259,10 +242,9 @@ def advise(
         such_jobs_runtime_s=such.runtime_s,
         processors=request.processors,
         nodes=request.nodes or 1,
-        forecasts=[_forecast(found.answers[metric], _requested(metric, request)) for metric in ASKED_FOR],
+        forecasts=[_forecast(found, metric) for metric in ASKED_FOR],
         slurm=slurm_advice(request, memory, runtime) if slurm else None,
-        # PBS's words in an answer are of resident memory.
-        pbs=None if pbs is None else pbs_advice(pbs, request, None if such.memory_is_virtual else memory, runtime),
+        pbs=None if pbs is None else pbs_advice(pbs, request, memory, runtime),
     )
 
 
@@ -277,18 +259,20 @@ def _requested(metric: str, request: JobRequest) -> float | None:
     return request.memory_bytes if metric == "memory" else request.walltime_s
 
 
-def _forecast(answer: Prediction, requested: float | None) -> WholeJobForecast:
+def _forecast(found: Recommendation, metric: Resource) -> WholeJobForecast:
+    answer, attempts = found.answers[metric], found.attempts(metric)
     return WholeJobForecast(
         metric=answer.metric,
         unit=answer.unit,
-        requested=requested,
+        requested=_requested(metric, found.request),
         forecast=answer.value,
         probability=answer.probability,
-        reserve=answer.bound,
-        attempts=answer.attempts,
+        reserve=attempts[0] if attempts else None,
+        attempts=attempts,
         basis=answer.bound_basis,
         level=answer.level,
         n=answer.n,
+        kept=found.decisions[metric].kept,
         reason=answer.reason,
     )
 
@@ -299,7 +283,7 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
     ``memory`` formats bytes.
     """
     such, request = found.such_jobs, found.request
-    sentences = [what_to_ask(found, memory), f"{_used(such, memory)}."]
+    sentences = [what_to_ask(found, memory), f"{_used(such, memory)}.", *_kept(found)]
     requested, missing = [], []
     if such.memory_bytes is not None or found.memory_bytes is not None:
         if request.memory_bytes is None:
@@ -319,15 +303,36 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
     """Write ``Ask for 402M and 12 min: enough for 96 of 100 similar jobs.``; empty if the job's own request is best."""
-    kind = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
-    amounts = [] if found.memory_bytes is None else [f"{memory(found.memory_bytes)}{kind}"]
-    amounts += [] if found.runtime_s is None else [time_text(found.runtime_s)]
+    amounts = [
+        write(value)
+        for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
+        if value is not None
+    ]
     if not amounts:
         return ""
-    source = "" if found.such_jobs.jobs else ", as your other jobs suggest"
     share = found.enough_share
     enough = "" if share is None else f": enough for {_of_100(share)} of 100 similar jobs"
-    return f"Ask for {' and '.join(amounts)}{source}{enough}."
+    return f"Ask for {' and '.join(amounts)}{enough}."
+
+
+KEPT = {
+    "not measured": "the use of similar jobs was not measured",
+    "few jobs": "fewer than 5 similar jobs have been measured",
+    "one burst": "the similar jobs were submitted together",
+    "enough requested": "no similar job came near it",
+}
+
+
+def _kept(found: Recommendation) -> list[str]:
+    """Write why a request is kept; nothing where it fits, or where there is no similar job."""
+    words: dict[Resource, str] = {"memory": "memory request", "runtime": "time limit"}
+    why: dict[str, list[str]] = {}
+    for metric, decision in found.decisions.items():
+        if decision.kept in KEPT and _requested(metric, found.request) is not None:
+            why.setdefault(KEPT[decision.kept], []).append(words[metric])
+    if not found.such_jobs.jobs:
+        return []
+    return [f"Keep the {' and '.join(requests)}: {reason}." for reason, requests in why.items()]
 
 
 def _of_100(share: float) -> str:

@@ -17,8 +17,10 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from jobsight_predictor.estimators.base import JobOutcome
 from jobsight_predictor.estimators.hierarchical import Hierarchical
+from jobsight_predictor.profile.profile import level_fields
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB
+from jobsight_server.advice.decision import LEAST_JOBS, MORE_THAN_FAILED
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.reader import short_key
@@ -100,10 +102,15 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     found = recommend(connection, reader, cluster, question, plain_request(question))
     confidence = None
     if _is_measured(found):
-        given = _recommended(found, requested, failed_bytes)
-        exceed = found.answers["memory"].exceed_probability
-        if failed_bytes is None and given < requested and exceed is not None:
-            confidence = 1.0 - exceed
+        amount, enough = (
+            _reported(found) if _is_reported(found) else (found.memory_bytes, found.decisions["memory"].enough)
+        )
+        if failed_bytes is not None:
+            attempts = found.answers["memory"].attempts
+            amount = next((one for one in attempts if one >= MORE_THAN_FAILED * failed_bytes), None)
+        given = requested if amount is None else min(_whole_mib(amount), requested)
+        if failed_bytes is None and given < requested:
+            confidence = enough
         reason = _reason(found, given < requested)
     else:
         given = requested if failed_bytes is not None else _tried(connection, submitted)
@@ -147,12 +154,17 @@ def _is_measured(found: Recommendation) -> bool:
     return found.such_jobs.memory_bytes is not None or found.answers["memory"].value is not None
 
 
-def _recommended(found: Recommendation, requested: int, failed_bytes: int | None) -> int:
-    """Return the recommendation or, after a failure, the first attempt above ``failed_bytes``; at most the request."""
-    amount = found.memory_bytes
-    if failed_bytes is not None:
-        amount = next((one for one in found.answers["memory"].attempts if one > failed_bytes), None)
-    return requested if amount is None else min(_whole_mib(amount), requested)
+def _is_reported(found: Recommendation) -> bool:
+    """Whether similar jobs are known by reports of their outcomes alone, and enough of them."""
+    answer = found.answers["memory"]
+    fields = () if answer.level is None else level_fields(answer.level)
+    return not found.decisions["memory"].similar and answer.n >= LEAST_JOBS and {"user", "application"} <= {*fields}
+
+
+def _reported(found: Recommendation) -> tuple[float | None, float | None]:
+    """Return what such jobs need, and the probability that it is enough."""
+    answer = found.answers["memory"]
+    return answer.bound, None if answer.exceed_probability is None else 1.0 - answer.exceed_probability
 
 
 def _whole_mib(amount: float) -> int:
@@ -189,7 +201,7 @@ def _reason(found: Recommendation, is_less: bool) -> str:
     used = ""
     if answer.last_values:
         used = f", the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
-    return f"Of {jobs}{used}." if is_less else f"Less is unlikely to be enough: of {jobs}{used}."
+    return f"Of {jobs}{used}." if is_less else f"Of {jobs}{used}; it gets its request."
 
 
 def _mib(memory_bytes: float) -> str:

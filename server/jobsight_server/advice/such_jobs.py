@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, false, or_, select
+from sqlalchemy import Connection, and_, bindparam, false, func, or_, select
 
 from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.advice.decision import Resource, Use
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.storage.facts import application, facts_of
 from jobsight_server.storage.schema import jobs, profiles
+
+CHECK = "jobsight-check"
+"""Name of the job that ``jobsight check`` submits, which is no evidence for any other."""
 
 LOOKED_AT = 200
 """Number of the user's last finished runs to search for similar jobs."""
@@ -39,8 +44,10 @@ class SuchJob(NamedTuple):
     failure: str | None
     facts: Facts = ()
     requested_nodes: str | None = None
-    memory_word: str | None = None
-    memory_is_virtual: bool | None = None
+    given_memory_bytes: float | None = None
+    given_walltime_s: float | None = None
+    submitted: float | None = None
+    end: float | None = None
 
     def requested(self, metric: str) -> float | None:
         """Return the requested memory or run time."""
@@ -49,14 +56,10 @@ class SuchJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SuchJobs:
-    """The largest use among ``jobs`` runs; ``with_memory`` of them have measured memory.
+    """The use of ``jobs`` runs, the latest first, and the largest; ``with_memory`` of them have measured memory.
 
     ``on_processors``: processors of the run with the most memory, if no run had as many as the job in question.
-    ``most_requested_bytes``, per processor, and ``most_requested_s`` are the largest requests among them.
     ``out_of_memory`` and ``out_of_time`` count those that ran out of it and would have used more.
-
-    ``memory_word``: by which the last of them requested memory. ``memory_is_virtual``: that was address space;
-    ``memory_is_mixed``: of some of them it was, so that their use shows nothing about a request.
     """
 
     jobs: int = 0
@@ -64,13 +67,9 @@ class SuchJobs:
     memory_bytes: float | None = None
     runtime_s: float | None = None
     on_processors: int | None = None
-    most_requested_bytes: float | None = None
-    most_requested_s: float | None = None
     out_of_memory: int = 0
     out_of_time: int = 0
-    memory_word: str | None = None
-    memory_is_virtual: bool = False
-    memory_is_mixed: bool = False
+    uses: Mapping[Resource, Sequence[Use]] = field(default_factory=lambda: {"memory": (), "runtime": ()})
 
     def used(self, metric: str) -> float | None:
         """Return the largest use of memory or run time."""
@@ -93,20 +92,46 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
         memory_bytes=largest and largest.memory_bytes,
         runtime_s=max((run.runtime_s for run in found if run.runtime_s is not None), default=None),
         on_processors=None if alike or largest is None else largest.processors,
-        most_requested_bytes=max(((run.requested_memory_bytes or 0.0) / run.processors for run in found), default=0.0)
-        or None,
-        most_requested_s=max((run.requested_walltime_s or 0.0 for run in found), default=0.0) or None,
         out_of_memory=sum(run.failure == "memory" for run in found),
         out_of_time=sum(run.failure == "time" for run in found),
-        memory_word=found[0].memory_word if found else None,
-        memory_is_virtual=bool(found and found[0].memory_is_virtual),
-        memory_is_mixed=len({bool(run.memory_is_virtual) for run in found if run.memory_bytes is not None}) > 1,
+        uses=_uses(found, processors),
     )
 
 
+def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]:
+    """Return what each run used, or had when it ran out of it: memory for at least as many processors as its own."""
+    bursts = _bursts(runs)
+    found: dict[Resource, list[Use]] = {"memory": [], "runtime": []}
+    for run in runs:
+        values: tuple[tuple[Resource, float | None, float | None, float], ...] = (
+            ("memory", run.memory_bytes, run.given_memory_bytes, max(1.0, processors / run.processors)),
+            ("runtime", run.runtime_s, run.given_walltime_s, 1.0),
+        )
+        for resource, used, given, factor in values:
+            failed = run.failure == FAILURE_OF[resource]
+            amount = max(used or 0.0, given or 0.0) if failed else used
+            if amount:
+                found[resource].append(Use(factor * amount, bursts[run.run_id], failed))
+    return found
+
+
+def _bursts(runs: Sequence[SuchJob]) -> dict[int, int]:
+    """Number the bursts of these runs: a run submitted before the first of a burst has ended belongs to it."""
+    found: dict[int, int] = {}
+    number, first_end = 0, -math.inf
+    for run in sorted(runs, key=lambda run: (run.submitted or 0.0, run.run_id)):
+        if (run.submitted or 0.0) >= first_end:
+            number, first_end = number + 1, math.inf
+        first_end = min(first_end, math.inf if run.end is None else run.end)
+        found[run.run_id] = number
+    return found
+
+
 def of_application(runs: Sequence[SuchJob], name: str | None) -> list[SuchJob]:
-    """Select the runs of this application; all of them if it is None."""
-    return [run for run in runs if name is None or (run.name is not None and application(run.name) == name)]
+    """Select the runs of this application; all of them if it is None, but those that ``jobsight check`` submits."""
+    if name is None:
+        return [run for run in runs if run.name != CHECK]
+    return [run for run in runs if run.name is not None and application(run.name) == name]
 
 
 def _measured(metric: Any, name: str) -> Any:
@@ -136,8 +161,10 @@ _LAST_RUNS = (
         jobs.c.failure,
         jobs.c.facts,
         jobs.c.requested_nodes,
-        jobs.c.memory_word,
-        jobs.c.memory_is_virtual,
+        jobs.c.requested_memory_bytes,
+        jobs.c.requested_walltime_s,
+        func.coalesce(jobs.c.submitted, jobs.c.start),
+        jobs.c.end,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))

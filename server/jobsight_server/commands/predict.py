@@ -112,12 +112,16 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     for answer in answers:
         write = _WRITTEN[METRICS[answer.metric].format]
         used = sorted(answer.last_values)
-        first = found.best(answer.metric) if answer.metric in ASKED_FOR else answer.bound
+        attempts = answer.attempts
+        for resource in ASKED_FOR:
+            if resource == answer.metric:
+                attempts = found.attempts(resource) if found.best(resource) is not None else ()
+        first, second, *_ = (*attempts, None, None)
         table.add_row(
             METRICS[answer.metric].name,
             _or_dash(answer.value, write),
             _or_dash(first, write),
-            _or_dash(None if first is None else next(iter(answer.attempts[1:]), None), write),
+            _or_dash(second, write),
             f"{write(used[0])} to {write(used[-1])}" if used else "-",
         )
     console.print(table, markup=False)

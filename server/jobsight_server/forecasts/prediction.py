@@ -34,6 +34,7 @@ class StoredPrediction(Record):
     bound: float | None
     bound_basis: Basis | None
     need: float | None
+    need_steps: tuple[tuple[float, Share], ...]
     limited_by_request: bool
     attempts: tuple[float, ...]
     exceed_probability: Share | None
@@ -161,6 +162,7 @@ def whole_job(answer: StoredPrediction, metric: str, processors: int) -> StoredP
         value=times(answer.value),
         bound=times(answer.bound),
         need=times(answer.need),
+        need_steps=tuple((amount * processors, share) for amount, share in answer.need_steps),
         attempts=tuple(attempt * processors for attempt in answer.attempts),
         runner_up=other and replace(other, value=other.value * processors),
         last_values=tuple(value * processors for value in answer.last_values),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -93,7 +92,7 @@ def efficiencies(
                 requested.get(resource),
                 by_metric[metric],
                 run.processors if resource == "processors" else asked,  # each one's share is measured
-                _ask_next(resource, found, processors),
+                _ask_next(resource, found),
                 used_s if metric == "runtime" else None,
             )
             for resource, metric in RESOURCES.items()
@@ -141,17 +140,15 @@ def _efficiency(
     )
 
 
-def _ask_next(resource: str, found: Recommendation, processors: int) -> float | None:
+def _ask_next(resource: str, found: Recommendation) -> float | None:
     """Return the recommendation; None where it rests on other users' jobs: that is no advice on the user's own use.
 
-    In whole processors, and no more than the run had: a run that used all of them does not show the use of more.
-    Never for the number of GPUs: a job may need idle ones for their memory.
+    Never for the number of processors or GPUs: ranks that wait are no processors to spare, and a job may need idle GPUs
+    for their memory.
     """
     if resource in ASKED_FOR:
         return found.best(resource)
     answer = found.answers.get(RESOURCES[resource])
-    if answer is None or not answer.user_jobs or answer.bound is None or resource == "gpus":
+    if answer is None or not answer.user_jobs or resource in ("processors", "gpus"):
         return None
-    if resource != "processors":
-        return answer.bound
-    return float(min(processors, max(1, math.ceil(answer.bound - 1e-6))))
+    return answer.bound

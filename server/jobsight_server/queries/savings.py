@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend_as_last
 from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Record
@@ -118,7 +118,7 @@ def saving_row(
     if advised:
         like, recommendation = advised
         like_job, asked_for = like.job_id, like.requested(metric)
-        recommended = recommendation.best(metric)
+        recommended = next(recommendation.best(resource) for resource in ASKED_FOR if resource == metric)
     return SavingsRow(
         **saved_amounts(sums, metric),
         cluster=cluster,

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jobsight_server.forecasts.record import Record
 from jobsight_server.profiler.kept_sums import as_date
 from jobsight_server.profiler.totals import COLUMNS, METRICS
-from jobsight_server.queries.listed import Asked, ListPage, page_of
+from jobsight_server.queries.in_order import in_order
 from jobsight_server.queries.savings import (
     BY,
     LISTED,
@@ -80,16 +80,18 @@ class WasteRow(Record):
     runtime_advice: SavingsRow | None
 
 
-class WasteList(ListPage):
+class WasteList(Record):
     """Jobs that ended from ``first_day`` to ``last_day`` (UTC), compared with those of as many days from
     ``before_first_day`` on; null without counted jobs. ``left_out``: jobs that count nowhere, by resource.
 
-    ``memory``, ``processors`` and ``runtime`` cover all rows.
+    ``memory``, ``processors`` and ``runtime`` cover all rows; ``groups`` is their number.
     """
 
     by: str
     cluster: str | None
     user: str | None
+    sort: str
+    descending: bool
     first_day: Date | None
     last_day: Date | None
     before_first_day: Date | None
@@ -98,6 +100,7 @@ class WasteList(ListPage):
     processors: Waste
     runtime: Waste
     left_out: dict[str, LeftOut]
+    groups: int
     rows: list[WasteRow]
 
 
@@ -113,12 +116,11 @@ class WasteRequest(NamedTuple):
     last: int
     before: int | None = None
     by: str = BY[0]
+    cluster: str | None = None
     user: str | None = None
-    listed: Asked = Asked(SORTS[0], descending=True, limit=LISTED)
-
-    @property
-    def cluster(self) -> str | None:
-        return self.listed.cluster
+    sort: str = SORTS[0]
+    descending: bool = True
+    limit: int = LISTED
 
 
 _OF_ADVICE = ("reserved_hours", "repeated_hours", "freed_hours", "ran_out", "would_run_out")
@@ -144,7 +146,7 @@ def comparable(connection: Connection) -> dict[str, str]:
 
 
 def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
-    """Return one page of rows; those without a sort value are last."""
+    """Return every row, sorted; those without a sort value are last."""
     stored = stored_days(connection)
     days = _within(Days(request.first, request.last), stored)
     length = request.last - request.first + 1
@@ -152,12 +154,11 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
     before_days = _within(Days(begin, begin + length - 1), stored)
     now = {name: _sums(connection, request, metric, days, stored) for name, metric in RESOURCES.items()}
     then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in RESOURCES.items()}
-    position, names = page_of(
+    names = in_order(
         dict.fromkeys(name for sums in now.values() for name in sums),
-        request.listed,
-        lambda name: _value(request.listed.sort, now, then, name),
+        lambda name: _value(request, now, then, name),
         lambda name: (name[1], name[0]),
-        ("name",),
+        descending=request.descending,
     )
     shown = [
         WasteRow(
@@ -168,7 +169,7 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
             memory_advice=None,
             runtime_advice=None,
         )
-        for name in names
+        for name in names[: request.limit]
     ]
     if days is not None and stored is not None:
         for row in shown:
@@ -176,21 +177,22 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
                 advice = _advice(connection, request, metric, widened(days, stored), row, now[metric], asking)
                 setattr(row, f"{metric}_advice", advice)
     totals = {each: _total(now[each].values()) for each in RESOURCES}
-    wasted: dict[str, Any] = {each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES}
     return WasteList(
-        **position._asdict(),
         by=request.by,
         cluster=request.cluster,
         user=request.user,
+        sort=request.sort,
+        descending=request.descending,
         first_day=days and _date(days.first),
         last_day=days and _date(days.last),
         before_first_day=before_days and _date(before_days.first),
         before_last_day=before_days and _date(before_days.last),
-        **wasted,
+        **{each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES},
         left_out={
             each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
             for each, sums in totals.items()
         },
+        groups=len(names),
         rows=shown,
     )
 
@@ -267,13 +269,13 @@ def _advice(
     return saving_row(connection, asking, request.by, user, metric, days, (row.cluster, row.name, *found))
 
 
-def _value(sort: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
+def _value(request: WasteRequest, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
     """Return the sort value of a group; only the shown ones of thousands become rows."""
-    if sort == "name":
+    if request.sort == "name":
         return name[1]
-    if sort == "jobs":
+    if request.sort == "jobs":
         return _jobs(now["processors"].get(name, _NONE))
-    resource, _, figure = sort.partition("_")
+    resource, _, figure = request.sort.partition("_")
     of = _waste(resource, now[resource].get(name), then[resource].get(name))
     field = {"": "unused_hours", "share": "unused_share", "improved": "improved_hours"}[figure]
     return getattr(of, field) if of.jobs else None

@@ -125,7 +125,7 @@ class AdjustedSite:
         with self.engine.begin() as connection:
             make.job(
                 connection, f"{number}.srv", user=user, name="cfd", queue="q", start=start, end=start + 50,
-                submitted=NOW - 95_000, processors=4, requested_memory_bytes=int((failed_gib or 16) * GIB),
+                submitted=start - 10, processors=4, requested_memory_bytes=int((failed_gib or 16) * GIB),
                 asked_memory_bytes=16 * GIB, requested_walltime_s=36000.0, used_memory_bytes=int(used_gib * GIB),
                 recorded_at=NOW, failure=None if failed_gib is None else "memory", profiled=False, exit_status=0,
             )  # fmt: skip

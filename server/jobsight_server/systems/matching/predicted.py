@@ -19,16 +19,9 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.facts import FACT_NAME
-from jobsight_server.systems.matching.resource_state import ResourceError
+from jobsight_server.systems.matching.resource_types import ResourceError, ResourceType
 
 PREDICTED = "predicted"
-PREDICTABLE = {
-    "bandwidth_mbps": ("bandwidth", 1e-6),
-    "memory_gib": ("memory", 2.0**-30),
-    "gpu_memory_gib": ("gpu_memory", 2.0**-30),
-}
-"""Capacities whose amounts can be ``predicted``: the metric, and the factor from its unit."""
-
 PREDICTED_AT_MOST = 500
 """Predicted amounts of a batch; each is a forecast."""
 
@@ -92,7 +85,9 @@ class _About(msgspec.Struct):
         )
 
 
-def fill_in(jobs: Sequence[Any], answers: AnswerReader, connection: Connection) -> Filled:
+def fill_in(
+    jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
+) -> Filled:
     """Replace ``predicted`` by numbers, and leave all other errors in the jobs as they are.
 
     Raises:
@@ -111,7 +106,7 @@ def fill_in(jobs: Sequence[Any], answers: AnswerReader, connection: Connection) 
         if len(filled.amounts) > PREDICTED_AT_MOST:
             raise ResourceError(f"jobs: more than {PREDICTED_AT_MOST} predicted amounts; send fewer jobs at once")
         try:
-            found, amounts = _filled(job, rest, lambda request: answers.answers(connection, [request]))
+            found, amounts = _filled(job, rest, types, lambda request: answers.answers(connection, [request]))
         except InvalidProblemError as error:
             filled.refused.append((position, str(error)))
             continue
@@ -123,6 +118,7 @@ def fill_in(jobs: Sequence[Any], answers: AnswerReader, connection: Connection) 
 def _filled(
     job: dict[str, Any],
     rest: dict[str, Any],
+    types: Mapping[str, ResourceType],
     answers: Callable[[ForecastRequest], Sequence[Any]],
 ) -> tuple[dict[str, Any], list[PredictedAmount]]:
     """Fill in one job.
@@ -153,15 +149,18 @@ def _filled(
 
     rest = deepcopy(rest)
     for need in _needs(rest):
-        amounts = need["amounts"]
+        kind, amounts = types.get(str(need.get("type"))), need["amounts"]
+        known = {field.name: field for field in kind.capacities} if kind else {}
         for capacity in [capacity for capacity, value in amounts.items() if value == PREDICTED]:
-            if capacity not in PREDICTABLE:
+            declared = known.get(capacity)
+            if declared is None or declared.metric is None:
+                can = ", ".join(field.name for field in known.values() if field.metric) or "none"
                 raise InvalidProblemError(
-                    f"{capacity[:60]!r} cannot be predicted; choose from: {', '.join(PREDICTABLE)}"
+                    f"{capacity[:60]!r} of a {str(need.get('type'))[:60]!r} cannot be predicted; choose from: {can}"
                 )
             processors = _per_instance(amounts.get("slots"), about.processors, need.get("count", 1))
             of = str(need.get("name"))[:255]
-            amounts[capacity] = bound(*PREDICTABLE[capacity], processors, of, capacity)
+            amounts[capacity] = bound(declared.metric, declared.scale, processors, of, capacity)
     if rest.get("duration_s") == PREDICTED:
         rest["duration_s"] = bound("runtime", 1.0, 1, None, None)
     return rest, made

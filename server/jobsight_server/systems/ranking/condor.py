@@ -232,9 +232,10 @@ def _count(
             else:
                 count_end(found[cluster, attempt.host], run, end, config, now)
             done.counted += 1
-        rows = list(found.values())
-        learn(connection, state, rows)
-        state.version += write_machines(connection, rows)
+        rows, version = list(found.values()), state.version + 1
+        if write_machines(connection, rows, version):
+            learn(connection, state, rows, version)
+            state.version = version
         write_reliability(connection, state)
 
 

@@ -1,0 +1,203 @@
+"""Decides what a job should request of one resource, by what similar jobs used of it: the only place that does.
+
+Forecasts say what such a job needs. The decision holds that against the similar jobs that its sentence names, so that
+nothing is recommended beyond their evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+LEAST_JOBS = 5
+LEAST_BURSTS = 2
+"""Similar jobs, and bursts of them, below which no request is lowered."""
+
+LOOKED_AT = 100
+"""The latest similar jobs, by which it is checked for how many of them an amount is enough."""
+
+DOUBT = 0.05
+"""Jobs refute a stated share if so few of them would be within it with a lower probability than this."""
+
+MAY_EXCEED = 0.05
+"""Share of similar jobs that may have used more than a request that is not raised."""
+
+MORE_THAN_FAILED = 1.25
+"""Factor on an amount that failed."""
+IN_A_ROW = 4
+"""Failures one after the other that raise the amount each time, at most."""
+
+LONGEST = 1.25
+"""Limit of a recommended run time, as a multiple of the longest similar run."""
+
+NEAR = 0.9
+"""Share of a time limit that a similar job must have reached for a longer one; of memory, it must have used more."""
+
+MARGIN = 1.5
+HALF = 0.5
+"""Where no similar job used more than half of the request, ``MARGIN`` times the largest use is recommended at most."""
+
+Resource = Literal["memory", "runtime"]
+
+Kept = Literal["not measured", "few jobs", "one burst", "enough requested", "as requested"]
+"""Why nothing but the request is recommended."""
+
+
+class Use(NamedTuple):
+    """What a similar job used, or what it had when it ``failed``; ``burst`` numbers the jobs submitted together."""
+
+    amount: float
+    burst: int
+    failed: bool = False
+
+
+class Need(NamedTuple):
+    """A forecast: what to reserve where no request limits it, and ``steps``, ascending: amounts with the share of such
+    jobs that each is enough for. ``by_facts`` of the job, which tell it from similar jobs."""
+
+    amount: float | None
+    steps: Sequence[tuple[float, float]] = ()
+    by_facts: bool = False
+
+    def share(self, amount: float) -> float:
+        """Return the share of such jobs that this amount is enough for, at least."""
+        return max((share for step, share in self.steps if step <= amount), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to request of one resource, for the whole job; ``amount`` None: the request, or nothing, for this reason.
+
+    ``enough``: the share of jobs that the amount is enough for, None where the evidence is too little to say.
+    ``similar``: the similar jobs with a measured use; ``largest``: the most that one of them used, 0 for none.
+    """
+
+    amount: float | None
+    enough: float | None
+    similar: int
+    largest: float
+    kept: Kept | None = None
+
+
+def decide(
+    resource: Resource, requested: float | None, uses: Sequence[Use], need: Need, step: float, most: float = math.inf
+) -> Decision:
+    """Decide by the ``uses`` of similar jobs, the latest first, and the forecast ``need``.
+
+    The amount is a multiple of ``step`` and at most ``most``.
+    """
+    asked, largest = requested or 0.0, _largest(uses, failed=False)
+
+    def kept(why: Kept) -> Decision:
+        return Decision(None, None, len(uses), largest, why)
+
+    if not uses or need.amount is None:
+        return kept("not measured")
+    few: Kept | None = None
+    if len({use.burst for use in uses}) < LEAST_BURSTS:
+        few = "one burst"
+    if len(uses) < LEAST_JOBS:
+        few = "few jobs"
+    least, has_failed = _after_failures(uses, asked), any(use.failed for use in uses)
+    if asked and not has_failed and largest <= asked and few:
+        return kept(few)
+    amount = need.amount if few or need.by_facts else _within_evidence(resource, asked, uses, need.amount)
+    if not need.by_facts:
+        amount = max(amount, least)
+    if few:
+        amount = max(amount, largest)
+    elif not need.by_facts:
+        amount = _upheld(amount, need, uses[:LOOKED_AT], step)
+    near = (NEAR if resource == "runtime" else 1.0) * asked
+    if amount > asked > 0.0 and not (has_failed or need.by_facts) and largest <= near:
+        return kept("enough requested")
+    rounded = min(_up(amount, step), most)
+    if few and rounded < asked:
+        return kept(few)
+    if amount * (1.0 - 1e-9) <= asked <= max(rounded, amount):
+        return kept("as requested")
+    return Decision(rounded, None if few or rounded < amount else need.share(rounded), len(uses), largest)
+
+
+def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> float | None:
+    """Return the share of jobs that everything recommended is enough for; None without a recommendation that says.
+
+    The product for independent resources, or what similar jobs show where they refute it.
+    """
+    changed = {resource: decision for resource, decision in decisions.items() if decision.amount is not None}
+    shares = [decision.enough for decision in changed.values() if decision.enough is not None]
+    if not changed or len(shares) < len(changed):
+        return None
+    stated = math.prod(shares)
+    jobs = min(LOOKED_AT, *[len(uses[resource]) for resource in changed])
+    amounts = [(resource, decision.amount or 0.0) for resource, decision in changed.items()]
+    beyond = sum(not _fits(use, amount) for resource, amount in amounts for use in uses[resource][:jobs])
+    within = max(0, jobs - beyond)
+    return within / jobs if refuted(within, jobs, stated) else stated
+
+
+def _largest(uses: Sequence[Use], *, failed: bool) -> float:
+    return max((use.amount for use in uses if use.failed == failed), default=0.0)
+
+
+def _after_failures(uses: Sequence[Use], asked: float) -> float:
+    """Return the least amount to try after the failures of such jobs: what failed and a quarter more, again for each
+    of the latest jobs that failed one after the other; at most the request, unless that failed. 0 without failures.
+    """
+    failed, largest = _largest(uses, failed=True), _largest(uses, failed=False)
+    in_a_row = next((number for number, use in enumerate(uses) if not use.failed), len(uses))
+    least = failed * MORE_THAN_FAILED ** min(max(in_a_row, 1), IN_A_ROW)
+    if failed <= largest:
+        least = min(least, MORE_THAN_FAILED * largest)
+    return min(least, asked) if failed < asked else least
+
+
+def _within_evidence(resource: Resource, asked: float, uses: Sequence[Use], amount: float) -> float:
+    """Limit what a forecast says by what similar jobs used: neither far beyond it, nor below what many used."""
+    largest, has_failed = _largest(uses, failed=False), any(use.failed for use in uses)
+    if resource == "runtime" and largest:
+        amount = min(amount, LONGEST * largest)
+    if not has_failed and largest <= HALF * asked <= HALF * amount:
+        amount = MARGIN * largest
+    latest = uses[:LOOKED_AT]
+    above = [use.amount for use in latest if use.amount > asked]
+    if asked and len(above) > MAY_EXCEED * len(latest):
+        amount = max(amount, min(above))
+    return amount
+
+
+def _fits(use: Use, amount: float) -> bool:
+    return use.amount < amount if use.failed else use.amount <= amount
+
+
+def _upheld(amount: float, need: Need, uses: Sequence[Use], step: float) -> float:
+    """Raise an amount until the jobs do not refute that it is enough for the stated share of them."""
+    more = [use.amount * (MORE_THAN_FAILED if use.failed else 1.0) for use in uses if not _fits(use, amount)]
+    for raised in (amount, *sorted(more)):
+        amount = max(amount, raised)
+        within = sum(_fits(use, _up(amount, step)) for use in uses)
+        if not refuted(within, len(uses), need.share(_up(amount, step))):
+            break
+    return amount
+
+
+def _up(amount: float, step: float) -> float:
+    """Round up to a multiple of ``step``, but not for what a float lost."""
+    return math.ceil(amount / step - 1e-9) * step
+
+
+def refuted(within: int, jobs: int, stated: float) -> bool:
+    """Return whether ``within`` of so many jobs are too few to believe the ``stated`` share (binomial, one-sided).
+
+    >>> refuted(67, 100, 0.88), refuted(92, 100, 0.95)
+    (True, False)
+    """
+    if within >= jobs * stated:
+        return False
+    share = min(max(stated, 1e-12), 1.0 - 1e-12)
+    log_odds, log_none = math.log(share) - math.log1p(-share), jobs * math.log1p(-share)
+    ways = [math.lgamma(k + 1) + math.lgamma(jobs - k + 1) for k in range(within + 1)]
+    chances = [math.exp(math.lgamma(jobs + 1) - way + k * log_odds + log_none) for k, way in enumerate(ways)]
+    return math.fsum(chances) < DOUBT

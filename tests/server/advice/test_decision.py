@@ -1,0 +1,173 @@
+"""What a job is told to request, held against the similar jobs that the sentence names: generated evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from jobsight_server.advice.decision import Decision, Need, Resource, Use, decide, refuted, together
+
+STEP = 1.0
+
+amounts = st.floats(50.0, 5000.0)
+resources = st.sampled_from(["memory", "runtime"])
+
+
+@st.composite
+def evidence(
+    draw: st.DrawFn, least: int = 1, most: int = 120, bursts_of: Sequence[int] = (1, 4), failures: bool = True
+) -> list[Use]:
+    jobs = draw(st.integers(least, most))
+    of_burst = draw(st.sampled_from(bursts_of))
+    middle, spread = draw(amounts), draw(st.sampled_from([0.0, 0.02, 0.3, 1.0]))
+    chance = draw(st.randoms(use_true_random=False))
+    found = []
+    for number in range(jobs):
+        amount = middle * (1.0 + spread * chance.random())
+        found.append(Use(amount, number // of_burst, failures and chance.random() < 0.1))
+    return found
+
+
+@st.composite
+def needs(draw: st.DrawFn) -> Need:
+    """A forecast that may be wrong: it need not agree with the jobs."""
+    amount = draw(amounts)
+    shares = (0.5, 0.75, 0.9, 0.95, 0.98)
+    factors = sorted(draw(st.lists(st.floats(0.3, 3.0), min_size=5, max_size=5)))
+    return Need(amount, [(amount * factor, share) for factor, share in zip(factors, shares, strict=True)])
+
+
+requests = st.none() | amounts
+
+
+def few(uses: Sequence[Use]) -> bool:
+    return len(uses) < 5 or len({use.burst for use in uses}) < 2
+
+
+@given(resources, requests, evidence(most=4) | evidence(5, bursts_of=[1000]), needs())
+def test_few_jobs_or_one_burst_lower_nothing(
+    resource: Resource, requested: float | None, uses: list[Use], need: Need
+) -> None:
+    assert few(uses)
+    found = decide(resource, requested, uses, need, STEP)
+    assert found.enough is None
+    if requested is not None and found.amount is not None:
+        assert found.amount >= requested
+
+
+@given(resources, requests, evidence(), needs())
+def test_the_stated_share_is_true_of_the_last_hundred(
+    resource: Resource, requested: float | None, uses: list[Use], need: Need
+) -> None:
+    found = decide(resource, requested, uses, need, STEP)
+    if found.amount is None or found.enough is None:
+        return
+    latest = uses[:100]
+    within = sum(use.amount <= found.amount for use in latest)
+    assert binom.cdf(within, len(latest), found.enough) >= 0.049
+
+
+@given(resources, requests, evidence(), needs())
+def test_nothing_below_a_known_failure(
+    resource: Resource, requested: float | None, uses: list[Use], need: Need
+) -> None:
+    failed = max((use.amount for use in uses if use.failed), default=0.0)
+    assume(failed > 0.0)
+    found = decide(resource, requested, uses, need, STEP)
+    given_now = found.amount or requested or math.inf
+    asked = requested or 0.0
+    assert given_now >= (min(1.25 * failed, asked) if failed < asked else 1.25 * failed) - 1e-6
+
+
+@given(resources, amounts, evidence(10), needs())
+def test_more_than_requested_where_similar_jobs_used_more(
+    resource: Resource, requested: float, uses: list[Use], need: Need
+) -> None:
+    latest = uses[:100]
+    assume(sum(use.amount > requested for use in latest) > 0.05 * len(latest))
+    found = decide(resource, requested, uses, need, STEP)
+    assert found.amount is not None
+    assert found.amount > requested
+
+
+@given(resources, evidence(5, failures=False), needs(), st.floats(2.0, 50.0))
+def test_enough_evidence_is_used(resource: Resource, uses: list[Use], need: Need, times: float) -> None:
+    assume(not few(uses))
+    largest = max(use.amount for use in uses)
+    found = decide(resource, times * largest, uses, need, STEP)
+    assert found.amount is not None
+    assert 0.0 < found.amount < times * largest
+
+
+@given(requests, evidence(5), needs())
+def test_run_times_stay_near_the_longest(requested: float | None, uses: list[Use], need: Need) -> None:
+    assume(not few(uses))
+    longest = max((use.amount for use in uses if not use.failed), default=0.0)
+    failed = [use.amount for use in uses if use.failed]
+    assume(longest > 0.0 and max(failed, default=0.0) <= longest)
+    found = decide("runtime", requested, uses, need, STEP)
+    if found.amount is not None:
+        assert found.amount <= 1.25 * longest + STEP
+    if requested is not None and not failed and longest < 0.9 * requested:
+        assert found.amount is None or found.amount <= requested
+
+
+@given(resources, requests, evidence(), needs(), st.floats(10.0, 1000.0))
+def test_an_amount_is_whole_and_within_the_nodes(
+    resource: Resource, requested: float | None, uses: list[Use], need: Need, most: float
+) -> None:
+    found = decide(resource, requested, uses, need, 60.0, most=60.0 * math.floor(most / 60.0 + 1.0))
+    assert (found.amount is None) == (found.kept is not None)
+    if found.amount is not None:
+        assert found.amount % 60.0 == 0.0
+        assert found.amount <= 60.0 * math.floor(most / 60.0 + 1.0)
+
+
+def test_no_similar_job_changes_nothing() -> None:
+    assert decide("memory", 1000.0, [], Need(2.0, [(2.0, 0.98)]), STEP) == Decision(None, None, 0, 0.0, "not measured")
+
+
+def test_a_request_that_many_exceeded_is_raised_for_nearly_all() -> None:
+    """33 of the last 100 used more than the 800 that this job asks for, and the forecast says 546."""
+    uses = [Use(500.0 + 7.5 * (number * 37 % 67), number) for number in range(67)]
+    uses += [Use(805.0 + 6.0 * number, 100 + number) for number in range(33)]
+    found = decide("memory", 800.0, uses, Need(546.0, [(546.0, 0.88), (900.0, 0.95)]), STEP)
+    assert found.amount is not None
+    assert sum(use.amount <= found.amount for use in uses) >= 90
+
+
+def test_a_failure_is_followed_by_a_quarter_more_and_another_by_more_again() -> None:
+    calm = [Use(300.0, number) for number in range(10)]
+    need = Need(320.0, [(320.0, 0.97)])
+    once = decide("memory", 2000.0, [Use(400.0, 20, failed=True), *calm], need, STEP)
+    again = decide("memory", 2000.0, [Use(500.0, 21, True), Use(400.0, 20, True), *calm], need, STEP)
+    assert (once.amount, again.amount) == (500.0, 782.0)
+    beyond = decide("memory", 500.0, [Use(500.0, 21, True), *calm], need, STEP)
+    assert beyond.amount == 625.0
+
+
+@given(evidence(5), evidence(5), needs(), needs())
+def test_the_share_of_both_is_true_of_the_jobs(memory: list[Use], runtime: list[Use], need: Need, need_s: Need) -> None:
+    uses: dict[Resource, Sequence[Use]] = {"memory": memory, "runtime": runtime}
+    decisions: dict[Resource, Decision] = {
+        "memory": decide("memory", None, memory, need, STEP), "runtime": decide("runtime", None, runtime, need_s, STEP)
+    }  # fmt: skip
+    share = together(decisions, uses)
+    if share is None:
+        assert any(decision.enough is None for decision in decisions.values())
+        return
+    assert share <= min(decision.enough for decision in decisions.values() if decision.enough is not None) + 1e-9
+
+
+@pytest.mark.parametrize("jobs", [1, 5, 20, 100])
+def test_refuted_agrees_with_scipy(jobs: int) -> None:
+    for within in range(jobs + 1):
+        for stated in (0.5, 0.8, 0.95, 0.99):
+            chance = binom.cdf(within, jobs, stated)
+            if abs(chance - 0.05) > 1e-9:
+                assert refuted(within, jobs, stated) == (chance < 0.05 and within < jobs * stated), (within, stated)
