@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,8 @@ from jobsight_scheduler.validator.promises import check_order, check_room_is_use
 from jobsight_scheduler.workload.canonical import Workload
 from own_policy import F1, Wfp3
 
-from .by_rows import Seconds, starts_of, workload_of
+from .by_rows import starts_of, workload_of
+from .test_policies_oracle import oracle
 
 CAPACITY = 8
 
@@ -53,45 +54,6 @@ class Lifo(EasyByKey):
         return -jobs.astype(float)
 
 
-def second_by_second(jobs: list[tuple[int, int, int, int]], key: Callable[[int, int], float]) -> list[int]:
-    """EASY in the order of ``key(now, job)``, on a list of the free processors of every second."""
-    seconds = Seconds(CAPACITY, jobs)
-    begun: dict[int, int] = {}
-    queue: list[int] = []
-
-    def begin(job: int, now: int) -> None:
-        queue.remove(job)
-        begun[job] = now
-        seconds.paint(now, now + jobs[job][2], jobs[job][3])
-
-    def look(now: int) -> None:
-        line = sorted(queue, key=lambda job: (key(now, job), job))
-        while line and seconds.free[now] >= jobs[line[0]][3]:
-            begin(line.pop(0), now)
-        if not line:
-            return
-        head, *others = line
-        _, _, length, count = jobs[head]
-        reserved = seconds.first(now, length, count)
-        seconds.paint(reserved, reserved + length, count)
-        for job in others:
-            if seconds.fits(now, jobs[job][2], jobs[job][3]):
-                begin(job, now)
-        seconds.paint(reserved, reserved + length, -count)
-
-    for now in range(seconds.horizon):
-        for job, (submit, _, _, _) in enumerate(jobs):
-            if submit == now:
-                queue.append(job)
-                look(now)
-        for job in [job for job, start in begun.items() if start + jobs[job][1] == now]:
-            seconds.paint(now, begun[job] + jobs[job][2], -jobs[job][3])
-            look(now)
-        if len(begun) == len(jobs) and now > max(start + jobs[job][1] for job, start in begun.items()):
-            break
-    return [begun[job] for job in range(len(jobs))]
-
-
 def test_any_order_second_by_second() -> None:
     rng = np.random.default_rng(7)
     for _ in range(400):
@@ -100,9 +62,10 @@ def test_any_order_second_by_second() -> None:
         run = np.where(rng.random(count) < 0.5, estimate, rng.integers(1, estimate + 1))
         columns = (np.sort(rng.integers(0, 25, count)), run, estimate, rng.integers(1, CAPACITY + 1, count))
         jobs = [tuple(row) for row in np.stack(columns, axis=1).tolist()]
-        wfp3 = second_by_second(jobs, lambda now, j, jobs=jobs: -(((now - jobs[j][0]) / jobs[j][2]) ** 3) * jobs[j][3])
+        by_key = partial(oracle, "easy", jobs, CAPACITY, [0] * len(jobs))
+        wfp3 = by_key(key=lambda now, j, jobs=jobs: -(((now - jobs[j][0]) / jobs[j][2]) ** 3) * jobs[j][3])
         assert starts(Wfp3, jobs) == wfp3, jobs
-        assert starts(Lifo, jobs) == second_by_second(jobs, lambda _now, j: -j), jobs
+        assert starts(Lifo, jobs) == by_key(key=lambda _now, j: -j), jobs
 
 
 def test_schedules_by_a_key_use_the_room() -> None:

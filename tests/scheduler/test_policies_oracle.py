@@ -6,6 +6,7 @@ The oracle shares nothing with the simulator: it paints each job on a list of fr
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -19,9 +20,17 @@ CORRECTIONS = (1, 2, 4)
 Job = tuple[int, int, int, int]  # submit, run, estimate, processors
 
 
-def oracle(policy: str, jobs: list[Job], capacity: int, users: list[int], *, again: bool = False) -> list[int]:
+def oracle(
+    policy: str,
+    jobs: list[Job],
+    capacity: int,
+    users: list[int],
+    *,
+    again: bool = False,
+    key: Callable[[int, int], float] | None = None,
+) -> list[int]:
     """Start of each job, second by second. EASY++ goes by the mean of the user's last two run times, as does SJF where
-    jobs are forecast ``again`` whenever the queue is looked at."""
+    jobs are forecast ``again`` whenever the queue is looked at. ``key(now, job)`` orders EASY's queue."""
     seconds = Seconds(capacity, jobs)
     starts: dict[int, int] = {}
     promised: dict[int, tuple[int, int]] = {}  # conservative: job -> (start, number of the promise)
@@ -49,6 +58,8 @@ def oracle(policy: str, jobs: list[Job], capacity: int, users: list[int], *, aga
         if again:
             for job in queue:
                 forecast(job)
+        if key is not None:
+            queue.sort(key=lambda job: (key(now, job), job))
         if policy == "sjf":
             queue.sort(key=lambda job: (predicted[job], job))
         while queue and seconds.free[now] >= jobs[queue[0]][3]:

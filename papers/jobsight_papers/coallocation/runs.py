@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS, Scenario
+from jobsight_papers.coallocation.sharing import SHARINGS
 from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
-from jobsight_scheduler.coallocation.clusters import SHARINGS, Clusters
+from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import SyntheticWorkload, draw_communication
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table
 from jobsight_scheduler.coallocation.placement import PLACEMENTS

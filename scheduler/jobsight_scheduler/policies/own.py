@@ -121,35 +121,34 @@ def entry_of(own: Any, label: str) -> PolicyEntry:
         raise PolicyError(
             f"{label} lacks {', '.join(f'{name}()' for name in missing)}: see jobsight_scheduler.policies.Policy"
         )
-    predictor = _second_parameter(own, label)
+    try:
+        signature = inspect.signature(own)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{label}: its constructor cannot be examined ({error}); write it in Python") from error
+    does_without, takes_predictor = _takes(signature, 1), _takes(signature, 2)
+    if not (does_without or takes_predictor):
+        raise PolicyError(
+            f"{label}{signature} does not fit: its constructor takes (requests), or (requests, predictor)"
+        )
     rules = getattr(own, "rules", ())
     if not isinstance(rules, tuple) or not all(map(callable, rules)):
         raise PolicyError(f"{label}: rules is {rules!r}; give a tuple of the validator's checks")
 
     def make(requests: JobRequests, run_times: Any = None) -> Policy:
-        needed = predictor is not None and predictor.default is predictor.empty
-        if run_times is None and needed:
+        if run_times is None and not does_without:
             raise PolicyError(f"{label} needs a run-time predictor: give --predictor")
         arguments = (requests,) if run_times is None else (requests, run_times)
         return GuardedPolicy(requests, lambda: own(*arguments), label)
 
-    return PolicyEntry(make, rules=rules, takes_predictor=predictor is not None, needs_questions=True)
+    return PolicyEntry(make, rules=rules, takes_predictor=takes_predictor, needs_questions=True)
 
 
-def _second_parameter(own: type, label: str) -> inspect.Parameter | None:
+def _takes(signature: inspect.Signature, count: int) -> bool:
     try:
-        signature = inspect.signature(own)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{label}: its constructor cannot be examined ({error}); write it in Python") from error
-    parameters = signature.parameters.values()
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = [p for p in parameters if p.kind is p.KEYWORD_ONLY or p in places[2:]]
-    several = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if not (places or several) or any(p.default is p.empty for p in rest):
-        raise PolicyError(
-            f"{label}{signature} does not fit: its constructor takes (requests), or (requests, predictor)"
-        )
-    return places[1] if len(places) > 1 else None
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def _kind(thing: Any) -> str:

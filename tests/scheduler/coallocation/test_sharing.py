@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_scheduler.coallocation.clusters import Clusters, LinkDemand, demand, max_min, proportional, saturation
+from jobsight_papers.coallocation.sharing import max_min
+from jobsight_scheduler.coallocation.clusters import Clusters, LinkDemand, demand, proportional, saturation
 
 
 def test_traffic_from_all_to_all_counted_pair_by_pair() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -283,17 +282,3 @@ def test_jobs_that_wait_are_estimated_again() -> None:
     assert starts(second, [0, 1, 2, 0], "all") == [0, 0, 10, 3]
     fails = [*begin, (1, 5, 5, 1, 32, 20)]  # on 16 at 3; it asks for its request then, and waits for the larger node
     assert starts(fails, [0, 1, 0], "submission") == starts(fails, [0, 1, 0], "all") == [0, 0, 10]
-
-
-def test_fewer_nodes_than_a_job_needs_are_never_given() -> None:
-    """At no instant are more nodes of a class in use than there are, under any policy."""
-    rng = random.Random(11)
-    for _ in range(50):
-        classes = drawn_classes(rng)
-        ready = memory_jobs_of(drawn_jobs(rng, classes))
-        ready = replace(ready, estimate_s=ready.run_s * 3.0)
-        for policy in MEMORY_POLICIES.values():
-            nodes = Nodes(classes)
-            simulation = MemorySimulation(ready, nodes, policy, Oracle(ready), np.random.default_rng(0))
-            while not simulation.advance(1):
-                assert all(0 <= free <= count for free, count in zip(nodes.free, nodes.nodes, strict=True))

@@ -46,7 +46,7 @@ def test_placements_on_clusters(
 
 @pytest.mark.exhaustive
 def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--clusters", "32,16,16", "--placement", "naive", "--sharing", "max-min", "--uplink", "0.05G"]
+    options = ["--clusters", "32,16,16", "--placement", "naive", "--uplink", "0.05G"]
     assert main(["simulate", str(trace), *options, "--plot", str(tmp_path / "plots")]) == 0
     shown = capsys.readouterr().out
     assert "naive on 64 processors" in shown

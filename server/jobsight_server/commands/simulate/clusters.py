@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
-from jobsight_scheduler.coallocation.clusters import SHARINGS, Clusters
+from jobsight_scheduler.coallocation.clusters import Clusters, proportional
 from jobsight_scheduler.coallocation.communication import Habits, draw_communication
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table, link_history
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
@@ -30,7 +30,7 @@ from jobsight_server.commands.simulate.report import show, show_findings
 from jobsight_server.commands.simulate.workload import counted, read_workload
 from jobsight_server.storage.errors import UserError
 
-SETTINGS = ("placement", "bandwidth", "constant", "sharing", "half", "seed")
+SETTINGS = ("placement", "bandwidth", "constant", "half", "seed")
 """Options besides the clusters and the jobs that affect the schedule."""
 
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     make = partial(Scheduler, placement=PLACEMENTS[args.placement])
     began = time.process_time()
     simulation, *others = (
-        CoSimulation(drawn.work, clusters, partial(make, bandwidth=source, ask_again=ask_again), SHARINGS[args.sharing])
+        CoSimulation(drawn.work, clusters, partial(make, bandwidth=source, ask_again=ask_again))
         for source, ask_again in zip(sources, (args.ask_again, False), strict=False)
     )
     spent = time.process_time() - began
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     findings: list[BrokenRule] = []
     if args.validate:
         found = simulation.start_s, simulation.end_s, simulation.allocations
-        findings = check(drawn.work, clusters, SHARINGS[args.sharing], *found)
+        findings = check(drawn.work, clusters, proportional, *found)
         account["broken_rules"] = len(findings)
     write_jobs(args, table)
     if args.plot is not None:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES
-from jobsight_scheduler.coallocation.clusters import SHARINGS
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.memory.cases import VARIANTS
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
@@ -26,7 +25,7 @@ OWN: tuple[int, ...] = ()
 
 _SYNTHETIC = {"synthetic", "jobs", "workload_seed", "workload_out"}
 _OUTPUT = {"validate", "schedule_out", "jobs_out", "plot"}
-_SPREADING = {"placement", "bandwidth", "constant", "sharing", "seed"}
+_SPREADING = {"placement", "bandwidth", "constant", "seed"}
 OPTIONS_OF = {
     "one machine": {
         *("cluster", "processors", "policy", "priority", "predictor", "ask_again", "against", "check"),
@@ -191,12 +190,6 @@ def _add_clusters(group: argparse._ArgumentGroup) -> None:
         default=CONSTANT_BPS,
         metavar="RATE",
         help=f"bits per second per processor of every job for --bandwidth constant (default: {CONSTANT_BPS / 1e6:g}M)",
-    )
-    group.add_argument(
-        "--sharing",
-        choices=tuple(SHARINGS),
-        default="proportional",
-        help="how jobs share a saturated link (default: proportional)",
     )
     group.add_argument(
         "--half",
