@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import to_builtins
-from sqlalchemy import Engine, event, insert
+from sqlalchemy import Engine, event, insert, update
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS, metrics_of
@@ -253,6 +253,24 @@ def test_the_command_says_first_what_to_do(
     assert "bandwidth, CPU, run time: no history" in text
     for word in (" sure ", "exceeds", "runner-up", "mode-", "per processor"):
         assert word not in printed
+
+
+def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
+    engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(engine, "u", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
+    with engine.begin() as connection:
+        connection.execute(update(jobs).values(processors=8))
+    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user"]
+    assert cli.main([*ask, "u", "--processors", "8"]) == 0
+    given = capsys.readouterr().out
+    assert cli.main([*ask, "u"]) == 0
+    said, _, rest = capsys.readouterr().out.partition("\n")
+    assert (said, rest) == ("--processors is not given: this is for 8, as your last similar job had.", given)
+    assert cli.main([*ask, "nobody"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "this is for 1." in text
+    assert "memory: nothing to ask for, as no job of this user has a value" in text
 
 
 def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

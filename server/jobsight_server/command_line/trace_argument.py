@@ -123,6 +123,8 @@ def write_site_trace(connection: Connection, cluster: str, directory: Path) -> P
 def _read(trace: str, metric: str, cluster: str | None) -> Jobs:
     with open_database_trace(trace) as connection:
         if connection is not None:
+            if cluster is not None:
+                cluster_of(connection, cluster)
             return jobs_of_database(connection, metric, cluster, trace.rpartition("/")[2])
     if cluster is not None:
         raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import msgspec
 from rich.box import SIMPLE
@@ -15,9 +14,11 @@ from rich.text import Text
 from sqlalchemy import Connection, select
 
 from jobsight_predictor.metrics import METRICS, Format
+from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s, time_text
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.advice.such_jobs import last_runs, of_application
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
@@ -59,29 +60,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     engine = open_existing(args, "read")
-    question = job_question(
-        args.user,
-        args.application,
-        args.queue,
-        args.processors,
-        args.memory,
-        args.walltime,
-        args.group,
-        args.account,
-    )
     settings = settings_of(args)
     reader = AnswerReader(engine, forecast_config(settings))
     try:
         with engine.connect() as connection:
             _say_who_is_unknown(connection, args.cluster, args.user, settings)
             if args.json:
-                request = ForecastRequest(args.cluster, question, args.metric, args.per)
+                request = ForecastRequest(args.cluster, _question(args, args.processors), args.metric, args.per)
                 print(msgspec.json.format(reader.reply([request]), indent=2))
             else:
-                asked = JobRequest(args.processors or 1, None, args.memory, args.walltime)
-                whole = replace(question, processors=question.processors or 1)
-                metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
-                found = recommend(connection, reader, args.cluster, whole, asked, metrics)
+                found = _found(connection, reader, args)
                 show(found, tuple(found.answers) if args.metric is None else (args.metric,), Console())
     except UnknownProcessorsError as error:
         raise UserError("--per job: give the job's --processors, such as 16") from error
@@ -89,6 +77,24 @@ def run(args: argparse.Namespace) -> int:
         reader.close()
         engine.dispose()
     return 0
+
+
+def _question(args: argparse.Namespace, processors: int | None) -> Question:
+    subject = (args.user, args.application, args.queue, processors, args.memory, args.walltime)
+    return job_question(*subject, args.group, args.account)
+
+
+def _found(connection: Connection, reader: AnswerReader, args: argparse.Namespace) -> Recommendation:
+    """Return the answer for the whole job; without ``--processors`` it has as many as the last similar job."""
+    runs, processors = last_runs(connection, args.cluster, args.user), args.processors
+    if processors is None:
+        similar = of_application(runs, _question(args, None).application)
+        processors = similar[0].processors if similar else 1
+        like = ", as your last similar job had" if similar else ""
+        print(f"--processors is not given: this is for {processors}{like}.")
+    asked = JobRequest(processors, None, args.memory, args.walltime)
+    metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
+    return recommend(connection, reader, args.cluster, _question(args, processors), asked, metrics, runs)
 
 
 def _say_who_is_unknown(connection: Connection, cluster: str, user: str, settings: Settings) -> None:
@@ -107,7 +113,7 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     answers = [found.answers[metric] for metric in metrics]
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
-    for name in ("expected", "ask for", "if too little", "last such jobs"):
+    for name in ("expected", "ask for", "if too little", "similar jobs"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in answers:
         write = _WRITTEN[METRICS[answer.metric].format]
@@ -129,6 +135,9 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
         if answer.value is not None:
             jobs = "1 job" if answer.n == 1 else f"{answer.n:,} jobs"
             console.print(Text(f"{METRICS[answer.metric].name}: from {jobs} {_alike(answer.level)}"))
+    forecast = [answer.metric for answer in answers if answer.metric in ASKED_FOR and answer.value is not None]
+    if unadvised := [METRICS[metric].name for metric in forecast if found.best(metric) is None]:
+        console.print(f"{', '.join(unadvised)}: nothing to ask for, as no job of this user has a value", markup=False)
     for reason in dict.fromkeys(answer.reason for answer in answers if answer.reason):
         without = ", ".join(METRICS[answer.metric].name for answer in answers if answer.reason == reason)
         console.print(f"{without}: {reason}", markup=False)

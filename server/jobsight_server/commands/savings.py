@@ -29,11 +29,11 @@ from jobsight_server.storage.errors import UserError
 
 _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
-_HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
+_HEADS = ("freed", "share", "requested", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
     "Ask for: recommended for a whole job like the user's last of the application that could save most (--json names "
-    "both), if it differs from the request; (more) than the request if similar jobs need it, or they are killed. "
+    "both), if it differs from the request; + is more than the request: similar jobs need it, or they are killed. "
     "`jobsight seff` shows the same. --by application --user NAME shows each."
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
@@ -198,15 +198,17 @@ def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, 
             *((_asked(metric, advice),) if is_advised else ()),
             _hours(freed),
             "-" if share is None else percent(share),
-            *(_hours(amount or 0.0) for amount in (of.requested_hours, of.reserved_hours, of.used_hours)),
-            f"{of.jobs:,}",
-            f"{of.would_run_out:,}",
+            *(_hours(amount) for amount in (of.requested_hours, of.used_hours)),
+            *(f"{count:,}" if count < 10_000 else _hours(count) for count in (of.jobs, of.would_run_out or 0)),
         )
         table.add_row(Text(name), *cells)
     return table
 
 
 def _hours(hours: float) -> str:
+    for prefix, unit, least in (("M", 1e6, 1e7), ("k", 1e3, 1e5)):
+        if abs(hours) >= least:
+            return f"{hours / unit:,.0f}{prefix}"
     if 0 < abs(hours) < 9.995:
         return f"{float(f'{hours:.3g}'):g}" if abs(hours) >= 0.0001 else f"{hours:.0e}"
     return f"{hours:,.0f}" if abs(hours) >= 99.95 or not hours else f"{hours:,.1f}"
@@ -216,7 +218,7 @@ def _asked(metric: str, advice: SavingsRow | None) -> str:
     if advice is None or advice.ask_for is None:
         return "-"
     said = memory_text(advice.ask_for) if metric == "memory" else time_text(advice.ask_for)
-    return f"{said} (more)" if advice.asked_for is not None and advice.ask_for > advice.asked_for else said
+    return f"{said} +" if advice.asked_for is not None and advice.ask_for > advice.asked_for else said
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:

@@ -269,7 +269,9 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
     assert account_of(capsys, database_url, "--metric", "memory", "--cluster", "beta")["jobs"] == 1
     if engine.dialect.name == "sqlite":
         assert account_of(capsys, str(engine.url.database), "--metric", "memory")["jobs"] == 3
-    assert "no job has a memory value" in refusal_of(capsys, database_url, "--metric", "memory", "--cluster", "gamma")
+    assert "--cluster 'gamma' has no jobs" in refusal_of(
+        capsys, database_url, "--metric", "memory", "--cluster", "gamma"
+    )
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:

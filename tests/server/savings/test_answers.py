@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from rich.console import Console
 from sqlalchemy import Engine
 from tests import make
 
 from jobsight_server.cli import main
-from jobsight_server.queries.savings import SavingsRow
+from jobsight_server.commands.savings import show
+from jobsight_server.queries.savings import LeftOut, SavingsRow
+from jobsight_server.queries.waste import Waste, WasteList, WasteRow
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.event_counts import DAY_S
@@ -236,6 +239,22 @@ def test_user_page_and_savings_name_one_application_and_one_amount(
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {line["name"]: line["ask_for"] for line in lines if line["metric"] == "memory"}["beta"] == ""
     assert all(line["recommended"] for line in lines)
+
+
+def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 98_765_432.0, 1.0, 45_678_901.0)
+    figures = Waste(1_234_567, *hours, 10, 123_456, None, None, None)
+    amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 2, 0)
+    advice = SavingsRow(*amounts, "alpha", "cfd", "user1", "cfd", "7.s", 82_800.0, 82_800.0, 86_040.0)
+    row = WasteRow("alpha", "user1", 1_234_567, figures, figures, figures, advice, advice)
+    days = ("2026-01-01", "2026-02-01", None, None)
+    left_out = dict.fromkeys(("memory", "runtime"), LeftOut(0, 0, 0))
+    found = WasteList(1, 1, 1, None, "user", None, None, *days, figures, figures, figures, left_out, [row])
+    show({"memory": found, "runtime": found}, Console(width=80))
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(" alpha/user1 ") for line in lines) == 2
+    assert sum(" 23 h 54 min +" in line for line in lines) == 1
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
 
 
 def test_small_amounts_have_three_digits_and_no_column_is_empty(

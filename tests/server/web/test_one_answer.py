@@ -150,7 +150,7 @@ def test_a_limit_below_the_need_is_no_saving_and_one_above_is_for_gaps(
     assert (found["runtime"]["freed_hours"] > 0) is not more
     url = served.engine.url.render_as_string(hide_password=False)
     assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url]) == 0
-    assert (f"{time_text(advice['ask_for'])} (more)" in capsys.readouterr().out) is more
+    assert (f"{time_text(advice['ask_for'])} + " in capsys.readouterr().out) is more
 
 
 def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
