@@ -1,4 +1,4 @@
-"""Makes docs/develop/measurements.md: what each program compares, and its latest figures.
+"""Makes docs/develop/measurements.md: what each program compares, and where its latest figures are.
 
     python benchmarks/page.py
 
@@ -23,15 +23,14 @@ def question(program: Path) -> str:
 
 def page() -> str:
     """Return the page."""
-    programs = [
-        file for file in sorted(HERE.glob("*.py")) if "__main__" in file.read_text() and file.stem != "__main__"
-    ]
-    rows = "".join(f"| `benchmarks/{file.name}` | {question(file)} |\n" for file in programs)
-    results = []
-    for file in sorted((HERE / "results").glob("*.md")):
-        title, _, figures = file.read_text().partition("\n")
-        results.append(f"\n## {title.removeprefix('# ')}: `python benchmarks/{file.stem}.py`\n{figures}")
-    return (HERE / "page.md.in").read_text() + rows + "".join(results)
+    rows = []
+    for file in sorted(HERE.glob("*.py")):
+        if "__main__" not in file.read_text() or file.stem == "__main__":
+            continue
+        figures = HERE / "results" / f"{file.stem}.md"
+        link = f"[figures](../../benchmarks/results/{figures.name})" if figures.exists() else ""
+        rows.append(f"| `benchmarks/{file.name}` | {question(file)} | {link} |\n")
+    return (HERE / "page.md.in").read_text() + "".join(rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Jobsight beside the published rules for sizing jobs, in one run (docs/develop/measurements.md).
+"""Jobsight beside the published rules for sizing jobs, in one run.
 
     python benchmarks/peers.py --protocol A|B|site [--json] [--objective coverage|waste] [--coverage .95] FILE...
 
