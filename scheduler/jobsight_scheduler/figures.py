@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,21 +80,9 @@ BATCHES = 50
 RESAMPLES = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Mean of ``other - ours`` over the jobs, and its confidence interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def compare(ours: JobTable, other: JobTable, confidence: float = 0.95, seed: int = 0) -> dict[str, Difference]:
-    """Paired differences of wait, turnaround and bounded slowdown, ``other`` minus ``ours``.
-
-    Jobs that queue together wait together, so single jobs are not independent observations. The jobs are cut into 50
-    batches in the order of submission, and batches are resampled (paired bootstrap of batch means). Rare events, such
-    as an outage every few months, make a difference less certain than the interval shows.
+def differences(ours: JobTable, other: JobTable) -> dict[str, list[float]]:
+    """Return the paired differences of wait, turnaround and bounded slowdown, ``other`` minus ``ours``, by
+    ``difference_wait_s`` and so on: each its mean, and the ends of its 95 % confidence interval.
 
     Raises:
         ValueError: the tables are not of the same jobs.
@@ -107,20 +94,19 @@ def compare(ours: JobTable, other: JobTable, confidence: float = 0.95, seed: int
         "turnaround_s": (other.end_s - other.submit_s) - (ours.end_s - ours.submit_s),
         "bounded_slowdown": other.bounded_slowdown - ours.bounded_slowdown,
     }
-    return {name: paired(values, confidence, seed) for name, values in columns.items()}
+    return {f"difference_{name}": paired(values) for name, values in columns.items()}
 
 
-def differences(ours: JobTable, other: JobTable) -> dict[str, list[float]]:
-    """Return the differences of ``compare`` as figures: mean, low and high by ``difference_wait_s`` and so on."""
-    return {f"difference_{name}": [d.mean, d.low, d.high] for name, d in compare(ours, other).items()}
+def paired(values: Floats) -> list[float]:
+    """Return the mean of differences in order of time, shape (n,), and the ends of its 95 % confidence interval.
 
-
-def paired(differences: Floats, confidence: float = 0.95, seed: int = 0) -> Difference:
-    """Mean of ``differences``, shape (n,), in order of time, with a bootstrap interval over batches of neighbours."""
-    batches = np.array_split(differences, min(BATCHES, len(differences)))
+    Jobs that queue together wait together, so single jobs are not independent observations: the jobs are cut into 50
+    batches of neighbours, and batches are resampled (paired bootstrap of batch means). Rare events, such as an outage
+    every few months, make a difference less certain than the interval shows.
+    """
+    batches = np.array_split(values, min(BATCHES, len(values)))
     sums, counts = np.array([batch.sum() for batch in batches]), np.array([len(batch) for batch in batches])
-    drawn = np.random.default_rng(seed).integers(0, len(batches), (RESAMPLES, len(batches)))
+    drawn = np.random.default_rng(0).integers(0, len(batches), (RESAMPLES, len(batches)))
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(means, (tail, 1.0 - tail))
-    return Difference(float(differences.mean()), float(low), float(high))
+    low, high = np.quantile(means, (0.025, 0.975))
+    return [float(values.mean()), float(low), float(high)]

@@ -34,9 +34,9 @@ from jobsight_server.storage.facts import application
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.migrate import upgrade
-from jobsight_server.systems.offers.config import PlanConfig
 from jobsight_server.systems.offers.offer import PlaceRequest, answer_request
 from jobsight_server.systems.offers.outcome import confirm, report_end, report_start
+from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import StandingPlans
 
 from .chromium import NoChromiumError, check_driver, find_chromium
@@ -248,12 +248,12 @@ def add_matches(connection: Connection, now: float) -> None:
 
 def add_offers(connection: Connection, now: float) -> None:
     """Jobs that were offered places on the eight nodes of a cluster, the first of which has ended."""
-    plans, config = StandingPlans(), PlanConfig(max_failure=0.3)
+    plans, config = StandingPlans(), OffersSettings(max_failure=0.3)
     quarter = accuracy_of_histogram(np.bincount([24] * 90 + [99] * 10, minlength=BINS).astype(np.float64), "user")
     for i, user in enumerate((SCRIPT, "steady", "ü" * 300, "steady", SCRIPT, "drifting")):
         begin = now + (i % 3) * 1800.0
         asked = PlaceRequest("alpha", 8, Question(user, SCRIPT), 1 + i, 3600.0, begin, begin + 20_000.0, f"{i}<b>")
-        number = answer_request(connection, plans, config, asked, quarter, now).number
+        number, _ = answer_request(connection, plans, config, asked, quarter, now)
         assert number is not None
         if i % 2 == 0:
             confirm(connection, number, None, now)

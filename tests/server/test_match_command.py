@@ -72,7 +72,6 @@ def test_the_example_is_matched_and_explained(capsys: pytest.CaptureFixture[str]
         ({"count": 10**30}, "Expected `int` <= 100000"),
         ({"name": "a\0b"}, "name: Expected `str` matching regex"),
         ({"type": ""}, "type: Expected `str` of length >= 1"),
-        ({"prefer": {"attribute": "os", "better": [["a", "b"], ["b", "c"], ["c", "a"]]}}, "is cyclic among"),
     ],
 )
 def test_a_wrong_job_is_refused_with_value_and_place(

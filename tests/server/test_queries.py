@@ -15,6 +15,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.prediction import series_answer
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
 from jobsight_server.queries.jobs import job_list
+from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.nodes import node_detail, node_list
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.rejected import EventCount, rejected_data
@@ -94,7 +95,7 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
         add_node(connection, 3, "silent", cluster="beta", age_s=7200)
         found = {node.name: node.status for node in node_list(connection, NOW).nodes}
         figures = overview(connection, NOW)
-        assert [node.name for node in node_list(connection, NOW, "beta").nodes] == ["silent"]
+        assert [node.name for node in node_list(connection, NOW, Asked("name", cluster="beta")).nodes] == ["silent"]
     assert found == {"up": "up", "late": "late", "silent": "silent"}
     assert asdict(figures.nodes) == {
         "total": 3,
@@ -106,24 +107,6 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
         "oldest_age_s": 7200,
     }
     assert [cluster.cluster for cluster in figures.clusters] == ["alpha", "beta"]
-
-
-@pytest.mark.storage
-def test_nodes_come_in_pages_sorted_and_filtered(engine: Engine) -> None:
-    with engine.begin() as connection:
-        for number in range(120):
-            add_node(connection, number + 1, f"n{number:03}", age_s=7200.0 if number == 117 else float(number % 7))
-        pages = [node_list(connection, NOW, page=page) for page in (1, 2, 3, 4)]
-        (silent,) = node_list(connection, NOW, status="silent", page=1).nodes
-        oldest = node_list(connection, NOW, page=1, sort="age_s", descending=True)
-        found = node_list(connection, NOW, search="N11", status="up")
-        assert len(node_list(connection, NOW).nodes) == 120
-    assert [node.name for page in pages for node in page.nodes] == [f"n{number:03}" for number in range(120)]
-    assert [(page.page, page.pages, page.total) for page in pages] == [(page, 3, 120) for page in (1, 2, 3, 4)]
-    assert silent.name == "n117"
-    assert pages[0].statuses == {"up": 119, "late": 0, "silent": 1, "unknown": 0}
-    assert [node.name for node in oldest.nodes[:2]] == ["n117", "n006"]
-    assert (found.total, found.statuses) == (9, {"up": 9, "late": 0, "silent": 1, "unknown": 0})
 
 
 @pytest.mark.storage
@@ -216,18 +199,6 @@ def test_of_a_job_on_many_nodes_the_first_are_drawn_and_it_says_so(engine: Engin
     assert [node.reason for node in nodes[-2:]] == [f"only the first {NODES_DRAWN} nodes are drawn"] * 2
 
 
-def test_jobs_come_in_pages_without_a_loss(engine: Engine) -> None:
-    with engine.begin() as connection:
-        for number in range(120):
-            add_job(connection, str(number), "ada" if number % 2 else "bob")
-        pages = [job_list(connection, reader_of(engine), NOW, page=page) for page in (1, 2, 3, 4)]
-        of_ada = job_list(connection, reader_of(engine), NOW, user="ada", state="ended", cluster="alpha")
-    ids = [job.job_id for page in pages for job in page.jobs]
-    assert ids == [str(number) for number in reversed(range(120))]
-    assert (pages[0].total, pages[0].pages, of_ada.total) == (120, 3, 60)
-    assert {job.user for job in of_ada.jobs} == {"ada"}
-
-
 @pytest.mark.storage
 def test_users_are_searched_literally_and_sorted(engine: Engine) -> None:
     profile = ForecastConfig().profile("cpu")
@@ -250,15 +221,15 @@ def test_users_are_searched_literally_and_sorted(engine: Engine) -> None:
 
         reader = reader_of(engine)
 
-        def names(**arguments: Any) -> list[str]:
-            return [user.user for user in user_list(connection, reader, **arguments).users]
+        def names(sort: str = "user", **asked: Any) -> list[str]:
+            return [user.user for user in user_list(connection, reader, Asked(sort, **asked)).users]
 
         assert names(search="%") == ["a%b"]
         assert names(search="a_B") == ["A_b"]
         assert names(search="A", sort="jobs", descending=True) == ["A_b", "axb", "a%b"]
         assert names(sort="cpu:pqm") == ["a%b", "axb", "A_b"], "who has none comes last"
         assert names(sort="cpu:pqm", descending=True) == ["axb", "a%b", "A_b"]
-        first = user_list(connection, reader, sort="cpu:pqm").users[0].metrics["cpu"]
+        first = user_list(connection, reader, Asked("cpu:pqm")).users[0].metrics["cpu"]
         assert first is not None
         assert first.pqm == 0.25
-        assert user_list(connection, reader, page=2).users == []
+        assert user_list(connection, reader, Asked("user", page=2)).users == []

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from tests import make
+from tests.held import over_capacity
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.storage.engine import open_engine
@@ -77,7 +78,7 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         for sender in senders:
             sender.join()
     assert faults == []
-    assert over_capacity(engine) == []
+    assert over_capacity(engine, time.time()) == []
     with site.serve():
         with engine.connect() as connection:
             rows = {row.id: row for row in connection.execute(text("SELECT id, name, state FROM matches"))}
@@ -87,25 +88,5 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         ask(site, token, "POST", "matches/release", {"ids": held})
         # With everything released, the queue that survived is matched, without being asked.
         wait_until(lambda: ask(site, token, "GET", "matches?state=queued")["total"] == 0, 180, site.log.read_text)
-        assert over_capacity(engine) == []
+        assert over_capacity(engine, time.time()) == []
     engine.dispose()
-
-
-def over_capacity(engine: Any) -> list[str]:
-    """Resources that hold more than they have, and matches that are not whole, in plain SQL."""
-    with engine.connect().execution_options(reading=True) as connection:
-        query = text(
-            "SELECT h.resource, m.id, m.job, h.amounts FROM holds h JOIN matches m ON m.id = h.match_id "
-            "WHERE m.state = 'held'"
-        )
-        held: dict[str, float] = {}
-        parts: dict[int, int] = {}
-        wanted: dict[int, int] = {}
-        for row in connection.execute(query):
-            held[row.resource] = held.get(row.resource, 0.0) + json.loads(row.amounts)["slots"]
-            parts[row.id] = parts.get(row.id, 0) + 1
-            wanted[row.id] = json.loads(row.job)["dependencies"][0]["count"]
-    faults = [f"{name}: {amount}" for name, amount in held.items() if amount > SLOTS]
-    return faults + [
-        f"match {number}: {parts[number]} of {wanted[number]}" for number in parts if parts[number] != wanted[number]
-    ]

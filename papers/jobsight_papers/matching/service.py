@@ -240,7 +240,7 @@ def _wait_until_ready(client: _Client, process: subprocess.Popen[bytes], log: Pa
     limit = time.monotonic() + _START_S
     while time.monotonic() < limit and process.poll() is None:
         try:
-            client.ask("GET", "/resource-types")  # answered once the database is
+            client.ask("GET", "/resources")  # answered once the database is
             return
         except (OSError, http.client.HTTPException, UserError):
             client.close()

@@ -29,7 +29,7 @@ _VALUES = {
     "database": ("engine", ("db2", "postgresql")),
     "network": ("domain", ("campus", "grid")),
 }
-_PREFERENCES = {"compute": "speed", "filesystem": "size_gb", "database": "speed", "network": "lowest latency_ms"}
+_PREFERENCES = {"compute": "speed", "filesystem": "size_gb", "database": "speed", "network": "-latency_ms"}
 
 
 @dataclass(frozen=True, slots=True)

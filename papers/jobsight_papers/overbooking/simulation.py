@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from jobsight_papers.overbooking.node_failures import Downtimes
+from jobsight_papers.overbooking.plan import SimulatedPlan
 from jobsight_papers.overbooking.strategies import RISK_FORMS, OverbookingStrategy
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import OfferDecision, decide, decide_corrected
-from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, Ints, JobOffer
+from jobsight_scheduler.overbooking.plan import Booking, Ints, JobOffer
 
 DEADLINE_FACTOR = 5.0
 """Deadline after the release, as a multiple of the requested time (Birkenheuer, Brinkmann and Karl 2010)."""
@@ -92,7 +93,7 @@ class OverbookingSimulation:
         migration_h: float | None = None,
         recalibration_state: Mapping[str, Any] | None = None,
     ) -> None:
-        self.plan = BookingPlan(nodes)
+        self.plan = SimulatedPlan(nodes)
         self.accepted: list[AcceptedJob] = []
         self.rejected: Counter[str] = Counter()
         self.candidates = 0

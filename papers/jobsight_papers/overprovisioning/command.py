@@ -21,17 +21,17 @@ from jobsight_papers.overprovisioning.runs import (
     published_cases,
     with_second,
 )
+from jobsight_papers.overprovisioning.source import JobSource, jobs_of, source_for, trace_of
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
-from jobsight_scheduler.memory.jobs import JobSource, jobs_of, offered_load, trace_of
+from jobsight_scheduler.memory.jobs import offered_load
 from jobsight_scheduler.memory.nodes import MIB, ORDERS, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
-from jobsight_server.commands.simulate.memory import source_of
 from jobsight_server.storage.errors import UserError
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
@@ -110,7 +110,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    source = source_of(trace_file(args), args.classes, args.raw, args.group_by)
+    try:
+        source = source_for(trace_file(args), args.classes, args.raw, args.group_by)
+    except ValueError as error:
+        raise UserError(f"--classes: {error}") from error
     try:
         jobs = jobs_of(source)
         offered_load(jobs, 1)  # raises if the load cannot be scaled
@@ -157,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
 def task(of: Task) -> dict[str, Any]:
     """Do one run; worker processes call it."""
     _, case, source = of
-    return run_case(case, source)
+    return run_case(case, jobs_of(source), source.fields)
 
 
 def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:

@@ -13,9 +13,10 @@ from rich.console import Console
 from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
 from jobsight_papers.overprovisioning.command import trace_file
 from jobsight_papers.overprovisioning.runs import SATURATED
+from jobsight_papers.overprovisioning.source import JobSource, jobs_of
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
-from jobsight_scheduler.memory.jobs import JobSource, jobs_of, offered_load
+from jobsight_scheduler.memory.jobs import offered_load
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
@@ -114,7 +115,8 @@ def run(args: argparse.Namespace) -> int:
 
 def task(of: Task) -> dict[str, Any]:
     """Do one run; worker processes call it."""
-    return run_case(*of)
+    case, source = of
+    return run_case(case, jobs_of(source), source.fields)
 
 
 def _show(account: dict[str, Any], console: Console) -> None:

@@ -79,13 +79,9 @@ class ResourceColumns:
         found = np.broadcast_to(self._value(node).numbers, len(self._resources))
         return np.where(np.isfinite(found), found, np.nan)
 
-    def values(self, name: str) -> list[Any]:
-        """Return the value of an attribute or other field for each resource; None where it is missing."""
-        return [_field(resource, name) for resource in self._resources]
-
     def _column(self, name: str) -> _Column:
         if (column := self._columns.get(name)) is None:
-            column = self._columns[name] = _column(self.values(name))
+            column = self._columns[name] = _column([_field(resource, name) for resource in self._resources])
         return column
 
     def _truth(self, node: Node) -> _Truth:

@@ -78,7 +78,7 @@ def job_classes(problem: Problem, is_counted: bool = True) -> list[list[int]]:
 
 
 def _key(job: MatchJob, read: frozenset[str]) -> Hashable:
-    expressions = [node for of in job.dependencies for node in (of.predicate, of.preferred and of.preferred[0]) if node]
+    expressions = [node for of in job.dependencies for node in (of.predicate, of.preferred) if node]
     values = {
         "job.name": job.name,
         "job.user": job.user,

@@ -6,18 +6,16 @@ the ruin and recreate principle (Journal of Computational Physics 159, 2000).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .columns import Floats, Integers
 from .eligibility import Eligibility
+from .highs import Clock
 from .objectives import LinearForm
 from .packing import Packing, Placement, Score
 from .program import relaxed_by_type
-
-Clock = Callable[[], float]
 
 _TRIED = 30
 """Unmatched jobs to try in a round of search."""
@@ -65,11 +63,7 @@ class Heuristics:
             return best
         bound, margins = relaxed
         best = replace(best, bound=min(best.bound, bound))
-        return self._filled(best, "relaxation", np.where(possible, margins, -np.inf), self._prefer)
-
-    def by_relaxation(self, best: Incumbent, matched: Floats, score: Score) -> Incumbent:
-        """Match in the order of the relaxation, on the resources that it chooses."""
-        return self._filled(best, "relaxation", matched, score)
+        return self.relaxed(best, np.where(possible, margins, -np.inf), self._prefer)
 
     def searched(self, best: Incumbent, target: float, until: float, rng: np.random.Generator) -> Incumbent:
         """Empty and refill resources, up to ``target`` or the time ``until``; undo each worse result."""
@@ -98,12 +92,13 @@ class Heuristics:
     def _value(self) -> float:
         return self._form.value(self._eligibility, self._candidates, self._packing.placed)
 
-    def _filled(self, best: Incumbent, rung: str, order: Floats, score: Score) -> Incumbent:
+    def relaxed(self, best: Incumbent, order: Floats, score: Score) -> Incumbent:
+        """Match in the order of a relaxation, on the resources that it chooses."""
         self._order = np.where(self._worth > 0.0, order, -np.inf)
         jobs = [job for job in np.argsort(-self._order, kind="stable").tolist() if np.isfinite(self._order[job])]
         self._packing = Packing(self._eligibility, self._candidates)
         greedy(self._packing, jobs, score)
-        return self._better(best, rung)
+        return self._better(best, "relaxation")
 
     def _better(self, best: Incumbent, rung: str) -> Incumbent:
         value = self._value()

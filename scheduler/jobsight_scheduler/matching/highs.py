@@ -55,18 +55,17 @@ class HighsProgram:
         self.columns += count
         return first
 
-    def add_rows(self, rows: Integers, columns: Integers, values: Floats, lower: Floats, upper: Floats) -> int:
-        """Add rows with the coefficients (row among the new ones, column, value); return the number of the first."""
-        first, count = self.rows, len(lower)
+    def add_rows(self, rows: Integers, columns: Integers, values: Floats, lower: Floats, upper: Floats) -> None:
+        """Add rows with the coefficients (row among the new ones, column, value)."""
+        count = len(lower)
         order = np.argsort(rows, kind="stable")
         starts = np.searchsorted(rows[order], np.arange(count)).astype(np.int32)
         self.highs.addRows(count, lower, upper, len(rows), starts, columns[order].astype(np.int32), values[order])
         self.rows += count
-        return first
 
-    def at_most(self, rows: Integers, columns: Integers, values: Floats, upper: Floats) -> int:
+    def at_most(self, rows: Integers, columns: Integers, values: Floats, upper: Floats) -> None:
         """Add rows with an upper bound only."""
-        return self.add_rows(rows, columns, values, np.full(len(upper), -np.inf), upper)
+        self.add_rows(rows, columns, values, np.full(len(upper), -np.inf), upper)
 
     def keep(self, costs: Floats, lower: float, upper: float) -> None:
         """Add the row ``lower <= costs . columns <= upper``."""

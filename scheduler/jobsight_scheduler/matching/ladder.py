@@ -16,8 +16,7 @@ from .check import faults
 from .columns import Floats, Integers
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
-from .highs import Solved
-from .job_sets import JobSets
+from .highs import Clock, Solved
 from .objectives import LinearForm, linear_forms
 from .packing import Packing, Placement
 from .problem import Problem
@@ -37,10 +36,7 @@ _SOLVING = 0.85  # of the deadline; the rest is for check and reasons
 
 PROVEN = 1e-6  # a value this close to its bound, as a share of it, is proven, as in HiGHS
 
-_SETS = 0.4  # of the time left, for exact trials of sets of jobs
 _SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS proves or improves its result
-
-Clock = Callable[[], float]
 
 
 def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rung: str = RUNGS[-1]) -> Answer:
@@ -104,7 +100,6 @@ class _Run:
         ]
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
         """Best placements for the present objective; the bound is that of a maximum."""
-        self._prices: dict[str, Floats] = {}
         self.rows = self.columns = 0
         self._program: Program | None = None
         self._kept: list[tuple[LinearForm, float]] = []
@@ -129,8 +124,6 @@ class _Run:
     def _first(self, form: LinearForm, share: float) -> None:
         until = self._part(share)
         if not form.is_max or form.s or form.f:
-            if form.costs_only:
-                self.best = replace(self.best, bound=-self.best.value)
             self._try("integer", lambda: self._integer(form, until))
             return
         ladder = Heuristics(self.eligibility, self.candidates, form, self._clock, until)
@@ -147,15 +140,12 @@ class _Run:
             yield "relaxation", lambda: self._relax(form, ladder, until)
         elif self._rung:
             yield "relaxation", lambda: self._take(ladder.by_types(self.best))
-        has_relations = any(job.relations for job in self._problem.jobs)
-        if self._rung == 2 and self._size <= SMALL and form.is_of_jobs and not has_relations and self._prices:
-            yield "sets", lambda: self._by_sets(form, until)
         if self._rung == 2:
             pause = self._clock() + (_SEARCH_FIRST if is_integer else 1.0) * (until - self._clock())
             target = self._target(form)
             yield "search", lambda: self._take(ladder.searched(self.best, target, pause, self._rng))
         if is_integer:
-            # From the result of search, HiGHS takes six times as long to prove it (docs/use/matching.md).
+            # From the result of search, HiGHS takes six times as long to prove it.
             yield "integer", lambda: self._integer(form, until, is_started=False)
 
     def _try(self, rung: str, climb: Callable[[], None]) -> None:
@@ -172,26 +162,15 @@ class _Run:
     def _relax(self, form: LinearForm, ladder: Heuristics, until: float) -> None:
         program = self._built()
         relaxed = program.solve(program.costs(form), True, self._clock, until, is_relaxed=True)
-        if relaxed.values is None or relaxed.bound is None or relaxed.duals is None:
+        if relaxed.values is None or relaxed.bound is None:
             return
         self.best = replace(self.best, bound=min(self.best.bound, relaxed.bound))
-        self._prices = program.prices(relaxed.duals)
         matched, chosen = program.spread(relaxed.values)
 
         def score(number: int, resources: Integers) -> Floats:
             return -chosen[number][np.searchsorted(self.candidates[number], resources)]
 
-        self.best = ladder.by_relaxation(self.best, matched, score)
-
-    def _by_sets(self, form: LinearForm, until: float) -> None:
-        """Try sets of jobs that could be worth more, if the objective is of jobs alone."""
-        pause = self._clock() + _SETS * (until - self._clock())
-        classes = self._built().classes
-        sets = JobSets(self.eligibility, self.candidates, classes, form.z, self._prices, self._rng)
-        placed, bound = sets.improve(self.best.value, form.is_whole, lambda: self._clock() >= pause)
-        if placed is not None:
-            self.best = Incumbent(placed, self._value(form, placed), "sets", self.best.bound)
-        self.best = replace(self.best, bound=min(self.best.bound, bound))
+        self.best = ladder.relaxed(self.best, matched, score)
 
     def _part(self, share: float) -> float:
         """Return the end of this share of the time left."""

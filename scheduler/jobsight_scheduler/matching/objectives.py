@@ -14,7 +14,7 @@ from .columns import Flags, Floats, Integers, ResourceColumns, bound_to
 from .eligibility import Eligibility, ResourcesOfType
 from .packing import Placement
 from .predicates import Name, Node
-from .problem import Dependency, MatchJob, Objective, Resource, ValueOrder
+from .problem import Objective, Resource
 
 PIECES = 4
 """Squares are piecewise linear between multiples of 1 / ``PIECES``."""
@@ -70,12 +70,6 @@ class LinearForm:
     def is_of_jobs(self) -> bool:
         """Whether its value depends only on which jobs are matched."""
         return self.x is None and not self.s and not self.f
-
-    @property
-    def costs_only(self) -> bool:
-        """Whether it is minimised and matches only add to it."""
-        terms = [self.z, *(self.x or ()), *self.s.values(), np.array([self.f])]
-        return not self.is_max and all(bool((term >= 0.0).all()) for term in terms)
 
     def is_kept(self, value: float, than: float) -> bool:
         """Whether ``value`` is no worse ``than``."""
@@ -179,19 +173,10 @@ def _preferences(eligibility: Eligibility, candidates: list[Integers]) -> list[F
     found = []
     for at, positions in zip(eligibility.dependencies, candidates, strict=True):
         of, job = eligibility.types[at.of.type], eligibility.problem.jobs[at.job]
-        values = np.ones(len(positions)) if at.of.prefer is None else _values(at.of, job, of.columns)[positions]
+        node = at.of.preferred
+        values = np.ones(len(positions)) if node is None else of.columns.numbers(bound_to(node, job))[positions]
         found.append(_scaled(values) * eligibility.verdicts(of.name, job.job_class)[1][positions])
     return found
-
-
-def _values(dependency: Dependency, job: MatchJob, columns: ResourceColumns) -> Floats:
-    if isinstance(dependency.prefer, ValueOrder):
-        rank = dependency.prefer.ranks()
-        given = columns.values(dependency.prefer.attribute)
-        return np.array([np.nan if isinstance(value, tuple) else rank.get(value, np.nan) for value in given])
-    node, is_lowest = dependency.preferred or (Name("cost"), False)
-    values = columns.numbers(bound_to(node, job))
-    return -values if is_lowest else values
 
 
 def _scaled(values: Floats) -> Floats:

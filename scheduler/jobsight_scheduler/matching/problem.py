@@ -6,9 +6,6 @@ Source: V. K. Naik, C. Liu, L. Yang, J. Wagner, Online resource matching for het
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, field
@@ -19,7 +16,6 @@ from .predicates import Node
 from .records import Amount, Hour, InvalidProblemError, Many, Name, Part, Scalar, Text, decoded, expression, once, shown
 
 RELATED_AT_MOST = 200
-_DIRECTED = re.compile(r"\s*(lowest|highest)\s+(.*\S.*)", re.DOTALL)
 _Kinds = Meta(max_length=32)
 _Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
@@ -98,36 +94,10 @@ class Resource(Part, frozen=True):
         return verdict(self.policies, job_class, hour, self.running, max(shares, default=0.0))
 
 
-class ValueOrder(Part, frozen=True):
-    """A preference by the values of one attribute: ``better`` lists pairs (better, worse) without a cycle."""
-
-    attribute: Name
-    better: Annotated[tuple[tuple[Scalar, Scalar], ...], Many]
-
-    def __post_init__(self) -> None:
-        self.ranks()
-
-    def ranks(self) -> dict[Scalar, float]:
-        """Return for each value the length of the longest way down to a worst value."""
-        worse: dict[Scalar, set[Scalar]] = {}
-        for better, than in self.better:
-            worse.setdefault(better, set()).add(than)
-        found: dict[Scalar, float] = field(default_factory=dict)
-        try:
-            for value in TopologicalSorter(worse).static_order():
-                found[value] = 1.0 + max((found[than] for than in worse.get(value, ())), default=-1.0)
-        except CycleError as error:
-            left = ", ".join(map(repr, error.args[1][:5]))
-            raise InvalidProblemError(
-                f".better: the preference is cyclic among {left}; remove one of its pairs"
-            ) from error
-        return found
-
-
 class Dependency(Part, frozen=True):
     """``count`` distinct instances of ``type`` that satisfy ``where``, with ``amounts`` of each.
 
-    ``prefer`` is ``"speed"``, ``"lowest price"``, ``"highest speed / price"``, or an order of values.
+    ``prefer`` is an expression, of which more is better, such as ``"speed / price"`` or ``"os == 'linux'"``.
     """
 
     name: Name
@@ -135,7 +105,7 @@ class Dependency(Part, frozen=True):
     where: str | None = None
     amounts: Annotated[dict[Name, Amount], _Kinds] = field(default_factory=dict)
     count: Annotated[int, Meta(ge=1, le=100_000)] = 1
-    prefer: str | ValueOrder | None = None
+    prefer: str | None = None
 
     def __post_init__(self) -> None:
         _ = self.predicate, self.preferred
@@ -146,15 +116,9 @@ class Dependency(Part, frozen=True):
         return expression(".where", self.where) if self.where else None
 
     @property
-    def preferred(self) -> tuple[Node, bool] | None:
-        """Return the expression of ``prefer``, and whether the lowest is best; None if it is an order of values."""
-        return _directed(self.prefer) if isinstance(self.prefer, str) else None
-
-
-@lru_cache(maxsize=10_000)
-def _directed(prefer: str) -> tuple[Node, bool]:
-    found = _DIRECTED.fullmatch(prefer)
-    return expression(".prefer", found[2] if found else prefer), found is not None and found[1] == "lowest"
+    def preferred(self) -> Node | None:
+        """Parse ``prefer``; None if all resources are alike."""
+        return expression(".prefer", self.prefer) if self.prefer else None
 
 
 class Relation(Part, frozen=True):

@@ -52,7 +52,6 @@ class Program(HighsProgram):
         if any(form.s for form in forms):
             for name, of in eligibility.types.items():
                 self._s[name] = self.add_columns(of.is_held.astype(np.float64), np.ones(len(of.members)), is_whole=True)
-        self._capacity_rows: list[tuple[str, int, int, Integers]] = []
         self._capacities()
         if self._s:
             self._used(any(_is_sought(form) for form in forms))
@@ -106,13 +105,6 @@ class Program(HighsProgram):
                 for index, number in enumerate(self._eligibility.numbers[job]):
                     chosen[number] = values[self._x[self._eligibility.numbers[jobs[0]][index]]] / len(jobs)
         return matched, chosen
-
-    def prices(self, duals: Floats) -> dict[str, Floats]:
-        """Return the price of each whole capacity of each type by the ``duals`` of the rows, (R, K); never negative."""
-        found = {name: np.zeros(of.free.shape) for name, of in self._eligibility.types.items()}
-        for name, kind, row, positions in self._capacity_rows:
-            found[name][positions, kind] = np.maximum(duals[row : row + len(positions)], 0.0)
-        return found
 
     def values(self, placed: dict[int, Placement]) -> Floats:
         """Return the whole columns of given placements; NaN for the others, which HiGHS completes."""
@@ -178,8 +170,7 @@ class Program(HighsProgram):
                 if self._s:
                     terms.append((np.arange(len(chosen)), self._s[name] + chosen, -np.ones(len(chosen))))
                 rows_of, columns_of, values = (np.concatenate(parts) for parts in zip(*terms, strict=True))
-                first = self.at_most(rows_of, columns_of, values, np.full(len(chosen), 0.0 if self._s else 1.0))
-                self._capacity_rows.append((name, kind, first, chosen))
+                self.at_most(rows_of, columns_of, values, np.full(len(chosen), 0.0 if self._s else 1.0))
 
     def _used(self, is_sought: bool) -> None:
         """Add X <= S, which tightens the relaxation, and S <= sum of X where S is sought."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .problem import MatchJob, Objective, Objectives, Problem, Resource, named
 from .records import InvalidProblemError, decoded, once
 
-DEPENDENCIES_AT_MOST, PAIRS_AT_MOST = 50_000, 100_000_000
+DEPENDENCIES_AT_MOST, PAIRS_AT_MOST = 50_000, 10_000_000
 """Limits of a batch; pairs of a dependency and a resource of its type bound memory."""
 
 
@@ -34,12 +34,7 @@ def read_objectives(value: object, place: str) -> tuple[Objective, ...]:
     return named(decoded(value, Objectives, place), place)
 
 
-def check_size(
-    resources: Sequence[Resource],
-    jobs: Sequence[MatchJob],
-    dependencies_at_most: int = DEPENDENCIES_AT_MOST,
-    pairs_at_most: int = PAIRS_AT_MOST,
-) -> None:
+def check_size(resources: Sequence[Resource], jobs: Sequence[MatchJob]) -> None:
     """Check the size of a batch.
 
     Raises:
@@ -49,8 +44,8 @@ def check_size(
     dependencies = sum(len(job.dependencies) for job in jobs)
     pairs = sum(instances[dependency.type] for job in jobs for dependency in job.dependencies)
     for what, found, at_most in (
-        ("dependencies", dependencies, dependencies_at_most),
-        ("pairs of a dependency and a resource of its type", pairs, pairs_at_most),
+        ("dependencies", dependencies, DEPENDENCIES_AT_MOST),
+        ("pairs of a dependency and a resource of its type", pairs, PAIRS_AT_MOST),
     ):
         if found > at_most:
             raise InvalidProblemError(f"jobs: {found:,} {what}, where {at_most:,} are allowed; send fewer jobs")

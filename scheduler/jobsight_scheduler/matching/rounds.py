@@ -24,7 +24,7 @@ from .ladder import DEADLINE_S, RUNGS, match
 from .packing import Packing
 from .problem import AgedJob, MatchJob, Objective, Problem, Resource
 from .reservations import Reservation, at_time, served, with_matches, without_reserved
-from .why_not import is_gang, why_alone, why_not
+from .why_not import fits_beside, is_gang, why_alone, why_not
 
 AGEING_ROUNDS = 5.0
 RESERVE_AFTER_ROUNDS = 10
@@ -149,8 +149,7 @@ def _checked(
             "would hold"
         )
         for job in why.keys() - {of.job}:
-            if packing.place(numbers[job], None):
-                packing.remove(numbers[job])
+            if fits_beside(packing, numbers[job]):
                 why[job] = Unmatched(job, "reserved", until)
     return whole, why
 
@@ -180,9 +179,4 @@ def _fits(packing: Packing, job: int) -> bool:
     numbers = eligibility.numbers[job]
     if any(len(packing.candidates[number]) < eligibility.dependencies[number].of.count for number in numbers):
         return False
-    if not is_gang(eligibility.problem.jobs[job]):
-        return True
-    found = packing.place(job, None)
-    if found:
-        packing.remove(job)
-    return found
+    return not is_gang(eligibility.problem.jobs[job]) or fits_beside(packing, job)

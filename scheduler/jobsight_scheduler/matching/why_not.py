@@ -51,7 +51,7 @@ def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool
     ]
     if found:
         return min(found, key=lambda one: HARDEST.index(one.tier))
-    if not is_gang(of) or _fits(empty, job) or (is_exact and _fits_exactly(eligibility, empty.candidates, job)):
+    if not is_gang(of) or fits_beside(empty, job) or (is_exact and _fits_exactly(eligibility, empty.candidates, job)):
         return None
     return Unmatched(of.name, "gang", _apart(eligibility, empty, job))
 
@@ -61,7 +61,8 @@ def is_gang(job: MatchJob) -> bool:
     return bool(job.relations) or len({dependency.type for dependency in job.dependencies}) < len(job.dependencies)
 
 
-def _fits(packing: Packing, job: int) -> bool:
+def fits_beside(packing: Packing, job: int) -> bool:
+    """Whether ``job`` fits beside those of ``packing``, by a short search."""
     if packing.place(job, None):
         packing.remove(job)
         return True
@@ -86,7 +87,7 @@ def _beside(eligibility: Eligibility, full: Packing, job: int) -> Unmatched:
             eligible = f"any of {len(full.candidates[number])} eligible {at.of.type}"
             worth = "is worth at least as much to other jobs of the batch"
             return Unmatched(name, "outpriced", f"{at.of.name}: the capacity for {_amounts(at)} on {eligible} {worth}")
-    if _fits(full, job):
+    if fits_beside(full, job):
         return Unmatched(name, "outpriced", "it fits, but matching it would add nothing to the objectives")
     return Unmatched(name, "outpriced", "each dependency fits, but all together only in place of other jobs")
 

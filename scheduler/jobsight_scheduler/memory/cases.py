@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from jobsight_predictor.estimators import ESTIMATORS, Requested
-from jobsight_predictor.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
 from jobsight_predictor.estimators.last_instance import LastInstance
 from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.jobs import JobSource, MemoryJobs, at_load, jobs_of, numbered
+from jobsight_scheduler.memory.jobs import MemoryJobs, at_load, numbered
 from jobsight_scheduler.memory.nodes import MIB, Nodes, Order, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation, Requirements, Retry
 
@@ -159,16 +159,16 @@ class MemoryCase:
         return sizes[0] if len(sizes) < 3 else None
 
 
-def run_case(case: MemoryCase, source: JobSource) -> dict[str, Any]:
-    """Return the row of one run."""
+def run_case(case: MemoryCase, given: MemoryJobs, fields: Sequence[str] = SIMILAR) -> dict[str, Any]:
+    """Return the row of one run of the jobs; those of one similarity group share ``fields``."""
     nodes = Nodes(parse_classes(case.classes), case.order)
-    jobs = at_load(jobs_of(source), sum(nodes.nodes), case.load)
+    jobs = at_load(given, sum(nodes.nodes), case.load)
     variant = VARIANTS[case.estimator]
     requirements: Requirements
     if variant.estimator is None:
         requirements = Oracle(jobs)
     else:
-        requirements = Estimated(_maker(case, source)(nodes.memory_bytes), jobs, explicit=variant.explicit)
+        requirements = Estimated(_maker(case, fields)(nodes.memory_bytes), jobs, explicit=variant.explicit)
     policy = MEMORY_POLICIES[case.policy]
     simulation = MemorySimulation(
         jobs,
@@ -187,11 +187,11 @@ def run_case(case: MemoryCase, source: JobSource) -> dict[str, Any]:
     return row | asdict(memory_figures(simulation)) | {"groups": int(jobs.group.max()) + 1}
 
 
-def _maker(case: MemoryCase, source: JobSource) -> Callable[[Sequence[float]], Estimator]:
+def _maker(case: MemoryCase, fields: Sequence[str]) -> Callable[[Sequence[float]], Estimator]:
     estimator = VARIANTS[case.estimator].estimator
     assert estimator is not None
     if estimator is SuccessiveApproximation:
-        return lambda capacities: SuccessiveApproximation(capacities, source.fields, case.alpha, case.beta)
+        return lambda capacities: SuccessiveApproximation(capacities, tuple(fields), case.alpha, case.beta)
     if estimator in (RobustSearch, LastInstance):
-        return lambda capacities: estimator(capacities, source.fields)
+        return lambda capacities: estimator(capacities, tuple(fields))
     return estimator

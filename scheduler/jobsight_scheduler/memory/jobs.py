@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from operator import attrgetter
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.nodes import MIB, parse_classes
+from jobsight_scheduler.memory.nodes import parse_classes
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
-from jobsight_scheduler.workload.swf import Trace, read_swf
+from jobsight_scheduler.workload.swf import Trace
 
 KIB = 1024.0
 
@@ -85,75 +83,23 @@ def memory_jobs(trace: Trace, workload: Workload, largest_bytes: float, most_nod
     )
 
 
-@dataclass(frozen=True, slots=True)
-class JobSource:
-    """A source of jobs: a trace, for a cluster. ``raw`` uses the processors used and run times beyond the request.
-
-    Jobs of one similarity group share ``fields``.
-    """
-
-    file: Path
-    classes: str = "512x32M,512x24M"
-    raw: bool = False
-    fields: tuple[str, ...] = SIMILAR
-
-
-def source_for(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
-    """Return the jobs of ``file`` for nodes of ``classes``.
-
-    The size of the smaller nodes makes no difference: only the number of nodes and the largest size count.
-
-    Raises:
-        ValueError: ``classes`` are not nodes by memory.
-    """
-    parsed = parse_classes(classes)
-    largest, total = parsed[-1], sum(entry.count for entry in parsed)
-    smaller = f"{total - largest.count}x{largest.memory_bytes / MIB / 2.0:g}M," if total > largest.count else ""
-    of = f"{smaller}{largest.count}x{largest.memory_bytes / MIB:g}M"
-    return JobSource(file, of, raw, SIMILAR if fields is None else tuple(fields))
-
-
-@lru_cache(maxsize=2)
-def trace_of(file: Path) -> Trace:
-    """Return the trace in ``file``, read once.
-
-    Raises:
-        TraceError: no line of the file is a job.
-        OSError: the file cannot be read.
-    """
-    return read_swf(file)
-
-
-@lru_cache(maxsize=2)
-def jobs_of(source: JobSource) -> MemoryJobs:
-    """Return the jobs that the cluster can run, whatever the memory of its smaller nodes.
+def jobs_on(trace: Trace, classes: str, name: str) -> MemoryJobs:
+    """Return the jobs of ``trace``, called ``name``, that nodes of ``classes`` can run, whatever the memory of the
+    smaller ones.
 
     Drops jobs that request more memory than the largest nodes have, or more nodes than these.
 
     Raises:
         ValueError: no job is left, or the classes are invalid.
     """
-    classes = parse_classes(source.classes)
-    trace = trace_of(source.file)
-    workload = canonical(raw_form(trace) if source.raw else trace, sum(entry.count for entry in classes))
-    jobs = memory_jobs(trace, workload, classes[-1].memory_bytes, classes[-1].count)
+    parsed = parse_classes(classes)
+    workload = canonical(trace, sum(entry.count for entry in parsed))
+    jobs = memory_jobs(trace, workload, parsed[-1].memory_bytes, parsed[-1].count)
     dropped = workload.dropped + jobs.dropped
     if not len(jobs):
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        raise ValueError(f"{source.file.name}: no job fits on {source.classes}: {reasons}")
-    if source.fields == SIMILAR:
-        return replace(jobs, dropped=dropped)
-    return replace(jobs, group=numbered(map(attrgetter(*source.fields), jobs.questions)), dropped=dropped)
-
-
-def raw_form(trace: Trace) -> Trace:
-    """Return ``trace`` with used processors as the requested ones, and no run time beyond the requested time."""
-    used, asked = trace["processors"], trace["requested_s"]
-    columns = {
-        "requested_processors": np.where(used > 0, used, trace["requested_processors"]),
-        "requested_s": np.where(asked > 0, np.maximum(asked, trace["run_s"]), asked),
-    }
-    return replace(trace, columns={**trace.columns, **columns})
+        raise ValueError(f"{name}: no job fits on {classes}: {reasons}")
+    return replace(jobs, dropped=dropped)
 
 
 def offered_load(jobs: MemoryJobs, nodes: int) -> float:

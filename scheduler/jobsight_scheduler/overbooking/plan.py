@@ -209,24 +209,6 @@ class BookingPlan:
         """Run times of booked jobs, kept for forms of risk: by job, and step of the grid or 0."""
         self._tables: Timetable | None = None
 
-    def add(self, booking: Booking) -> None:
-        """Book a slot that ``places`` returned since the last change.
-
-        Raises:
-            ValueError: the job is in the plan, or its processors are taken for part of the time.
-        """
-        job = booking.offer.job
-        if job in self.bookings:
-            raise ValueError(f"job {job} is in the plan already")
-        tables, processors = self._current(), booking.place.processors
-        row = int(np.searchsorted(tables.froms, booking.from_h, side="right"))
-        if (tables.until[row, processors] > booking.from_h).any() or (
-            tables.next_from[row, processors] < booking.until_h
-        ).any():
-            raise ValueError(f"job {job}: its processors are taken at {booking.from_h:g} h; ask for a time slot again")
-        self.bookings[job] = booking
-        tables.insert(booking)
-
     def load(self, bookings: Iterable[Booking]) -> None:
         """Load the bookings of a plan kept elsewhere, unchanged."""
         loaded = {booking.offer.job: booking for booking in bookings}
@@ -253,33 +235,6 @@ class BookingPlan:
         booking.started_h = booking.from_h = now_h
         booking.end_h = min(booking.end_h, now_h + booking.offer.requested_h)
         self._tables = None
-
-    def end(self, job: int, now_h: float, resell: bool) -> None:
-        """End a job; with ``resell`` the rest of its time is free from now on, otherwise lost."""
-        booking = self.bookings[job]
-        booking.has_ended = True
-        if self._tables is not None:
-            self._tables.places.clear()  # no longer a predecessor
-        if resell:
-            booking.until_h = min(booking.until_h, now_h)
-            self._tables = None
-
-    def move(self, job: int, place: BookingPlace) -> None:
-        """Move a running job to another slot, from now (the start of ``place``) on."""
-        booking = self.bookings[job]
-        booking.place = place
-        booking.from_h = place.start_h
-        booking.until_h = booking.end_h = place.end_h
-        self._tables = None
-
-    def forget(self, now_h: float) -> None:
-        """Drop ended jobs whose booked time is over."""
-        gone = [job for job, booking in self.bookings.items() if booking.has_ended and booking.until_h <= now_h]
-        for job in gone:
-            del self.bookings[job]
-        if gone:
-            self._tables = None
-            self._drop_run_times(gone)
 
     def starts(self, earliest_h: float, latest_h: float) -> Floats:
         """Return candidate starts, ascending: ``earliest_h``, and every later booked end before ``latest_h``."""

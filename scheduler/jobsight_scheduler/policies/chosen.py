@@ -43,6 +43,11 @@ class PolicyEntry:
     needs_questions: bool = False
     asks_again: bool = False
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether ``make`` takes priority weights."""
+        return self.make is Multifactor
+
 
 POLICIES: dict[str, PolicyEntry] = {
     "fcfs": PolicyEntry(Fcfs, rules=(check_order, check_head_waits_for_room)),
@@ -139,8 +144,7 @@ def choose_policy(
     if predictor is not None and not entry.takes_predictor:
         predicting = " and ".join(other for other, entry in POLICIES.items() if entry.takes_predictor)
         raise ValueError(f"{name} uses requested times and takes no predictor; {predicting} do")
-    weighted = entry.make is Multifactor
-    if weights is not None and not weighted:
+    if weights is not None and not entry.has_weights:
         raise ValueError(f"{name} has no priority weights; {Multifactor.name} has")
-    chosen = (weights or PriorityWeights()) if weighted else None
+    chosen = (weights or PriorityWeights()) if entry.has_weights else None
     return ChosenPolicy(name, predictor or entry.default_predictor, entry, chosen)

@@ -55,6 +55,7 @@ def _add_up(run: StoredRun, tasks: Sequence[ParallelTask]) -> None:
         record,
         used_cpu_s=sum(cpu_s) if cpu_s else None,
         used_memory_bytes=sum(memory) if memory else None,
+        other_used_bytes=None,
         exec_host=exec_host,
     )
     if own and summed != record:

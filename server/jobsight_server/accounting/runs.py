@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from jobsight_server.storage.facts import is_random
 
@@ -51,7 +51,9 @@ class RunRecord:
     nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
     ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
     ``memory_with_cache``: the used memory may contain page cache.
-    ``memory_is_virtual``: requested and used memory are address space.
+    ``memory_is_virtual``: requested and used memory are address space, else resident; ``other_requested_bytes`` and
+    ``other_used_bytes`` are of the other kind (see ``memory_fields``). ``memory_word``: the scheduler's word by which
+    it was requested, where there are several.
 
     ``array_task``: the array and the number of the task, ``13_2``, where the log has another id for it as well.
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are the user's request, where that is known
@@ -77,9 +79,11 @@ class RunRecord:
     exit_status: int | None = None
     requested_walltime_s: float | None = None
     requested_memory_bytes: int | None = None
+    other_requested_bytes: int | None = None
     requested_nodes: str | None = None
     used_cpu_s: float | None = None
     used_memory_bytes: int | None = None
+    other_used_bytes: int | None = None
     used_walltime_s: float | None = None
     failure: Failure | None = None
     suspended_s: float | None = None
@@ -89,12 +93,45 @@ class RunRecord:
     memory_incomplete: bool | None = None
     memory_with_cache: bool | None = None
     memory_is_virtual: bool | None = None
+    memory_word: str | None = None
     ended_abnormally: bool | None = None
     array_task: str | None = None
     facts: str | None = None
     gpus: int | None = None
     used: str | None = None
     dropped_facts: int = field(default=0, compare=False)
+
+
+class Amounts(NamedTuple):
+    """Memory of the whole job, of one kind: None if it was not requested, or not measured; the request's ``word``."""
+
+    requested: int | None
+    used: int | None = None
+    word: str | None = None
+
+
+def memory_fields(resident: Amounts, virtual: Amounts, *, virtual_first: bool = False) -> dict[str, Any]:
+    """Return the fields of a run's memory: of the kind that counts, and of the other one.
+
+    The two are never compared: jobs map several times as much address space as they hold in memory. The kind that was
+    both requested and measured counts, else the requested one, else the measured one; of two such kinds the resident
+    one, or the virtual one where the scheduler limits that (``virtual_first``).
+
+    >>> memory_fields(Amounts(None, 15), Amounts(100, 80))["used_memory_bytes"]
+    80
+    """
+    kinds = (virtual, resident) if virtual_first else (resident, virtual)
+    first, second = ((bool(kind.requested), kind.used is not None) for kind in kinds)
+    chosen, other = kinds if first >= second else kinds[::-1]
+    is_known = any(amount is not None for amount in (*resident[:2], *virtual[:2]))
+    return {
+        "requested_memory_bytes": chosen.requested,
+        "used_memory_bytes": chosen.used,
+        "memory_is_virtual": (chosen is virtual) if is_known else None,
+        "memory_word": chosen.word,
+        "other_requested_bytes": other.requested,
+        "other_used_bytes": other.used,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,26 +50,31 @@ def ask_lines(
     memory_bytes: float | None,
     runtime_s: float | None,
     requested_nodes: str | None = None,
+    memory_word: str | None = None,
 ) -> list[AskLine]:
     """Write memory and run time of the whole job for ``scheduler``, for Slurm and PBS if None; empty without either.
 
-    ``requested_nodes``: the job's ``select`` or ``nodes``, if it had one.
+    ``requested_nodes``: the job's ``select`` or ``nodes``, if it had one; ``memory_word``: as in ``jobs``.
     """
     wanted: tuple[Scheduler, ...] = ("slurm", "pbs") if scheduler is None else (scheduler,)
     if memory_bytes is None and runtime_s is None:
         return []
     write = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine}
-    return [AskLine(name, write[name](request, memory_bytes, runtime_s, requested_nodes)) for name in wanted]
+    words = requested_nodes, memory_word
+    return [AskLine(name, write[name](request, memory_bytes, runtime_s, *words)) for name in wanted]
 
 
 def lines_to_ask(
     found: Recommendation, scheduler: Scheduler | None, requested_nodes: str | None = None
 ) -> list[AskLine]:
     """Write the recommended memory and run time as ``ask_lines`` does; the job's own request where that is best."""
-    return ask_lines(scheduler, found.request, found.best("memory"), found.best("runtime"), requested_nodes)
+    best, word = (found.best("memory"), found.best("runtime")), found.such_jobs.memory_word
+    return ask_lines(scheduler, found.request, *best, requested_nodes, word)
 
 
-def _slurm(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None) -> str:
+def _slurm(
+    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None, _word: str | None
+) -> str:
     """Write ``#SBATCH --mem-per-cpu=683M`` and the time limit."""
     found = slurm_advice(request, memory_bytes, runtime_s)
     lines = [] if found.mem_per_cpu is None else [f"#SBATCH --mem-per-cpu={found.mem_per_cpu}M"]
@@ -78,7 +83,9 @@ def _slurm(request: JobRequest, memory_bytes: float | None, runtime_s: float | N
     return "\n".join(lines)
 
 
-def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, nodes: str | None) -> str:
+def _pbs(
+    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, nodes: str | None, word: str | None
+) -> str:
     """Write memory into the chunks of a ``select``: PBS rejects ``mem`` of the whole job beside it."""
     # ``nodes=2:ppn=8`` is TORQUE's; a select names resources with a value, such as ncpus.
     select = nodes if nodes is not None and "ncpus=" in nodes else None
@@ -87,7 +94,9 @@ def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | Non
     except RequestError:  # unreadable; the user can split the memory
         select, found = None, pbs_advice(PbsRequest(), request, memory_bytes, runtime_s)
     lines = []
-    if found.select is not None:
+    if word in ("pmem", "vmem", "pvmem") and memory_bytes is not None:
+        lines.append(f"#PBS -l {word}={found.mem if word == 'vmem' else found.pmem}")
+    elif found.select is not None:
         lines.append(f"#PBS -l select={found.select}")
     elif found.mem is not None:
         lines.append(f"#PBS -l mem={found.mem}")
@@ -96,10 +105,12 @@ def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | Non
     return "\n".join(lines)
 
 
-def _gridengine(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None) -> str:
-    """Write ``h_vmem`` and ``h_rt``; Grid Engine's limits are per slot."""
+def _gridengine(
+    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None, word: str | None
+) -> str:
+    """Write ``h_vmem``, or the ``word`` by which memory was requested, and ``h_rt``; per slot."""
     found = slurm_advice(request, memory_bytes, runtime_s)
-    lines = [] if found.mem_per_cpu is None else [f"#$ -l h_vmem={found.mem_per_cpu}M"]
+    lines = [] if found.mem_per_cpu is None else [f"#$ -l {word or 'h_vmem'}={found.mem_per_cpu}M"]
     if found.time_limit is not None:
         lines.append(f"#$ -l h_rt={found.time_limit // 60:02}:{found.time_limit % 60:02}:00")
     return "\n".join(lines)

@@ -244,7 +244,8 @@ def advise(
         nodes=request.nodes or 1,
         forecasts=[_forecast(found, metric) for metric in ASKED_FOR],
         slurm=slurm_advice(request, memory, runtime) if slurm else None,
-        pbs=None if pbs is None else pbs_advice(pbs, request, memory, runtime),
+        # PBS's words in an answer are of resident memory.
+        pbs=None if pbs is None else pbs_advice(pbs, request, None if such.memory_is_virtual else memory, runtime),
     )
 
 
@@ -303,11 +304,9 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
     """Write ``Ask for 402M and 12 min: enough for 96 of 100 similar jobs.``; empty if the job's own request is best."""
-    amounts = [
-        write(value)
-        for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
-        if value is not None
-    ]
+    kind = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
+    amounts = [] if found.memory_bytes is None else [f"{memory(found.memory_bytes)}{kind}"]
+    amounts += [] if found.runtime_s is None else [time_text(found.runtime_s)]
     if not amounts:
         return ""
     share = found.enough_share

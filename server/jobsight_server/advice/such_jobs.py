@@ -48,6 +48,8 @@ class SuchJob(NamedTuple):
     given_walltime_s: float | None = None
     submitted: float | None = None
     end: float | None = None
+    memory_word: str | None = None
+    memory_is_virtual: bool | None = None
 
     def requested(self, metric: str) -> float | None:
         """Return the requested memory or run time."""
@@ -60,6 +62,9 @@ class SuchJobs:
 
     ``on_processors``: processors of the run with the most memory, if no run had as many as the job in question.
     ``out_of_memory`` and ``out_of_time`` count those that ran out of it and would have used more.
+
+    ``memory_word``: by which the last of them requested memory. ``memory_is_virtual``: that was address space. Where
+    only some of them asked for that, there is no use of memory to go by.
     """
 
     jobs: int = 0
@@ -70,6 +75,8 @@ class SuchJobs:
     out_of_memory: int = 0
     out_of_time: int = 0
     uses: Mapping[Resource, Sequence[Use]] = field(default_factory=lambda: {"memory": (), "runtime": ()})
+    memory_word: str | None = None
+    memory_is_virtual: bool = False
 
     def used(self, metric: str) -> float | None:
         """Return the largest use of memory or run time."""
@@ -86,6 +93,9 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
     # One that ran out counts even without a measurement: its user reads why more is recommended.
     found = [run for run in alike or runs if run.failure or (run.memory_bytes, run.runtime_s) != (None, None)]
     largest = max(found, key=lambda run: run.memory_bytes or 0.0, default=None)
+    uses = _uses(found, processors)
+    if len({bool(run.memory_is_virtual) for run in found if run.memory_bytes is not None}) > 1:
+        uses["memory"] = []
     return SuchJobs(
         jobs=len(found),
         with_memory=sum(run.memory_bytes is not None for run in found),
@@ -94,7 +104,9 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
         on_processors=None if alike or largest is None else largest.processors,
         out_of_memory=sum(run.failure == "memory" for run in found),
         out_of_time=sum(run.failure == "time" for run in found),
-        uses=_uses(found, processors),
+        uses=uses,
+        memory_word=found[0].memory_word if found else None,
+        memory_is_virtual=bool(found and found[0].memory_is_virtual),
     )
 
 
@@ -165,6 +177,8 @@ _LAST_RUNS = (
         jobs.c.requested_walltime_s,
         func.coalesce(jobs.c.submitted, jobs.c.start),
         jobs.c.end,
+        jobs.c.memory_word,
+        jobs.c.memory_is_virtual,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))

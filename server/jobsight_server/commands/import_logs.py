@@ -25,9 +25,9 @@ from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.commands.database import open_database
 from jobsight_server.commands.imported import forget_files, show_files
 from jobsight_server.forecasts import forecast_config
-from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError

@@ -21,6 +21,7 @@ from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
 from jobsight_server.queries.csv_text import write_csv
+from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
@@ -81,8 +82,11 @@ def run(args: argparse.Namespace) -> int:
             last = args.until if args.until is not None else newest_day(connection) or 0
             first = last - DAYS_SHOWN + 1 if args.since is None else args.since
             asking = Asking(connection, AnswerReader(engine, forecast_config(settings_of(args))))
-            asked = WasteRequest(first, last, None, args.by, cluster, args.user, limit=args.limit)
-            found = {metric: waste(connection, asking, asked._replace(sort=metric)) for metric in METRICS}
+            asked = WasteRequest(first, last, None, args.by, args.user)
+            found = {}
+            for metric in METRICS:
+                listed = Asked(metric, descending=True, cluster=cluster, limit=args.limit)
+                found[metric] = waste(connection, asking, asked._replace(listed=listed))
             changed = adjusted(connection, time.time(), cluster)
     finally:
         engine.dispose()
@@ -142,8 +146,8 @@ def show(found: Mapping[str, WasteList], console: Console) -> None:
         console.print(Text(_sentence(metric, getattr(of, metric))))
         if rows := _rows(metric, of):
             console.print(_table(metric, of, rows))
-        if more := of.groups - len(of.rows):
-            console.print(f"{more:,} more; --limit {of.groups} prints all", highlight=False)
+        if more := of.total - len(of.rows):
+            console.print(f"{more:,} more; --limit {of.total} prints all", highlight=False)
         left = [f"{n:,} {_REASONS[reason]}" for reason in _REASONS if (n := getattr(of.left_out[metric], reason))]
         if left:
             console.print(Text(f"Jobs left out: {', '.join(left)}."))

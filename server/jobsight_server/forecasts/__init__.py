@@ -5,9 +5,8 @@ from __future__ import annotations
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
-from jobsight_server.forecasts.report import report
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest, forecast_config
-from jobsight_server.forecasts.rounds import rebuild, rebuild_if_outdated
+from jobsight_server.forecasts.rounds import rebuild, rebuild_if_outdated, report
 
 __all__ = [
     "AnswerReader",

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, text
+from sqlalchemy import Column, Connection, and_, bindparam, delete, func, insert, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
-from jobsight_predictor.question import FIELDS, Question
+from jobsight_predictor.question import FIELDS, Moment, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, read_jobs
-from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, pending_at_start, profiles
 
 
@@ -45,17 +45,11 @@ class _OfJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted(_OfJob):
-    """A job was submitted: its forecast at this moment is the one that counts."""
+class Asked(_OfJob):
+    """A job was submitted, or starts after it waited: its forecast at this moment counts."""
 
     metrics: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Started(_OfJob):
-    """A job that waited starts: it is forecast again, with what has been learned since."""
-
-    metrics: Sequence[str]
+    moment: Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ class Reported(NamedTuple):
         return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
 
 
-Event = Submitted | Started | Finished | Reported
+Event = Asked | Finished | Reported
 
 
 Observations = dict[str, Observation | None]
@@ -154,6 +148,13 @@ def write_learned_until(connection: Connection, until: LearnedUntil) -> None:
     connection.execute(insert(learned_until).values(until._asdict()))
 
 
+MOMENTS: tuple[Moment, ...] = ("submission", "start")
+_OF_MOMENT: Mapping[Moment, tuple[Column[Any], Column[Any]]] = {
+    "submission": (jobs.c.forecast_seq, jobs.c.submitted),
+    "start": (jobs.c.start_seq, jobs.c.start),
+}
+"""Where the order of the forecast stands, and the time of the moment."""
+
 WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("queued", "running", "ended")))
 """Runs that may still be learned."""
 
@@ -172,10 +173,11 @@ def learned_events(
     """
     first = begin.learn_seq
     found: list[tuple[int, int, float, int, Event]] = []
-    for learn_seq, submitted in _submitted(connection, first, end, under_way):
-        found.append((learn_seq, 2, *when(submitted), submitted))
-    for learn_seq, started in _started(connection, first, end):
-        found.append((learn_seq, 2, *when(started), started))
+    for moment in MOMENTS:
+        for learn_seq, asked in _asked(connection, moment, first, end):
+            found.append((learn_seq, 2, *when(asked), asked))
+            if moment == "submission":
+                under_way[asked.job.run_id] = asked.job
     for learn_seq, report in _reported(connection, first, end, begin.outcome_id):
         found.append((learn_seq, 1, 0.0, 0, report))
     for learn_seq, finished in _finished(connection, config, first, end, under_way):
@@ -184,16 +186,12 @@ def learned_events(
     return [event for *_, event in found]
 
 
-def when(event: Submitted | Started | Finished) -> tuple[float, int]:
+def when(event: Asked | Finished) -> tuple[float, int]:
     """The order of what happens to jobs: by time, and at one instant ends before submissions, and these before
     starts."""
-    match event:
-        case Finished(job):
-            return job.end or 0.0, 0
-        case Submitted(job):
-            return job.submitted or 0.0, 1
-        case Started(job):
-            return job.start or 0.0, 2
+    if isinstance(event, Finished):
+        return event.job.end or 0.0, 0
+    return event.job.at(event.moment) or 0.0, 1 + MOMENTS.index(event.moment)
 
 
 def _finished(
@@ -223,26 +221,12 @@ def _finished(
     return events
 
 
-def _submitted(
-    connection: Connection, begin: int, end: int | None, under_way: dict[int, ForecastJob]
-) -> list[tuple[int, Submitted]]:
-    found = _forecast(connection, jobs.c.forecast_seq, begin, end)
-    under_way |= {job.run_id: job for _, job, _ in found}
-    return [(forecast_seq, Submitted(job, metrics)) for forecast_seq, job, metrics in found]
-
-
-def _started(connection: Connection, begin: int, end: int | None) -> list[tuple[int, Started]]:
-    found = _forecast(connection, jobs.c.start_seq, begin, end, jobs.c.start > jobs.c.submitted)
-    return [(start_seq, Started(job, metrics)) for start_seq, job, metrics in found]
-
-
-def _forecast(
-    connection: Connection, seq: Column[Any], begin: int, end: int | None, *among: ColumnElement[bool]
-) -> list[tuple[int, ForecastJob, list[str]]]:
-    """(position, run, metrics) of the runs that were forecast at the position ``seq`` in the order, by that.
+def _asked(connection: Connection, moment: Moment, begin: int, end: int | None) -> list[tuple[int, Asked]]:
+    """Return the runs that were forecast at the ``moment``, with their position in the order, by that.
 
     A metric in which nothing is known of the run can be skipped; what it ran out of is known without a value.
     """
+    seq, _ = _OF_MOMENT[moment]
     ran_out = [
         and_(jobs.c.failure == failure, profiles.c.metric == metric) for failure, metric in FAILED_METRIC.items()
     ]
@@ -250,18 +234,18 @@ def _forecast(
     query = (
         select(seq, profiles.c.metric, *COLUMNS)
         .outerjoin_from(jobs, profiles, is_measured)
-        .where(seq >= begin, or_(profiles.c.metric.is_not(None), WAITS), *among)
+        .where(seq >= begin, or_(profiles.c.metric.is_not(None), WAITS))
         .order_by(seq, jobs.c.id)
     )
+    if moment == "start":
+        query = query.where(jobs.c.start > jobs.c.submitted)
     if end is not None:
         query = query.where(seq < end)
     found: dict[int, tuple[int, ForecastJob, list[str]]] = {}
     for position, metric, *row in connection.execute(query):
-        if row[0] not in found:
-            found[row[0]] = (position, job_of(row), [])
-        job, metrics = found[row[0]][1:]
+        _, job, metrics = found.setdefault(row[0], (position, job_of(row), []))
         metrics.extend(job.metrics if metric is None else (metric,))
-    return list(found.values())
+    return [(position, Asked(job, metrics, moment)) for position, job, metrics in found.values()]
 
 
 def _reported(connection: Connection, begin: int, end: int | None, after: int = 0) -> list[tuple[int, Reported]]:
@@ -300,7 +284,6 @@ def decoded(text: str) -> Question:
     return replace(Question(*fields[: len(FIELDS)]), facts=facts)
 
 
-_AT_ONCE = 500
 _WRITE = (
     "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit, "
     "forecasts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -322,22 +305,22 @@ class Judged(NamedTuple):
     started: AtStart
 
 
-def read_starting(connection: Connection, before: float) -> list[ForecastJob]:
-    """Runs that started before ``before`` and were not asked for again since, in order of start.
+def read_unasked(connection: Connection, moment: Moment, before: float) -> list[ForecastJob]:
+    """Runs submitted or started before ``before`` and not forecast since, in order of that.
 
     Removed and requeued ones are included.
     """
-    query = select(*COLUMNS).where(jobs.c.start_seq.is_(None), jobs.c.start < before)
-    return [job_of(row) for row in connection.execute(query.order_by(jobs.c.start, jobs.c.id))]
+    seq, time = _OF_MOMENT[moment]
+    query = select(*COLUMNS).where(seq.is_(None), time < before).order_by(time, jobs.c.id)
+    return [job_of(row) for row in connection.execute(query)]
 
 
 def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, AtStart]:
     """What was forecast for these runs as they started, where they had waited."""
     found: dict[RunAndMetric, AtStart] = {}
     query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
-    for begin in range(0, len(runs), _AT_ONCE):
-        for run_id, metric, *values, said in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
-            found[run_id, metric] = AtStart(*values)._replace(forecasts=None if said is None else _decode_state(said))
+    for run_id, metric, *values, state in of_runs(connection, query, runs):
+        found[run_id, metric] = AtStart(*values)._replace(forecasts=None if state is None else _decode_state(state))
     return found
 
 
@@ -347,8 +330,7 @@ def write_at_start(
     """Stores these; deletes those of ``learned_runs``, and of runs that will never be learned."""
     if learned_runs:
         query = delete(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
-        for begin in range(0, len(learned_runs), _AT_ONCE):
-            connection.execute(query, {"runs": list(learned_runs[begin : begin + _AT_ONCE])})
+        of_runs(connection, query, learned_runs)
         connection.execute(_SWEEP, {"yes": True})
     write_many(
         connection, _WRITE, [(*key, *values[:-1], _encode_state(values.forecasts)) for key, values in pending.items()]

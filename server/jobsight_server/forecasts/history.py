@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, select
 from jobsight_predictor.forecasters.parameters import make_five
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.record import Record
+from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs, profiles, series
 
 Column = list[float | None]
@@ -65,10 +66,8 @@ def history(
     numbers = {row.metric: row.n for row in connection.execute(counted)}
     found: dict[str, list[_Value]] = {metric: [] for metric in METRICS}
     of_run = {run.id: run for run in runs}
-    for begin in range(0, len(runs), _AT_ONCE):
-        ids = [run.id for run in runs[begin : begin + _AT_ONCE]]
-        for run_id, metric, *rest in connection.execute(_VALUES, {"runs": ids}):
-            found[metric].append(_Value(of_run[run_id].end, of_run[run_id].job_id, run_id in listed, *rest))
+    for run_id, metric, *rest in of_runs(connection, _VALUES, list(of_run)):
+        found[metric].append(_Value(of_run[run_id].end, of_run[run_id].job_id, run_id in listed, *rest))
     return {metric: _of_metric(rows, numbers.get(metric, 0), with_five) for metric, rows in found.items()}
 
 
@@ -84,7 +83,6 @@ class _Value(NamedTuple):
     lower_bound: bool
 
 
-_AT_ONCE = 500
 _VALUES = select(
     profiles.c.run_id,
     profiles.c.metric,

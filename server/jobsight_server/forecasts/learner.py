@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
@@ -20,14 +20,13 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts.events import (
     WAITS,
+    Asked,
     Event,
     Finished,
     Judged,
     LearnedUntil,
     Observation,
     Reported,
-    Started,
-    Submitted,
     read_at_start,
     write_at_start,
     write_learned_until,
@@ -46,10 +45,11 @@ from jobsight_server.forecasts.reader import (
     write_learned,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
+from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs
 
 _Key = TypeVar("_Key")
-_AT_ONCE = 500
+_STILL_WAITING = select(jobs.c.id).where(jobs.c.id.in_(bindparam("runs", expanding=True)), WAITS)
 
 AllJudged = dict[RunAndMetric, Judged]
 """The forecasts for each run and metric."""
@@ -144,14 +144,13 @@ class Learner:
         last = {key: i for i, event in enumerate(events) for key in event.series}
         for i, event in enumerate(events):
             match event:
-                case Submitted(job, metrics):
+                case Asked(job, metrics, moment):
                     for metric in metrics:
-                        forecast = self._profile(job.cluster, metric).forecast_job(job.question)
-                        self.pending[job.run_id, metric] = forecast
-                case Started(job, metrics):
-                    for metric in metrics:
-                        forecast = self._profile(job.cluster, metric).forecast_job(job.question, "start")
-                        self.at_start[job.run_id, metric] = AtStart.of(forecast)
+                        forecast = self._profile(job.cluster, metric).forecast_job(job.question, moment)
+                        if moment == "submission":
+                            self.pending[job.run_id, metric] = forecast
+                        else:
+                            self.at_start[job.run_id, metric] = AtStart.of(forecast)
                 case Finished(job, observations):
                     judged |= self._finish(job, observations)
                 case Reported(cluster, metric, question, observation, at):
@@ -179,9 +178,8 @@ class Learner:
             for key, own in sorted(self._of_users.items(), key=lambda item: item[0])
             if own.answer is not None
         ]
-        waiting = _still_waiting(
-            connection, list(dict.fromkeys(run_id for run_id, _ in (*self.pending, *self.at_start)))
-        )
+        runs = list(dict.fromkeys(run_id for run_id, _ in (*self.pending, *self.at_start)))
+        waiting = {run_id for (run_id,) in of_runs(connection, _STILL_WAITING, runs)}
         pending = {key: forecast for key, forecast in self.pending.items() if key[0] in waiting}
         write_learned(connection, self._states.values(), of_users, pending, self._learned_runs)
         for (cluster, metric), profile in self._profiles.items():
@@ -248,12 +246,3 @@ def no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _still_waiting(connection: Connection, runs: Sequence[int]) -> set[int]:
-    """Those of the runs that may still be learned."""
-    found: set[int] = set()
-    for begin in range(0, len(runs), _AT_ONCE):
-        some = runs[begin : begin + _AT_ONCE]
-        found.update(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(some), WAITS)))
-    return found

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, and_, bindparam, delete, select
 from jobsight_predictor.profile.running import Outlook
 from jobsight_server.forecasts.reader import RunAndMetric, read_profiles
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of
-from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.schema import jobs, running_outlooks, series
 
 FORESEEN = ("memory", "runtime")
@@ -52,8 +52,7 @@ def refresh_outlooks(engine: Engine, config: ForecastConfig, stop: threading.Eve
     if over:
         query = delete(running_outlooks).where(running_outlooks.c.run_id.in_(bindparam("runs", expanding=True)))
         with engine.begin() as connection:
-            for begin in range(0, len(over), _AT_ONCE):
-                connection.execute(query, {"runs": over[begin : begin + _AT_ONCE]})
+            of_runs(connection, query, over)
     made = 0
     for begin in range(0, len(wanted), _AT_ONCE):
         if stop and stop.is_set():

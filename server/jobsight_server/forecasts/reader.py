@@ -31,7 +31,7 @@ from jobsight_server.forecasts.prediction import (
     written,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest
-from jobsight_server.storage.engine import LookUps, fetch_by_keys, write_many
+from jobsight_server.storage.engine import LookUps, fetch_by_keys, of_runs, write_many
 from jobsight_server.storage.schema import model_state, pending_forecasts, series
 
 # Computed together, from state read together.
@@ -168,7 +168,6 @@ def _reply(texts: Iterable[str]) -> str:
 RunAndMetric = tuple[int, str]
 """Run and metric."""
 
-_AT_ONCE = 500
 # Keys of state contain users' job names; PostgreSQL does not accept index entries above 2,704 bytes.
 _LONGEST = 500
 
@@ -279,14 +278,13 @@ def read_pending(
     connection: Connection, runs: Sequence[int], metrics: Sequence[str] | None = None
 ) -> dict[RunAndMetric, PendingForecast]:
     """The pending forecasts of these runs, in these metrics or in all."""
-    found: dict[RunAndMetric, PendingForecast] = {}
     query = select(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
     if metrics is not None:
         query = query.where(pending_forecasts.c.metric.in_(metrics))
-    for begin in range(0, len(runs), _AT_ONCE):
-        for run_id, metric, state in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
-            found[run_id, metric] = PendingForecast.from_state(_decode(state))
-    return found
+    return {
+        (run_id, metric): PendingForecast.from_state(_decode(state))
+        for run_id, metric, state in of_runs(connection, query, runs)
+    }
 
 
 def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
@@ -315,8 +313,7 @@ def write_learned(
     write_many(connection, _WRITE_SERIES, list(of_users))
     if learned_runs:
         query = delete(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
-        for begin in range(0, len(learned_runs), _AT_ONCE):
-            connection.execute(query, {"runs": list(learned_runs[begin : begin + _AT_ONCE])})
+        of_runs(connection, query, learned_runs)
         connection.execute(_SWEEP_PENDING, {"yes": True})
     rows = [(run_id, metric, _encode(forecast.state())) for (run_id, metric), forecast in pending.items()]
     write_many(connection, _WRITE_PENDING, rows)

@@ -23,6 +23,7 @@ from jobsight_predictor.question import (
 )
 from jobsight_server.accounting.runs import Failure
 from jobsight_server.settings import Settings
+from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.facts import application, facts_of
 from jobsight_server.storage.schema import jobs
@@ -173,7 +174,6 @@ COLUMNS = (
 """The columns that ``job_of`` reads, in its order."""
 
 LONGEST_GROUP = 255  # characters
-_AT_ONCE = 500
 
 
 class ForecastJob(NamedTuple):
@@ -202,6 +202,10 @@ class ForecastJob(NamedTuple):
     def metrics(self) -> tuple[str, ...]:
         """The metrics in which it is forecast."""
         return metrics_of(gpus=bool(self.gpus))
+
+    def at(self, moment: Moment) -> float | None:
+        """Return the time of its submission or start."""
+        return self.submitted if moment == "submission" else self.start
 
     @property
     def has_waited(self) -> bool:
@@ -253,24 +257,7 @@ def question_of(run: Any) -> Question:
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:
     """These runs, by their id."""
     query = select(*COLUMNS).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
-    found: dict[int, ForecastJob] = {}
-    for begin in range(0, len(runs), _AT_ONCE):
-        for row in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
-            found[row.id] = job_of(row)
-    return found
-
-
-def read_waiting(connection: Connection, before: float) -> list[ForecastJob]:
-    """Runs submitted before ``before`` without a forecast yet, in order of submission.
-
-    Removed and requeued ones are included.
-    """
-    query = (
-        select(*COLUMNS)
-        .where(jobs.c.forecast_seq.is_(None), jobs.c.submitted < before)
-        .order_by(jobs.c.submitted, jobs.c.id)
-    )
-    return [job_of(row) for row in connection.execute(query)]
+    return {row.id: job_of(row) for row in of_runs(connection, query, runs)}
 
 
 def job_question(

@@ -1,42 +1,49 @@
-"""Learns the events of jobs in rounds, in the order of time; retrains on all of them where the model is outdated."""
+"""Learns the events of jobs in rounds, in the order of time, and reports; retrains where the model is outdated."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 
 from sqlalchemy import Connection, Engine, delete, text
 
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Moment, Question
 from jobsight_server.forecasts.events import (
-    Event,
+    MOMENTS,
+    Asked,
     Finished,
     LearnedUntil,
+    Observation,
     Observations,
-    Started,
-    Submitted,
     last_event,
     last_learn_seq,
     learned_events,
     observed,
     read_learned_until,
-    read_starting,
+    read_unasked,
     when,
 )
 from jobsight_server.forecasts.learner import AllJudged, Learner, no_collection
-from jobsight_server.forecasts.outcomes import claim
-from jobsight_server.forecasts.reader import StateKey, read_state
-from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, read_jobs, read_waiting
+from jobsight_server.forecasts.outcomes import Outcome, Taken, claim, store
+from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.forecasts.reader import AnswerReader, StateKey, read_state
+from jobsight_server.forecasts.request import WHOLE, ForecastConfig, ForecastJob, ForecastRequest, read_jobs
 from jobsight_server.storage.engine import lock_until_commit, write_many
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.event_counts import mark_apportioned
 from jobsight_server.storage.schema import model_state, pending_at_start, pending_forecasts, series
 
 log = logging.getLogger(__name__)
 
-_SET_FORECAST_SEQ = "UPDATE jobs SET forecast_seq = ? WHERE id = ?"
-_SET_START_SEQ = "UPDATE jobs SET start_seq = ? WHERE id = ?"
-_FORECAST_FOR = ("queued", "running", "ended")
-_STARTED = ("running", "ended")
+_SET_SEQ: Mapping[Moment, str] = {
+    "submission": "UPDATE jobs SET forecast_seq = ? WHERE id = ?",
+    "start": "UPDATE jobs SET start_seq = ? WHERE id = ?",
+}
+_ASKED_IN: Mapping[Moment, Sequence[str]] = {
+    "submission": ("queued", "running", "ended"),
+    "start": ("running", "ended"),
+}
 
 
 def lock_learning(connection: Connection) -> None:
@@ -81,21 +88,21 @@ class Learning:
         known = read_jobs(connection, list(measured))
         finished = [known[run_id] for run_id in measured]
         last_end = max(job.end or 0.0 for job in finished)
-        waiting, starting = read_waiting(connection, last_end), read_starting(connection, last_end)
+        unasked = {moment: read_unasked(connection, moment, last_end) for moment in MOMENTS}
         found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
         claim(connection, known, found)
-        events = _events_by_time(finished, waiting, starting, found)
+        events = _events_by_time(finished, unasked, found)
         learner.load_for(connection, events)
-        forecast_before = {run_id for run_id, _ in learner.pending}
-        started_before = {run_id for run_id, _ in learner.at_start}
+        asked_before = {
+            "submission": {run_id for run_id, _ in learner.pending},
+            "start": {run_id for run_id, _ in learner.at_start},
+        }
         judged = learner.learn(events)
-        # Those that will never be judged are marked too, or every round would find them again.
-        forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
-        forecast_seq |= _forecasts_among(events, forecast_before, before)
-        write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
-        start_seq = dict.fromkeys([job.run_id for job in starting], before)
-        start_seq |= _starts_among(events, started_before, before)
-        write_many(connection, _SET_START_SEQ, [(seq, run_id) for run_id, seq in start_seq.items()])
+        for moment, waiting in unasked.items():
+            # Those that will never be judged are marked too, or every round would find them again.
+            seq = dict.fromkeys([job.run_id for job in waiting], before)
+            seq |= _asked_among(events, moment, asked_before[moment], before)
+            write_many(connection, _SET_SEQ[moment], [(position, run_id) for run_id, position in seq.items()])
         self._until = self._until._replace(learn_seq=before + len(measured))
         self.unwritten += len(measured)
         return judged
@@ -134,60 +141,41 @@ def catch_up(connection: Connection, config: ForecastConfig) -> bool:
 
 def _events_by_time(
     finished: Sequence[ForecastJob],
-    waiting: Sequence[ForecastJob],
-    starting: Sequence[ForecastJob],
+    unasked: Mapping[Moment, Sequence[ForecastJob]],
     found: Mapping[int, Observations],
-) -> list[Submitted | Started | Finished]:
-    """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
+) -> list[Asked | Finished]:
+    """The ends of the ``finished``, with what they used, and the moments of those without a forecast.
 
-    Also the starts of those ``starting`` that had waited. Jobs whose forecast at submission can never be judged are
-    left out: they were removed, or ended before.
+    Jobs whose forecast can never be judged are left out: they were removed, or ended before. So are starts of jobs that
+    did not wait.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[Submitted | Started | Finished] = []
-    for job in finished:
-        observations = dict.fromkeys(job.metrics) | found[job.run_id]
-        events.append(Finished(job, observations))
-    for job in waiting:
-        submitted = job.submitted or 0.0
-        if submitted < ends[job.run_id] if job.run_id in ends else job.state in _FORECAST_FOR:
-            events.append(Submitted(job, job.metrics))
-    for job in starting:
-        start = job.start or 0.0
-        if job.has_waited and (start < ends[job.run_id] if job.run_id in ends else job.state in _STARTED):
-            events.append(Started(job, job.metrics))
+    events: list[Asked | Finished] = [Finished(job, dict.fromkeys(job.metrics) | found[job.run_id]) for job in finished]
+    for moment, waiting in unasked.items():
+        for job in waiting:
+            is_open = job.state in _ASKED_IN[moment]
+            is_judged = (job.at(moment) or 0.0) < ends[job.run_id] if job.run_id in ends else is_open
+            if is_judged and (moment == "submission" or job.has_waited):
+                events.append(Asked(job, job.metrics, moment))
     return sorted(events, key=when)
 
 
-def _forecasts_among(events: Sequence[Event], forecast_before: Set[int], before: int) -> dict[int, int]:
+def _asked_among(
+    events: Sequence[Asked | Finished], moment: Moment, asked_before: Set[int], before: int
+) -> dict[int, int]:
     """For each run forecast among the events: ``learn_seq`` of the last run learned before that.
 
-    A run that ends without a forecast is forecast, and judged, when it is learned.
+    A run that ends without a forecast at this moment is forecast, and judged, when it is learned.
     """
     found: dict[int, int] = {}
     for event in events:
-        if isinstance(event, Submitted):
-            found[event.job.run_id] = before
-        elif isinstance(event, Finished):
-            if event.job.run_id not in forecast_before:
-                found.setdefault(event.job.run_id, before)
+        if isinstance(event, Finished):
+            job = event.job
+            if job.run_id not in asked_before and (moment == "submission" or job.has_waited):
+                found.setdefault(job.run_id, before)
             before += 1
-    return found
-
-
-def _starts_among(events: Sequence[Event], started_before: Set[int], before: int) -> dict[int, int]:
-    """For each run that starts among the events: ``learn_seq`` of the last run learned before that.
-
-    One that had waited and ends without having been asked for again is asked for when it is learned.
-    """
-    found: dict[int, int] = {}
-    for event in events:
-        if isinstance(event, Started):
+        elif event.moment == moment:
             found[event.job.run_id] = before
-        elif isinstance(event, Finished):
-            if event.job.has_waited and event.job.run_id not in started_before:
-                found.setdefault(event.job.run_id, before)
-            before += 1
     return found
 
 
@@ -264,3 +252,47 @@ def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
     count = rebuild(engine, config, lambda done, total: log.info("retrained on %d of %d jobs", done, total))
     log.info("retrained %d series", count)
     return True
+
+
+SLIP = 100.0
+"""An amount this many times above the recommendation counts as a wrong unit, and so does one this many times below it
+that was not enough."""
+
+
+def report(
+    connection: Connection,
+    reader: AnswerReader,
+    request: ForecastRequest,
+    observation: Observation,
+    job_id: str | None,
+    now: float,
+) -> tuple[Taken, Prediction]:
+    """Store and learn the observation in the caller's transaction; return whether it was new, and the new answer.
+
+    ``request`` names a cluster and a metric, and the observation is in the unit of its answer. A report of what the log
+    or another report has said of ``job_id`` changes nothing.
+
+    Raises:
+        UserError: far from the recommendation: one wrong unit would spoil recommendations from then on.
+    """
+    cluster, question, metric = request.cluster, request.question, request.metric
+    assert cluster is not None
+    assert metric is not None
+    lock_learning(connection)
+    (answer,) = reader.answers(connection, [request])
+    value, is_lower_bound = observation
+    if (bound := answer.bound) and (value > SLIP * bound or (is_lower_bound and SLIP * value < bound)):
+        raise UserError(
+            f"value is {value:g}, where {bound:g} {answer.unit} is recommended: "
+            "check the unit, and whether the value is per processor or per job"
+        )
+    if request.scale is not None and metric not in WHOLE:
+        value /= request.scale
+    outcome = Outcome(cluster, metric, question, Observation(value, is_lower_bound), job_id)
+    is_current = read_learned_until(connection) == last_event(connection)
+    taken = store(connection, outcome, last_learn_seq(connection), now)
+    if taken == "stored" and is_current:  # otherwise it is learned with the backlog, in its turn
+        with suppress(ValueError):  # an outdated model: it is about to be retrained, with this report
+            catch_up(connection, reader.config)
+        (answer,) = reader.answers(connection, [request])
+    return taken, answer

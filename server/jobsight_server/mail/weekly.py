@@ -17,9 +17,10 @@ from jobsight_server.advice.ask_lines import ask_lines, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.wrong_now import soon_out, wrong_now
+from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.running_out import running_out
 from jobsight_server.queries.savings import Asking, SavingsRow
-from jobsight_server.queries.waste import DAYS_SHOWN, WasteRequest, newest_day, waste
+from jobsight_server.queries.waste import DAYS_SHOWN, SORTS, WasteRequest, newest_day, waste
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import weekly_mails
@@ -58,7 +59,11 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
     ending = running_out(connection, now)
     asking = Asking(connection, reader)
     last = newest_day(connection) or 0
-    found = waste(connection, asking, WasteRequest(last - DAYS_SHOWN + 1, last, limit=_USERS_AT_MOST))
+    found = waste(
+        connection,
+        asking,
+        WasteRequest(last - DAYS_SHOWN + 1, last, listed=Asked(SORTS[0], descending=True, limit=_USERS_AT_MOST)),
+    )
     for row in (row.memory_advice for row in found.rows if row.memory_advice is not None):
         unused = 1.0 - row.used_hours / row.requested_hours if row.requested_hours > 0 else 0.0
         is_less = row.ask_for is not None and row.asked_for is not None and row.ask_for < row.asked_for
@@ -116,7 +121,7 @@ def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
         return []
     like, advice = found
     scheduler = scheduler_of(settings.accounting, row.cluster)
-    lines = ask_lines(scheduler, advice.request, advice.best("memory"), None, like.requested_nodes)
+    lines = ask_lines(scheduler, advice.request, advice.best("memory"), None, like.requested_nodes, like.memory_word)
     return [line for script in lines for line in script.text.splitlines()]
 
 

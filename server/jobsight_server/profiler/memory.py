@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
-from jobsight_server.profiler.readings import Readings
+from jobsight_server.profiler.runs import AFTER_S, FRESH_S, Readings
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, pieces_of, shares_of
 from jobsight_server.profiler.values import Missing
 from jobsight_server.storage.sample_columns import Floats
@@ -124,12 +124,6 @@ def together(nodes: Sequence[NodeMemory]) -> MemoryUse:
     peak = max(0.0, float((total[complete] if is_whole else total).max()))
     return MemoryUse(sum(node.mean for node in nodes), peak, is_whole and all(node.is_whole for node in nodes))
 
-
-FRESH_S = 86_400.0
-"""Oldest usable idle level."""
-
-AFTER_S = 3600.0
-"""Time after a run's life to search for other jobs: a later reading is unusable."""
 
 NOT_KNOWN = Missing("the idle memory of {node} is unknown: no reading without a job within a day")
 

@@ -20,7 +20,7 @@ from jobsight_server.forecasts.events import Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.memory import together
-from jobsight_server.profiler.readings import Readings
+from jobsight_server.profiler.runs import EndedRun, Neighbours, Readings
 from jobsight_server.profiler.sampled import (
     NodeEvidence,
     attribution_of,
@@ -33,7 +33,6 @@ from jobsight_server.profiler.sampled import (
     peak_was_read,
     sampled_memory,
 )
-from jobsight_server.profiler.sharing import EndedRun, Neighbours
 from jobsight_server.profiler.usage import FASTEST, MOST_UNKNOWN, SUM, by_fabric, fastest
 from jobsight_server.profiler.values import (
     ABOVE_NODES,

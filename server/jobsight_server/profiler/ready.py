@@ -11,20 +11,25 @@ import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
-from jobsight_server.profiler.asking import SiteMonitoring
-from jobsight_server.profiler.measured import cgroup_of, gpus_of, readings_of_node, traffic_of
-from jobsight_server.profiler.memory import FRESH_S, Idle, idle_before, idle_beside, inside
+from jobsight_server.profiler.memory import Idle, idle_before, idle_beside, inside
 from jobsight_server.profiler.profile import profile
-from jobsight_server.profiler.readings import Boundaries, MarkTime, Readings, boundaries, read_marks, read_windows
-from jobsight_server.profiler.sampled import NO_READINGS, NodeEvidence, job_cgroup, read_job_rows, shifted
-from jobsight_server.profiler.sharing import (
+from jobsight_server.profiler.runs import (
+    FRESH_S,
+    Boundaries,
     EndedRun,
+    MarkTime,
     Neighbours,
     NodeHistories,
     NodeHistory,
+    Readings,
+    boundaries,
     neighbours,
+    read_marks,
     read_node_histories,
+    read_windows,
 )
+from jobsight_server.profiler.sampled import NO_READINGS, NodeEvidence, job_cgroup, read_job_rows, shifted
+from jobsight_server.profiler.site_monitoring import SiteMonitoring, cgroup_of, gpus_of, readings_of_node, traffic_of
 from jobsight_server.profiler.usage import FASTEST, JobInterval, Speeds, link_speeds, uncounted
 from jobsight_server.profiler.values import Measurements
 
@@ -135,7 +140,7 @@ def ready(
     runs: Sequence[EndedRun],
     sampled_nodes: SampledNodes,
     waited_since: float,
-    monitoring: SiteMonitoring,
+    monitoring: SiteMonitoring | None,
     imported: bool = False,
 ) -> list[EndedRun]:
     """Select the ``runs`` whose samples have arrived, or whose record was read at or before ``waited_since``.
@@ -146,7 +151,7 @@ def ready(
     """
 
     def waited(run: EndedRun) -> bool:
-        is_scraped = monitoring.is_scraped(run)
+        is_scraped = monitoring.is_scraped(run) if monitoring else None
         if is_scraped is not None:
             return is_scraped
         by_end = imported or not sampled_nodes.any_of(run.cluster)

@@ -20,8 +20,7 @@ from jobsight_server.profiler.memory import (
     node_memory,
     together,
 )
-from jobsight_server.profiler.readings import Boundaries, Readings
-from jobsight_server.profiler.sharing import Neighbours, NodeRun, attribution
+from jobsight_server.profiler.runs import Boundaries, Neighbours, NodeRun, Readings, attribution
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Rates, Speeds, cpu, network
 from jobsight_server.profiler.values import NO_PROCESSORS, SHORT_S, TOO_SHORT, Measurement, Missing, without
 from jobsight_server.storage.engine import fetch_by_keys

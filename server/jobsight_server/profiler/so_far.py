@@ -13,11 +13,19 @@ import numpy as np
 from sqlalchemy import Connection, Engine, delete, select, text
 
 from jobsight_predictor.profile.running import grown
-from jobsight_server.profiler.memory import FRESH_S, idle_before
-from jobsight_server.profiler.readings import Boundaries, boundaries, read_marks
+from jobsight_server.profiler.memory import idle_before
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
+from jobsight_server.profiler.runs import (
+    FRESH_S,
+    Boundaries,
+    EndedRun,
+    NodeHistories,
+    boundaries,
+    neighbours,
+    read_marks,
+    read_node_histories,
+)
 from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
-from jobsight_server.profiler.sharing import EndedRun, NodeHistories, neighbours, read_node_histories
 from jobsight_server.storage.sample_columns import Floats
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.schema import job_nodes, jobs, running_use

@@ -31,6 +31,7 @@ from jobsight_server.profiler.kept_sums import (
     month_of,
     score_of,
 )
+from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.samples import memory_of_largest_nodes
@@ -118,7 +119,6 @@ def _left_out(reason: str) -> tuple[float, ...]:
 log = logging.getLogger(__name__)
 
 _decode = msgspec.json.Decoder(list[float]).decode
-_AT_ONCE = 500
 
 _HELD_NODES = select(func.count()).where(job_nodes.c.run_id == jobs.c.id).scalar_subquery()
 _RAN_OUT_OF_IT = and_(
@@ -161,23 +161,18 @@ _OF_DAY = _JOBS.where(jobs.c.end >= bindparam("since"), jobs.c.end < bindparam("
 
 def add_runs(connection: Connection, runs: Sequence[int]) -> None:
     """Count runs that have just been profiled."""
-    for begin in range(0, len(runs), _AT_ONCE):
-        add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}))
+    add_jobs(connection, of_runs(connection, _NAMED, runs))
 
 
 def take_back_runs(connection: Connection, runs: Sequence[int]) -> None:
     """Take back the counts of these runs before their data changes; then ``add_runs`` counts them again."""
-    for begin in range(0, len(runs), _AT_ONCE):
-        add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}), times=-1)
+    add_jobs(connection, of_runs(connection, _NAMED, runs), times=-1)
 
 
 def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
     """Return the days on which these runs ended."""
     query = select(jobs.c.end).where(jobs.c.id.in_(bindparam("runs", expanding=True)), jobs.c.end.is_not(None))
-    found: set[int] = set()
-    for begin in range(0, len(runs), _AT_ONCE):
-        found.update(map(day_of, connection.scalars(query, {"runs": list(runs[begin : begin + _AT_ONCE])})))
-    return found
+    return {day_of(end) for (end,) in of_runs(connection, query, runs)}
 
 
 def count_again(connection: Connection, days: Collection[int]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from jobsight_server.ingest.wire import INFINIBAND
-from jobsight_server.profiler.readings import Readings
+from jobsight_server.profiler.runs import Readings
 from jobsight_server.profiler.values import UNCOUNTED, Missing
 from jobsight_server.storage.sample_columns import Floats
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,11 @@ from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
 from jobsight_server.advice.recommendation import ASKED_FOR
 from jobsight_server.advice.such_jobs import SuchJob
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.record import Page, Record, pages_of
+from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.profiler.kept_sums import as_date, group_name
 from jobsight_server.profiler.totals import COLUMNS, METRICS
+from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.next_job import Borrowed, borrowed
 from jobsight_server.queries.savings import (
     Asking,
@@ -32,8 +33,11 @@ from jobsight_server.queries.savings import (
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs, profiles
 
+SORTS = ("saving", "name")
 LISTED = 10
 """Applications on a page: each costs a recommendation."""
+
+BY_SAVING = Asked(SORTS[0], descending=True, limit=LISTED)
 
 READ = 100
 """Medians are over this many last jobs of an application."""
@@ -84,8 +88,8 @@ class Application(Record):
     borrowed: list[Borrowed]
 
 
-class ApplicationList(Page):
-    """One page of a user's applications, largest saving first, from ``first_day`` to ``last_day`` (UTC)."""
+class ApplicationList(ListPage):
+    """One page of a user's applications, from ``first_day`` to ``last_day`` (UTC)."""
 
     cluster: str
     user: str
@@ -101,19 +105,20 @@ def applications(
     cluster: str,
     user: str,
     days: Days,
-    page: int = 1,
+    asked: Asked = BY_SAVING,
     scheduler: Scheduler | None = None,
 ) -> ApplicationList:
     """Return the applications of jobs that ended in these days, UTC; ``scheduler``: the syntax of the lines."""
     counted = _counted(connection, cluster, user, days)
     saved = _saved(connection, cluster, user, days)
 
-    def could_save(row: Any) -> float:
+    def value(row: Any) -> Any:
+        if asked.sort == "name":
+            return row.application or ""
         of = saved["memory"].get(_group(cluster, user, row.application))
-        return -math.inf if of is None else saved_amounts(of[2:], "memory")["freed_hours"]
+        return -inf if of is None else saved_amounts(of[2:], "memory")["freed_hours"], row.jobs
 
-    order = sorted(counted, key=lambda row: (-could_save(row), -row.jobs, row.application or ""))
-    shown = order[(page - 1) * LISTED : page * LISTED]
+    position, shown = page_of(counted, asked, value, lambda row: (row.application or "",), ("name",))
     used = _used(connection, cluster, user, days, [row.application for row in shown])
     asking = Asking(connection, reader)
     found = []
@@ -144,9 +149,8 @@ def applications(
                 borrowed=[] if last is None else borrowed(last[1], ASKED_FOR),
             )
         )
-    total, number = len(counted), sum(row.jobs for row in counted)
     first, newest = (as_date(day).isoformat() for day in days)
-    return ApplicationList(page, pages_of(total, LISTED), total, cluster, user, first, newest, number, found)
+    return ApplicationList(*position, cluster, user, first, newest, sum(row.jobs for row in counted), found)
 
 
 def _group(cluster: str, user: str, name: str | None) -> str:

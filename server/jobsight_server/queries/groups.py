@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from msgspec import Meta
-from sqlalchemy import Connection, Subquery, func, select
+from sqlalchemy import Connection, func, select
 
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.forecasts.record import Page, Record, pages_of
-from jobsight_server.queries.in_order import window
+from jobsight_server.forecasts.record import Record
+from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts
 
@@ -28,30 +28,19 @@ class UserGroup(Record):
     last_end: float | None
 
 
-class UserGroupList(Page):
+class UserGroupList(ListPage):
     """One page of groups ``by`` Unix group or account."""
 
     groups: list[UserGroup]
     by: Annotated[str, Meta(extra_json_schema={"enum": [*GROUP_FIELDS]})]
-    search: str | None
 
 
-def user_group_list(
-    connection: Connection,
-    by: str,
-    cluster: str | None = None,
-    search: str | None = None,
-    page: int = 1,
-) -> UserGroupList:
-    """Return one page of groups that ran a job, by name; ``search`` keeps names that contain it, in any case."""
-    grouped = _grouped(by, cluster, search)
-    total = connection.scalar(select(func.count()).select_from(grouped)) or 0
-    query = select(grouped).order_by(grouped.c.name, grouped.c.cluster).slice(window(page).start, window(page).stop)
-    groups = [UserGroup.of_row(row) for row in connection.execute(query)]
-    return UserGroupList(page, pages_of(total), total, groups, by, search)
+SORTS = ("name", "cluster", "users", "jobs", "last_end")
+BY_NAME = Asked(SORTS[0])
 
 
-def _grouped(by: str, cluster: str | None, search: str | None) -> Subquery:
+def user_group_list(connection: Connection, by: str, asked: Asked = BY_NAME) -> UserGroupList:
+    """Return one page of groups that ran a job; ``asked.sort`` is one of ``SORTS``."""
     of = job_counts.c
     name = of[by]
     query = (
@@ -66,8 +55,12 @@ def _grouped(by: str, cluster: str | None, search: str | None) -> Subquery:
         .where(name.is_not(None), of.state != QUEUED)
         .group_by(of.cluster, name)
     )
-    if cluster is not None:
-        query = query.where(of.cluster == cluster)
-    if search:
-        query = query.where(name.icontains(search, autoescape=True))
-    return query.subquery()
+    if asked.cluster is not None:
+        query = query.where(of.cluster == asked.cluster)
+    if asked.search:
+        query = query.where(name.icontains(asked.search, autoescape=True))
+    rows = connection.execute(query)
+    position, shown = page_of(
+        rows, asked, lambda row: row._mapping[asked.sort], lambda row: (row.name, row.cluster), SORTS[:2]
+    )
+    return UserGroupList(*position, [UserGroup.of_row(row) for row in shown], by)

@@ -38,6 +38,17 @@ def is_task(job_id: str, array_task: str | None, of: str) -> bool:
     )
 
 
+def owners(connection: Connection, job_id: str, cluster: str | None) -> set[str]:
+    """Return the users with runs of this job, in one cluster or in all; empty if there is no such job."""
+    return set(connection.scalars(select(jobs.c.user).where(named(connection, job_id, cluster)).distinct()))
+
+
+def job_clusters(connection: Connection, job_id: str) -> list[str]:
+    """Return the clusters that know a job of this id, or a task of an array such as ``13_2``."""
+    query = select(jobs.c.cluster).where(named(connection, job_id)).distinct().order_by(jobs.c.cluster)
+    return list(connection.scalars(query))
+
+
 def _any_of(conditions: list[ColumnElement[bool]], cluster: str | None = None) -> ColumnElement[bool]:
     # Each by its own index, and the cluster with it: planners may read the whole table for OR, or a whole cluster.
     here = [] if cluster is None else [jobs.c.cluster == cluster]

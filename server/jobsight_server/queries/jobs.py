@@ -1,21 +1,23 @@
-"""Runs of jobs: recent ones, and those of one job by its id."""
+"""Runs of jobs: recent ones, those that filters find, and the tasks of an array in one row."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import ColumnElement, Connection, Row, case, func, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, func, or_, select, true
 
-from jobsight_server.accounting.runs import QUEUED, STATES, Failure
+from jobsight_server.accounting.runs import ENDED, QUEUED, RUNNING, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.record import PAGE_SIZE, Metric, Page, Record, pages_of
-from jobsight_server.queries.arrays import JobArray, job_arrays
-from jobsight_server.queries.job_filters import NO_FILTERS, JobFilters
-from jobsight_server.queries.job_named import named, named_or_task
+from jobsight_server.forecasts.record import Metric, Record
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.queries.job_named import named, named_or_task, task_of
+from jobsight_server.queries.listed import Asked, ListPage, no_cursor
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.storage.job_counts import NUMBER
-from jobsight_server.storage.schema import job_counts, jobs
+from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles
 
 SORTS = ("recorded", "end")
 """Sort keys of the list of jobs: each has an index, so that no sort reads all jobs."""
@@ -65,7 +67,41 @@ class Run(Record):
     over_bound: list[Metric]
 
 
-class JobList(Page):
+class ArrayState(Record):
+    """The number of runs of an array's tasks in this state."""
+
+    state: str
+    runs: int
+
+
+class JobArray(Record):
+    """The matching tasks of an array; a requeued task has several runs.
+
+    ``largest_memory_bytes``, ``largest_cpu_s`` and ``longest_s`` are those of the one run that used most of it, None
+    where no value is known: memory as measured or else as logged, processor time as logged, and the time run.
+    ``requested_memory_bytes`` and ``requested_walltime_s`` are the user's largest request for one task.
+    ``total_memory_gib_hours``, memory times time run, ``total_cpu_s`` and ``total_s`` are sums over all runs with a
+    known value. ``failed`` counts runs with an exit status other than 0.
+    """
+
+    cluster: str
+    job_id: str
+    user: str
+    tasks: int
+    runs: int
+    states: list[ArrayState]
+    failed: int
+    largest_memory_bytes: float | None
+    largest_cpu_s: float | None
+    longest_s: float | None
+    requested_memory_bytes: float | None
+    requested_walltime_s: float | None
+    total_memory_gib_hours: float | None
+    total_cpu_s: float | None
+    total_s: float | None
+
+
+class JobList(ListPage):
     """One page of runs, last recorded first by default; in a search by number, exact ids before tasks of arrays.
 
     ``arrays``: on the first page of a search by number, those of two tasks or more. ``among_last``: where no index
@@ -77,6 +113,73 @@ class JobList(Page):
     among_last: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class JobFilters:
+    """None does not filter. ``node`` is as the log writes it; ``application`` is the job's name, or its application.
+
+    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name, or an array's.
+    Runs that ended from ``since`` on and before ``until``, UTC epoch seconds, and that ran for more than
+    ``longer_than_s``, suspensions not counted: a run that has not ended is in no span and of no duration.
+    ``used_below``: runs whose measured peak of memory is less than this share of their user's request.
+    ``profiled``: whether their use is known, or was looked for.
+    """
+
+    user: str | None = None
+    state: str | None = None
+    job_id: str | None = None
+    queue: str | None = None
+    account: str | None = None
+    application: str | None = None
+    exit_status: int | None = None
+    node: str | None = None
+    since: float | None = None
+    until: float | None = None
+    longer_than_s: float | None = None
+    used_below: float | None = None
+    profiled: bool | None = None
+
+    @property
+    def is_span(self) -> bool:
+        """Return whether the filter keeps only runs that ended within a span of time."""
+        return self.since is not None or self.until is not None
+
+    @property
+    def has_index(self) -> bool:
+        """Return whether an index finds the runs, or a superset of them."""
+        named_by = (self.user, self.job_id, self.node)
+        is_few = self.is_span or self.profiled is False or self.state not in (None, ENDED)
+        return is_few or any(name is not None for name in named_by)
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return the conditions, all of which must hold, beside user, state and id."""
+        compared = (
+            (jobs.c.queue, self.queue),
+            (jobs.c.account, self.account),
+            (jobs.c.exit_status, self.exit_status),
+            (jobs.c.profiled, self.profiled),
+        )
+        found = [column == value for column, value in compared if value is not None]
+        if self.application is not None:
+            found.append(or_(jobs.c.name == self.application, jobs.c.application == self.application))
+        if self.since is not None:
+            found.append(jobs.c.end >= self.since)
+        if self.until is not None:
+            found.append(jobs.c.end < self.until)
+        if self.longer_than_s is not None:
+            found.append(jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0) > self.longer_than_s)
+        if self.used_below is not None:
+            # Per run by its key, as the other filters have left few of them.
+            used = select(profiles.c.value).where(
+                profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory", profiles.c.lower_bound.is_(False)
+            )
+            found.append(used.scalar_subquery() * ASKED_PROCESSORS < self.used_below * ASKED_MEMORY)
+        if self.node is not None:
+            found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == self.node)))
+        return found
+
+
+LAST_RECORDED = Asked(SORTS[0], descending=True)
+NO_FILTERS = JobFilters()
 AMONG_LAST = 100_000
 """Without an index, a list reads at most this many runs."""
 
@@ -85,69 +188,78 @@ def job_list(
     connection: Connection,
     reader: AnswerReader,
     now: float,
-    cluster: str | None = None,
-    user: str | None = None,
-    state: str | None = None,
-    page: int = 1,
-    job_id: str | None = None,
+    asked: Asked = LAST_RECORDED,
     filters: JobFilters = NO_FILTERS,
-    sort: str = "recorded",
-    descending: bool = True,
 ) -> JobList:
-    """Return one page of runs, last recorded first or by ``sort``, with the bounds that running ones already exceed.
+    """Return one page of runs, last recorded first or by ``asked.sort``, with the bounds that running ones exceed.
 
     In a span of ends, runs are sorted by end. By end, runs that have not ended are the last to end. In a search by
-    number, exact ids are first, then the tasks of arrays, each array's together. ``job_id`` may be the part of the
-    log's id before a dot, such as the number before the server's name, or an array's.
+    number, exact ids are first, then the tasks of arrays, each array's together.
     """
-    narrowed = filters.conditions()
+    narrowed, cluster, job_id = filters.conditions(), asked.cluster, filters.job_id
     among_last = None
-    if narrowed and user is None and job_id is None and state in (None, "ended") and not filters.has_index:
+    if narrowed and not filters.has_index:
         among_last = AMONG_LAST
         last = connection.scalar(select(func.max(jobs.c.id))) or 0
         narrowed.append(jobs.c.id > last - AMONG_LAST)
-    if cluster is None and user is not None:
+    if cluster is None and filters.user is not None:
         # In one cluster, an index has the user's runs in order; most sites have one.
-        ran_on = connection.scalars(select(job_counts.c.cluster).where(job_counts.c.user == user).distinct()).all()
+        ran_on = connection.scalars(
+            select(job_counts.c.cluster).where(job_counts.c.user == filters.user).distinct()
+        ).all()
         cluster = ran_on[0] if len(ran_on) == 1 else None
         narrowed += [] if cluster else [jobs.c.cluster.in_(ran_on or [""])]
-    wanted = narrowed + [
-        column == value
-        for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
-        if value is not None
-    ]
+    given = {"cluster": cluster, "user": filters.user, "state": filters.state}
+    given = {name: value for name, value in given.items() if value is not None}
+    wanted = narrowed + [jobs.c[name] == value for name, value in given.items()]
     # In a span of ends, the newest recorded need not be in it: an index has those of the span by their end.
-    order = _order("end" if filters.is_span else sort, descending)
+    by_end = filters.is_span or asked.sort == "end"
+    order: list[Any] = [jobs.c.end, jobs.c.id] if by_end else [jobs.c.id]
+    directions = [asked.descending] * len(order)
     arrays: list[JobArray] = []
     if job_id is not None:
-        if page == 1:
+        if asked.page == 1 and asked.after is None:
             arrays = job_arrays(connection, job_id, wanted)
         wanted.append(named_or_task(connection, job_id))
         order = [case((named(connection, job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
+        directions = [False] * 3 + directions
     if narrowed or job_id is not None:
         total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     else:
-        total = _kept_total(connection, cluster, user, state)
-    query = select(jobs).where(*wanted).order_by(*order)
-    rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
-    running = [row for row in rows if row.state == "running"]
+        total = connection.scalar(select(NUMBER).where(*(job_counts.c[name] == of for name, of in given.items()))) or 0
+    terms = [_by(column, descending) for column, descending in zip(order, directions, strict=True)]
+    query = select(jobs, *(column.label(f"key_{n}") for n, column in enumerate(order))).order_by(*terms)
+    if asked.after is not None:
+        wanted.append(_after(order, directions, asked.after))
+    rows = connection.execute(query.where(*wanted).limit(asked.limit + 1).offset((asked.page - 1) * asked.limit)).all()
+    shown = rows[: asked.limit]
+    is_steady = not by_end or filters.is_span or filters.state == ENDED
+    last_key = [shown[-1]._mapping[f"key_{n}"] for n in range(len(order))] if len(rows) > asked.limit else None
+    running = [row for row in shown if row.state == RUNNING]
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
-    listed = [Run.of_row(row, start=started(row), over_bound=over_bound(row.id, forecasts, used)) for row in rows]
-    return JobList(page, pages_of(total), total, listed, arrays, among_last)
+    listed = [Run.of_row(row, start=started(row), over_bound=over_bound(row.id, forecasts, used)) for row in shown]
+    return JobList(*asked.position(total, last_key if is_steady else None), listed, arrays, among_last)
 
 
-def _order(sort: str, descending: bool) -> list[ColumnElement[Any]]:
-    by_id = jobs.c.id.desc() if descending else jobs.c.id.asc()
-    if sort == "recorded":
-        return [by_id]
+def _by(column: ColumnElement[Any], descending: bool) -> ColumnElement[Any]:
     # Where PostgreSQL has them in its index; SQLite reads its own in two passes.
-    return [jobs.c.end.desc().nulls_first() if descending else jobs.c.end.asc().nulls_last(), by_id]
+    if column is jobs.c.end:
+        return column.desc().nulls_first() if descending else column.asc().nulls_last()
+    return column.desc() if descending else column.asc()
 
 
-def _kept_total(connection: Connection, cluster: str | None, user: str | None, state: str | None) -> int:
-    of = job_counts.c
-    given = [column == value for column, value in ((of.cluster, cluster), (of.user, user), (of.state, state)) if value]
-    return connection.scalar(select(NUMBER).where(*given)) or 0
+def _after(order: list[ColumnElement[Any]], directions: list[bool], key: Sequence[Any]) -> ColumnElement[bool]:
+    """Select the runs after the one of this key."""
+    kinds = [str if column.type.python_type is str else int | float for column in order]
+    if len(key) != len(order) or not all(map(isinstance, key, kinds)):
+        raise no_cursor()
+    columns = list(zip(order, directions, key, strict=True))
+    found: list[ColumnElement[bool]] = []
+    for number, (column, descending, value) in enumerate(columns):
+        same = [each == of for each, _, of in columns[:number]]
+        found.append(and_(true(), *same, column < value if descending else column > value))
+    first, is_descending, begin = columns[0]
+    return and_(first <= begin if is_descending else first >= begin, or_(*found))  # the first, to begin in an index
 
 
 def started(run: Row[Any]) -> float | None:
@@ -155,7 +267,46 @@ def started(run: Row[Any]) -> float | None:
     return None if run.state == QUEUED else run.start
 
 
-def job_clusters(connection: Connection, job_id: str) -> list[str]:
-    """Return the clusters that know a job of this id, or a task of an array such as ``13_2``."""
-    query = select(jobs.c.cluster).where(named(connection, job_id)).distinct().order_by(jobs.c.cluster)
-    return [row[0] for row in connection.execute(query)]
+_GIB_HOUR = 2.0**30 * 3600.0
+
+
+def job_arrays(connection: Connection, job_id: str, wanted: list[ColumnElement[bool]]) -> list[JobArray]:
+    """Return the arrays of this id with two tasks or more, by cluster and user, among the ``wanted`` jobs."""
+    measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory")
+    in_state = [func.sum(case((jobs.c.state == state, 1), else_=0)).label(f"in_{state}") for state in STATES]
+    tasks = func.count(distinct(jobs.c.job_id))
+    memory = func.coalesce(profiles.c.value * ASKED_PROCESSORS, jobs.c.used_memory_bytes)
+    ran_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)
+    query = (
+        select(
+            jobs.c.cluster,
+            jobs.c.user,
+            tasks.label("tasks"),
+            func.count().label("runs"),
+            func.sum(case((jobs.c.exit_status != 0, 1), else_=0)).label("failed"),
+            func.max(memory).label("largest_memory_bytes"),
+            func.max(jobs.c.used_cpu_s).label("largest_cpu_s"),
+            func.max(ran_s).label("longest_s"),
+            func.max(ASKED_MEMORY).label("requested_memory_bytes"),
+            func.max(ASKED_WALLTIME).label("requested_walltime_s"),
+            func.sum(memory * ran_s / _GIB_HOUR).label("total_memory_gib_hours"),
+            func.sum(jobs.c.used_cpu_s).label("total_cpu_s"),
+            func.sum(ran_s).label("total_s"),
+            *in_state,
+        )
+        .select_from(jobs.outerjoin(profiles, measured))
+        .where(task_of(connection, job_id), *wanted)
+        .group_by(jobs.c.cluster, jobs.c.user)
+        .having(tasks > 1)
+        .order_by(jobs.c.cluster, jobs.c.user)
+    )
+    return [
+        JobArray.of_row(
+            row,
+            job_id=job_id,
+            states=[ArrayState(state, runs) for state in STATES if (runs := row._mapping[f"in_{state}"])],
+            requested_memory_bytes=row.requested_memory_bytes or None,  # 0 is none
+            requested_walltime_s=row.requested_walltime_s or None,
+        )
+        for row in connection.execute(query)
+    ]

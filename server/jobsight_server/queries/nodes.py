@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
 
-from jobsight_server.forecasts.record import Page, Record, Share, pages_of
+from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.queries.freshness import STATUSES, Status, seen_at
 from jobsight_server.queries.freshness import status as status_of
-from jobsight_server.queries.in_order import in_order, window
 from jobsight_server.queries.jobs import RunState
+from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.machines import MachineLoss, Machines, NodeName, Reliability
 from jobsight_server.queries.node_loads import LoadRates, node_rates
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
@@ -30,6 +30,7 @@ _STORED = (
 _RATES = ("load", "memory", "bandwidth_bps")
 _OF_AGENTS = {"spooled": "batches_spooled", "dropped": "batches_dropped", "version": "version"}
 SORTS = (*_STORED, "age_s", *_RATES, "jobs", "reliability", *_OF_AGENTS)
+BY_NAME = Asked(SORTS[0])
 
 
 class Node(Record):
@@ -77,8 +78,8 @@ class TwoHosts(Record):
     seen_at: float
 
 
-class NodeList(Page):
-    """Nodes that ever sent a batch or are in the accounting log, sorted and filtered: one page of them, or all.
+class NodeList(ListPage):
+    """One page of the nodes that ever sent a batch or are in the accounting log.
 
     ``statuses``: the number of nodes of each, before the filter by status. ``worst``: the node that lost most jobs.
     ``two_hosts``: names under which two hosts sent within an hour, ten at most.
@@ -87,9 +88,6 @@ class NodeList(Page):
     now: float
     nodes: list[Node]
     statuses: dict[Status, int]
-    sort: str
-    descending: bool
-    search: str | None
     status: Status | None
     run_time_s: float
     worst: MachineLoss | None
@@ -136,41 +134,31 @@ class _Known(NamedTuple):
 def node_list(
     connection: Connection,
     now: float,
-    cluster: str | None = None,
-    search: str | None = None,
-    status: str | None = None,
-    page: int | None = None,
-    sort: str = "name",
-    descending: bool = False,
+    asked: Asked = BY_NAME,
+    status: Status | None = None,
     machines: Machines | None = None,
     run_time_s: float = RUN_TIME_S,
 ) -> NodeList:
-    """Return the nodes that ever sent a batch or are in the accounting log; ``page`` None: all of them.
+    """Return one page of the nodes; ``asked.sort`` is one of ``SORTS``, and nodes without a value are last.
 
-    ``search`` keeps names that contain it, in any case. ``sort`` is one of ``SORTS``; nodes without a value are last.
     ``machines`` knows their reliability for a job of ``run_time_s``.
     """
     of_machines = machines or Machines()
-    known = _known(connection, of_machines.chances(connection, run_time_s, now), now, cluster)
-    if search:
-        known = [node for node in known if search.casefold() in node.name[1].casefold()]
+    known = _known(connection, of_machines.chances(connection, run_time_s, now), now, asked.cluster)
+    if asked.search:
+        known = [node for node in known if asked.search.casefold() in node.name[1].casefold()]
     statuses = {name: sum(node.status == name for node in known) for name in STATUSES}
-    wanted = [node for node in known if status in (None, node.status)]
-    rates = node_rates(connection, now) if sort in _RATES else {}
-    wanted = in_order(
-        wanted,
-        lambda node: _value(node, rates, sort),
+    rates = node_rates(connection, now) if asked.sort in _RATES else {}
+    position, wanted = page_of(
+        (node for node in known if status in (None, node.status)),
+        asked,
+        lambda node: _value(node, rates, asked.sort),
         lambda node: (node.name[1], node.name[0]),
-        descending=descending,
+        ("name", "cluster"),
     )
-    total = len(wanted)
-    if page is not None:
-        wanted = wanted[window(page)]
     found = _full(connection, wanted, rates or node_rates(connection, now, [node.id for node in wanted if node.id]))
-    pages = 1 if page is None else pages_of(total)
-    asked = next((name for name in STATUSES if name == status), None)
-    shown = (page or 1, pages, total, now, found, statuses, sort, descending, search, asked, run_time_s)
-    return NodeList(*shown, of_machines.worst(connection, cluster, now), _two_hosts(connection, cluster, now))
+    worst, twice = of_machines.worst(connection, asked.cluster, now), _two_hosts(connection, asked.cluster, now)
+    return NodeList(*position, now, found, statuses, status, run_time_s, worst, twice)
 
 
 def node_detail(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.freshness import seen_at, status
-from jobsight_server.queries.in_order import in_order
+from jobsight_server.queries.listed import Asked, ListPage, Position, page_of
 from jobsight_server.queries.node_loads import NodeLoad, NodeLoads, node_loads
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
@@ -91,13 +92,12 @@ class Server(Record):
     versions: dict[str, int]
 
 
-class Now(Record):
-    """Every cluster now. ``jobs`` are the first by ``sort`` of ``running`` ones; ``at_risk`` of these are likely to run
+class Now(ListPage):
+    """Every cluster now. ``jobs`` are a page of the ``running`` ones; ``at_risk`` of these are likely to run
     out within the hour, the first of which are ``running_out``.
     """
 
     now: float
-    sort: str
     nodes: NodeFigures
     running: int
     queued: int
@@ -123,11 +123,10 @@ _agent = msgspec.json.Decoder(_Agent).decode
 def now_page(
     connection: Connection,
     now: float,
-    sort: str = SORTS[0],
-    limit: int = LISTED,
+    asked: Asked,
     loads: NodeLoads | None = None,
 ) -> Now:
-    """Return the figures, and the first ``limit`` running jobs by ``sort``; ``loads`` if already read."""
+    """Return the figures, and a page of the running jobs; ``loads`` if already read."""
     of_nodes = [nodes.c[name] for name in ("cluster", "name", "received_at", "last_time", "clock_skew_s", "agent")]
     node_rows = connection.execute(select(*of_nodes)).all()
     seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
@@ -145,16 +144,17 @@ def now_page(
         for name, at in sorted(seen.items(), key=lambda one: -one[1])
         if status(now - at) == "silent"
     ]
+    position, shown = _by(running, asked)
     return Now(
+        *position,
         now=now,
-        sort=sort,
         nodes=node_figures(list(seen.values()), now),
         running=states.get("running", 0),
         queued=states.get("queued", 0),
         users=len({(job.cluster, job.user) for job in running}),
         at_risk=len({(each.cluster, each.job_id) for each in out}),
-        running_out=out[:limit],
-        jobs=_by(running, sort)[:limit],
+        running_out=out[: asked.limit],
+        jobs=shown,
         silent=silent[:SILENT_LISTED],
         server=_server(connection, now, [row.agent for row in node_rows], events),
         rate=ingest_rate(connection, now),
@@ -233,8 +233,7 @@ def _job(
     )
 
 
-def _by(running: Sequence[RunningJob], sort: str) -> list[RunningJob]:
-    """Return the jobs, largest first, for time left the least."""
+def _by(running: Sequence[RunningJob], asked: Asked) -> tuple[Position, list[RunningJob]]:
     values: dict[str, Callable[[RunningJob], float | None]] = {
         "bandwidth": lambda job: job.bandwidth_bps,
         "memory": lambda job: job.memory_bytes,
@@ -244,9 +243,10 @@ def _by(running: Sequence[RunningJob], sort: str) -> list[RunningJob]:
     }
 
     def tie(job: RunningJob) -> tuple[float, str, str]:
-        return (float("inf") if job.left_s is None else job.left_s, job.cluster, job.job_id)
+        is_late = inf if asked.sort == "started" or job.left_s is None else job.left_s
+        return is_late, job.cluster, job.job_id
 
-    return in_order(running, values[sort], tie, descending=sort != "left")
+    return page_of(running, asked, values[asked.sort], tie, ("started",))
 
 
 def _server(connection: Connection, now: float, agents: Sequence[str], events: Mapping[tuple[str, str], int]) -> Server:

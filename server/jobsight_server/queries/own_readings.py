@@ -6,7 +6,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_server.forecasts.record import Record
-from jobsight_server.profiler.readings import boundaries, read_marks
+from jobsight_server.profiler.runs import boundaries, read_marks
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.sample_columns import Floats
 

@@ -14,7 +14,7 @@ from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.profiler.kept_sums import as_date, week_of
-from jobsight_server.queries.in_order import in_order
+from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.queries.scores import GroupScores, Scores, newest_week, scores_of_all, scores_of_each
 from jobsight_server.storage.event_counts import read_event_counts
@@ -86,26 +86,22 @@ class MetricTrust(Score):
     promised: Share
 
 
-class Trust(Record):
+class Trust(ListPage):
     """Forecasts of jobs that ended in whole weeks (UTC, from Monday); days are null where no forecast is counted.
 
-    ``broken``: rows whose forecasts broke, of ``groups``; they are first if sorted by ``break``.
+    ``broken``: rows whose forecasts broke, of ``total``; they are first if sorted by ``break``.
     """
 
     now: float
     by: str
     cluster: str | None
     metric: Metric | None
-    search: str | None
-    sort: str
-    descending: bool
     first_day: Date | None
     last_day: Date | None
     accuracy_target: Share
     promised: Share
     week_starts: list[Date]
     metrics: list[MetricTrust]
-    groups: int
     broken: int
     rows: list[TrustRow]
     rejected: list[EventCount]
@@ -118,12 +114,8 @@ class TrustRequest(NamedTuple):
     first_day: int
     last_day: int
     by: str = BY[0]
-    cluster: str | None = None
     metric: str | None = None
-    search: str | None = None
-    sort: str = SORTS[0]
-    descending: bool = True
-    limit: int = LISTED
+    listed: Asked = Asked(SORTS[0], descending=True, limit=LISTED)
 
 
 def newest_day(connection: Connection) -> int | None:
@@ -137,46 +129,45 @@ def of_clusters(connection: Connection, now: float) -> list[TrustRow]:
     last = newest_day(connection)
     if last is None:
         return []
-    request = TrustRequest(last - _BREAK_DAYS + 1, last, by="cluster", limit=_CLUSTERS_AT_MOST)
+    request = TrustRequest(last - _BREAK_DAYS + 1, last, by="cluster", listed=Asked(SORTS[0], limit=_CLUSTERS_AT_MOST))
     return trust(connection, request, _PROMISED, now).rows
 
 
 def trust(connection: Connection, request: TrustRequest, promised: float, now: float) -> Trust:
     """Return accuracy and share held by week; ``promised`` is the share of jobs to stay within their bound."""
-    first, last = week_of(request.first_day), week_of(request.last_day)
+    first, last, asked = week_of(request.first_day), week_of(request.last_day), request.listed
     metrics = [request.metric] if request.metric else list(METRICS)
     site = {
         metric: _together(
-            group.scores for group in scores_of_all(connection, metric, "cluster", first, last, request.cluster)
+            group.scores for group in scores_of_all(connection, metric, "cluster", first, last, asked.cluster)
         )
         for metric in METRICS
     }
     groups = [
         group
         for metric in metrics
-        for group in scores_of_all(connection, metric, request.by, first, last, request.cluster)
-        if not request.search or request.search.lower() in group.name.lower()
+        for group in scores_of_all(connection, metric, request.by, first, last, asked.cluster)
+        if not asked.search or asked.search.lower() in group.name.lower()
     ]
     breaks = _breaks(connection, request, groups)
-    shown = in_order(
+    position, shown = page_of(
         groups,
-        lambda group: _value(group, breaks.get((group.group_id, group.metric)), request),
+        asked,
+        lambda group: _value(group, breaks.get((group.group_id, group.metric)), asked),
         lambda group: (group.name, group.cluster, group.metric),
-        descending=request.descending,
-    )[: request.limit]
+        ("name", "metric"),
+    )
     weeks = scores_of_each(
         connection, request.by, "week", [(group.group_id, group.metric) for group in shown], first, last
     )
     rejected = rejections(read_event_counts(connection))
     any_counted = any(scores.jobs for scores in site.values())
     return Trust(
+        *position,
         now=now,
         by=request.by,
-        cluster=request.cluster,
+        cluster=asked.cluster,
         metric=request.metric,
-        search=request.search,
-        sort=request.sort,
-        descending=request.descending,
         first_day=_date(first) if any_counted else None,
         last_day=_date(last + 6) if any_counted else None,
         accuracy_target=ACCURACY_TARGET,
@@ -187,7 +178,6 @@ def trust(connection: Connection, request: TrustRequest, promised: float, now: f
             for metric, scores in site.items()
             if scores.jobs or not METRICS[metric].of_gpus
         ],
-        groups=len(groups),
         broken=len(breaks),
         rows=[
             _row(group, breaks.get((group.group_id, group.metric)), weeks[group.group_id, group.metric], promised)
@@ -215,12 +205,12 @@ def _breaks(
     return found
 
 
-def _value(group: GroupScores, broken: Break | None, request: TrustRequest) -> Any:
+def _value(group: GroupScores, broken: Break | None, asked: Asked) -> Any:
     """Return the group's sort key; for ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
     scores = group.scores
     accuracy = scores.accuracy / scores.jobs
-    if request.sort == "break":
-        sign = 1.0 if request.descending else -1.0
+    if asked.sort == "break":
+        sign = 1.0 if asked.descending else -1.0
         fell = broken.before - broken.since if broken else 0.0
         return fell, -sign * float(scores.jobs < FEWEST_JOBS), -sign * accuracy
     return {
@@ -230,7 +220,7 @@ def _value(group: GroupScores, broken: Break | None, request: TrustRequest) -> A
         "accuracy": accuracy,
         "within20": scores.within20 / scores.jobs,
         "held": scores.held / scores.bounds if scores.bounds else None,
-    }[request.sort]
+    }[asked.sort]
 
 
 def _row(group: GroupScores, broken: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
-from sqlalchemy import Connection, Subquery, func, select
+from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
@@ -16,8 +16,8 @@ from jobsight_server.advice.ask_lines import Scheduler
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
-from jobsight_server.forecasts.record import Page, Record, pages_of
-from jobsight_server.queries.in_order import in_order, window
+from jobsight_server.forecasts.record import Record
+from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.next_job import NextJob, next_job
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
@@ -28,6 +28,7 @@ HISTORY_LISTED = 300
 COLUMNS = ("user", "cluster", "jobs", "last_end")
 FIGURES = ("user_jobs", "pqm", "recent_pqm")
 SORTS = (*COLUMNS, *(f"{metric}:{figure}" for metric in METRICS for figure in FIGURES))
+BY_NAME = Asked(SORTS[0])
 
 _EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
 
@@ -43,13 +44,10 @@ class User(Record):
     metrics: Annotated[dict[str, Prediction | None], _EACH_METRIC]
 
 
-class UserList(Page):
-    """One page of users, sorted and filtered."""
+class UserList(ListPage):
+    """One page of users."""
 
     users: list[User]
-    sort: str
-    descending: bool
-    search: str | None
 
 
 class UserProfile(Record):
@@ -79,41 +77,32 @@ class UserHistory(Record):
     metrics: Annotated[dict[str, MetricHistory], Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}})]
 
 
-def user_list(
-    connection: Connection,
-    reader: AnswerReader,
-    cluster: str | None = None,
-    search: str | None = None,
-    page: int = 1,
-    sort: str = "user",
-    descending: bool = False,
-) -> UserList:
+def user_list(connection: Connection, reader: AnswerReader, asked: Asked = BY_NAME) -> UserList:
     """Return one page of users who ran a job, each with the prediction per metric.
 
-    ``search`` keeps names that contain it, in any case. ``sort`` is one of ``SORTS``; users without a figure are last.
+    ``asked.sort`` is one of ``SORTS``; users without a figure are last.
     """
-    grouped = _grouped(cluster, search)
-    total = connection.scalar(select(func.count()).select_from(grouped)) or 0
-    metric, colon, figure = sort.partition(":")
-    if colon:
-        figures = reader.series_figures(connection, cluster, metric)
-        everyone = connection.execute(select(grouped)).all()
-        rows = in_order(
-            everyone,
-            lambda row: figures.get((row.cluster, row.user), {}).get(figure),
-            lambda row: (row.user, row.cluster),
-            descending=descending,
-        )[window(page)]
-    else:
-        column = grouped.c[sort]
-        order = (column.desc() if descending else column.asc(), grouped.c.user, grouped.c.cluster)
-        rows = list(connection.execute(select(grouped).order_by(*order).slice(window(page).start, window(page).stop)))
+    of = job_counts.c
+    ends = func.min(of.first_start).label("first_start"), func.max(of.last_end).label("last_end")
+    query = select(of.cluster, of.user, NUMBER.label("jobs"), *ends).where(of.state != QUEUED)
+    if asked.cluster is not None:
+        query = query.where(of.cluster == asked.cluster)
+    if asked.search:
+        query = query.where(of.user.icontains(asked.search, autoescape=True))
+    everyone = connection.execute(query.group_by(of.cluster, of.user))
+    metric, _, figure = asked.sort.partition(":")
+    figures = reader.series_figures(connection, asked.cluster, metric) if figure else {}
+
+    def value(row: Any) -> Any:
+        return figures.get((row.cluster, row.user), {}).get(figure) if figure else row._mapping[asked.sort]
+
+    position, rows = page_of(everyone, asked, value, lambda row: (row.user, row.cluster), COLUMNS[:2])
     known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
     users = [
         User.of_row(row, metrics={name: known.get(SeriesKey(row.cluster, row.user, name)) for name in METRICS})
         for row in rows
     ]
-    return UserList(page, pages_of(total), total, users, sort, descending, search)
+    return UserList(*position, users)
 
 
 def user_clusters(connection: Connection, user: str) -> list[str]:
@@ -185,20 +174,3 @@ def _rounded(of: MetricHistory) -> MetricHistory:
 
 def _digits(column: Iterable[float | None]) -> list[float | None]:
     return [None if value is None else float(f"{value:.6g}") for value in column]
-
-
-def _grouped(cluster: str | None, search: str | None) -> Subquery:
-    of = job_counts.c
-    query = select(
-        of.cluster,
-        of.user,
-        NUMBER.label("jobs"),
-        func.min(of.first_start).label("first_start"),
-        func.max(of.last_end).label("last_end"),
-    )
-    query = query.where(of.state != QUEUED).group_by(of.cluster, of.user)
-    if cluster is not None:
-        query = query.where(of.cluster == cluster)
-    if search:
-        query = query.where(of.user.icontains(search, autoescape=True))
-    return query.subquery()

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jobsight_server.forecasts.record import Record
 from jobsight_server.profiler.kept_sums import as_date
 from jobsight_server.profiler.totals import COLUMNS, METRICS
-from jobsight_server.queries.in_order import in_order
+from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.savings import (
     BY,
     LISTED,
@@ -80,18 +80,16 @@ class WasteRow(Record):
     runtime_advice: SavingsRow | None
 
 
-class WasteList(Record):
+class WasteList(ListPage):
     """Jobs that ended from ``first_day`` to ``last_day`` (UTC), compared with those of as many days from
     ``before_first_day`` on; null without counted jobs. ``left_out``: jobs that count nowhere, by resource.
 
-    ``memory``, ``processors`` and ``runtime`` cover all rows; ``groups`` is their number.
+    ``memory``, ``processors`` and ``runtime`` cover all rows.
     """
 
     by: str
     cluster: str | None
     user: str | None
-    sort: str
-    descending: bool
     first_day: Date | None
     last_day: Date | None
     before_first_day: Date | None
@@ -100,7 +98,6 @@ class WasteList(Record):
     processors: Waste
     runtime: Waste
     left_out: dict[str, LeftOut]
-    groups: int
     rows: list[WasteRow]
 
 
@@ -116,11 +113,12 @@ class WasteRequest(NamedTuple):
     last: int
     before: int | None = None
     by: str = BY[0]
-    cluster: str | None = None
     user: str | None = None
-    sort: str = SORTS[0]
-    descending: bool = True
-    limit: int = LISTED
+    listed: Asked = Asked(SORTS[0], descending=True, limit=LISTED)
+
+    @property
+    def cluster(self) -> str | None:
+        return self.listed.cluster
 
 
 _OF_ADVICE = ("reserved_hours", "repeated_hours", "freed_hours", "ran_out", "would_run_out")
@@ -146,7 +144,7 @@ def comparable(connection: Connection) -> dict[str, str]:
 
 
 def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
-    """Return every row, sorted; those without a sort value are last."""
+    """Return one page of rows; those without a sort value are last."""
     stored = stored_days(connection)
     days = _within(Days(request.first, request.last), stored)
     length = request.last - request.first + 1
@@ -154,11 +152,12 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
     before_days = _within(Days(begin, begin + length - 1), stored)
     now = {name: _sums(connection, request, metric, days, stored) for name, metric in RESOURCES.items()}
     then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in RESOURCES.items()}
-    names = in_order(
+    position, names = page_of(
         dict.fromkeys(name for sums in now.values() for name in sums),
-        lambda name: _value(request, now, then, name),
+        request.listed,
+        lambda name: _value(request.listed.sort, now, then, name),
         lambda name: (name[1], name[0]),
-        descending=request.descending,
+        ("name",),
     )
     shown = [
         WasteRow(
@@ -169,7 +168,7 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
             memory_advice=None,
             runtime_advice=None,
         )
-        for name in names[: request.limit]
+        for name in names
     ]
     if days is not None and stored is not None:
         for row in shown:
@@ -177,22 +176,21 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
                 advice = _advice(connection, request, metric, widened(days, stored), row, now[metric], asking)
                 setattr(row, f"{metric}_advice", advice)
     totals = {each: _total(now[each].values()) for each in RESOURCES}
+    wasted: dict[str, Any] = {each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES}
     return WasteList(
+        **position._asdict(),
         by=request.by,
         cluster=request.cluster,
         user=request.user,
-        sort=request.sort,
-        descending=request.descending,
         first_day=days and _date(days.first),
         last_day=days and _date(days.last),
         before_first_day=before_days and _date(before_days.first),
         before_last_day=before_days and _date(before_days.last),
-        **{each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES},
+        **wasted,
         left_out={
             each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
             for each, sums in totals.items()
         },
-        groups=len(names),
         rows=shown,
     )
 
@@ -269,13 +267,13 @@ def _advice(
     return saving_row(connection, asking, request.by, user, metric, days, (row.cluster, row.name, *found))
 
 
-def _value(request: WasteRequest, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
+def _value(sort: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
     """Return the sort value of a group; only the shown ones of thousands become rows."""
-    if request.sort == "name":
+    if sort == "name":
         return name[1]
-    if request.sort == "jobs":
+    if sort == "jobs":
         return _jobs(now["processors"].get(name, _NONE))
-    resource, _, figure = request.sort.partition("_")
+    resource, _, figure = sort.partition("_")
     of = _waste(resource, now[resource].get(name), then[resource].get(name))
     field = {"": "unused_hours", "share": "unused_share", "improved": "improved_hours"}[figure]
     return getattr(of, field) if of.jobs else None

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -21,9 +20,8 @@ from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.forecasts.outlooks import refresh_outlooks
-from jobsight_server.profiler.asking import SiteMonitoring
-from jobsight_server.profiler.late import profile_late
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.run import profile_finished, profile_late
+from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.serve.collected import Uncollected
 from jobsight_server.settings import AccountingSource, Settings
@@ -35,7 +33,8 @@ from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.systems.matching.periodic import schedule_node_reports
 from jobsight_server.systems.periodic import BackgroundWork
-from jobsight_server.systems.ranking.board import MachineBoard, rank_config, ranks_of
+from jobsight_server.systems.ranking.board import rank_config
+from jobsight_server.systems.ranking.queries import MachineRanker
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ def run_until(
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
     # The one figure that a placing system gets from another.
-    schedule_node_reports(work, partial(ranks_of, MachineBoard(), replace(rank_config(settings), method="survival")))
+    schedule_node_reports(work, MachineRanker(rank_config(settings)).chances)
     log.info("following %d accounting logs", len(settings.accounting))
     work.run()
 

@@ -146,17 +146,10 @@ def load_settings(
     """
     known = [*SETTINGS, *(one for kind in sections or () for one in settings_in(kind, kind.SECTION))]
     values: dict[tuple[str, str], Any] = {}
-    sources: tuple[AccountingSource, ...] = ()
-    measurements: tuple[MeasurementSource, ...] = ()
-    records: dict[str, Any] = {}
+    records: dict[str, Any] = {"accounting": ()}
     for name, value in ({} if file is None else _read_toml(file)).items():
-        if name == "accounting":
-            sources += _accounting(_chosen(name, value, AccountingSource.FIXED, file), str(file))
-        elif name == "measurements":
-            measurements = _measurements(_chosen(name, value, MeasurementSource.FIXED, file), str(file))
-        elif name in _RECORDS:
-            fixed = AdjustLimits.FIXED if name == "adjust" else frozenset()
-            records[name] = _record(name, _chosen(name, value, fixed, file), str(file))
+        if name in _RECORDS:
+            records[name] = _record(name, _chosen(name, value, file), str(file))
         elif isinstance(value, dict) and sections is None:
             continue
         elif name in _GONE:
@@ -174,17 +167,18 @@ def load_settings(
         cluster, equals, directory = flag.partition("=")
         if not equals:
             raise SettingsError(f"--accounting {flag!r}: write CLUSTER=DIRECTORY")
-        sources += _accounting([{"cluster": cluster, "directory": directory}], "--accounting")
+        records["accounting"] += _record("accounting", [{"cluster": cluster, "directory": directory}], "--accounting")
     core = {field: value for (section, field), value in values.items() if not section}
     tables: dict[str, dict[str, Any]] = {}
     for (section, field), value in values.items():
         if section:
             tables.setdefault(section, {})[field] = value
-    return Settings(**core, **records, accounting=sources, measurements=measurements, sections=tables)
+    return Settings(**core, **records, sections=tables)
 
 
-def _chosen(name: str, tables: Any, fixed: frozenset[str], file: Path | None) -> Any:
+def _chosen(name: str, tables: Any, file: Path | None) -> Any:
     """Return the tables of this name without removed settings."""
+    fixed = _FIXED.get(name, frozenset())
     if not isinstance(tables, list):
         return tables
     for field in sorted({field for table in tables if isinstance(table, dict) for field in table.keys() & fixed}):
@@ -218,27 +212,16 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise SettingsError(f"settings file {file}: {error}") from error
 
 
-def _accounting(tables: Any, place: str) -> tuple[AccountingSource, ...]:
-    try:
-        return msgspec.convert(tables, tuple[AccountingSource, ...], dec_hook=from_text)
-    except msgspec.ValidationError as error:
-        raise SettingsError(
-            f"{place}: accounting = {tables!r}: {_lower(error)}; write [[accounting]] tables with cluster, "
-            f"directory, file or sacct, and format ({', '.join(ACCOUNTING_FORMATS)})"
-        ) from error
-
-
-def _measurements(tables: Any, place: str) -> tuple[MeasurementSource, ...]:
-    try:
-        return msgspec.convert(tables, tuple[MeasurementSource, ...], dec_hook=from_text)
-    except msgspec.ValidationError as error:
-        raise SettingsError(
-            f"{place}: measurements: {_lower(error)}; write [[measurements]] tables with cluster, url, and presets "
-            f"({', '.join(PRESETS)}) or queries"
-        ) from error
-
-
 _RECORDS: Mapping[str, tuple[Any, str]] = {
+    "accounting": (
+        tuple[AccountingSource, ...],
+        "write [[accounting]] tables with cluster, directory, file or sacct, and format: "
+        + ", ".join(ACCOUNTING_FORMATS),
+    ),
+    "measurements": (
+        tuple[MeasurementSource, ...],
+        f"write [[measurements]] tables with cluster, url, and presets ({', '.join(PRESETS)}) or queries",
+    ),
     "adjust": (
         tuple[AdjustLimits, ...],
         f"write [[adjust]] tables with cluster and any of {', '.join(AdjustLimits.__struct_fields__[1:8])}",
@@ -248,6 +231,8 @@ _RECORDS: Mapping[str, tuple[Any, str]] = {
     "weekly_mail": (WeeklyMail, "write a table [weekly_mail] with domain, share, unsubscribed and admins"),
 }
 """Tables of the file that are settings as a whole, and how to write them."""
+
+_FIXED = {"accounting": AccountingSource.FIXED, "measurements": MeasurementSource.FIXED, "adjust": AdjustLimits.FIXED}
 
 
 def _record(name: str, value: Any, place: str) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, create_engine, event, text
+from sqlalchemy import URL, ColumnElement, Connection, Engine, Executable, and_, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -132,6 +132,15 @@ def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, 
         row = f"({','.join(_parameter(connection, part) for part in some[0])})"
         asked = ",".join([row] * len(some))
         yield from fetch(connection, query.format(asked=asked), tuple(part for key in some for part in key))
+
+
+def of_runs(connection: Connection, query: Executable, runs: Sequence[int], **others: Any) -> list[Any]:
+    """Run ``query`` for all ``runs``, its parameter, some at a time; return its rows, if it has any."""
+    found: list[Any] = []
+    for begin in range(0, len(runs), _KEYS_AT_ONCE):
+        result = connection.execute(query, {"runs": list(runs[begin : begin + _KEYS_AT_ONCE]), **others})
+        found += result if result.returns_rows else ()
+    return found
 
 
 def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:

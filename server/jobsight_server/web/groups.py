@@ -5,31 +5,26 @@ from __future__ import annotations
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.groups import GROUP_FIELDS, UserGroupList, user_group_list
+from jobsight_server.queries.groups import GROUP_FIELDS, SORTS, UserGroupList, user_group_list
 from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.inputs import (
-    choice_argument,
-)
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.routes import Parameter, Route, choice_of
 
 
 def groups() -> UserGroupList:
-    by = choice_argument("by", GROUP_FIELDS) or GROUP_FIELDS[0]
-    asked = LISTING.asked()
     with context().read_engine.connect() as connection:
-        return user_group_list(connection, by, asked.cluster, asked.search, asked.page)
+        return user_group_list(connection, LISTING.filtered()["by"] or GROUP_FIELDS[0], LISTING.asked())
 
 
 _BY = Parameter("by", "group (Unix group, the default) or account", choice_of(GROUP_FIELDS))
-LISTING = Listing(filters=(_BY,))
+LISTING = Listing(SORTS, lowest_first=SORTS[:2], filters=(_BY,))
 GROUPS = Route(
     "GET",
     "/api/v1/groups",
     groups,
     ("scheduler",),
-    "Unix groups or accounts that ran a job, with their users and jobs; 50 a page",
+    "Unix groups or accounts that ran a job, with their users and jobs",
     LISTING.parameters,
     errors=(400, 404),
 )

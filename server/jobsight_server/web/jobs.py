@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
-import re
 from dataclasses import replace as replace_route
 from itertools import groupby
 
@@ -15,23 +13,17 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import scheduler_of
-from jobsight_server.queries.arrays import JobArray
 from jobsight_server.queries.csv_text import write_csv
 from jobsight_server.queries.job_detail import Job, job_detail
-from jobsight_server.queries.job_filters import JobFilters
-from jobsight_server.queries.job_named import is_task
-from jobsight_server.queries.jobs import SORTS, JobList, Run, job_clusters, job_list
+from jobsight_server.queries.job_named import is_task, job_clusters
+from jobsight_server.queries.jobs import SORTS, JobArray, JobFilters, JobList, Run, job_list
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.job_bars import RESOURCE_OF, bars
 from jobsight_server.web.kit.access import viewer
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
-    LATEST_TIME_S,
-    choice_argument,
-    given,
     integer_argument,
-    name_argument,
     not_found,
     one_cluster,
     required_name,
@@ -47,11 +39,17 @@ _OF_ALL = "readings of a node cover all jobs on it: only staff sees them"
 
 def jobs() -> JobList:
     _refuse_unknown(JOBS)
-    here, asked = context(), LISTING.asked()
-    user, state, job_id = name_argument("user"), choice_argument("state", STATES), name_argument("job_id")
+    here, asked, given_filters = context(), LISTING.asked(), LISTING.filtered()
+    since, until = span_argument(here.clock())
+    used_below, profiled = given_filters["used_below"], given_filters["profiled"]
+    given_filters |= {
+        "since": since,
+        "until": until,
+        "used_below": None if used_below is None else used_below / 100,
+        "profiled": None if profiled is None else profiled == "yes",
+    }
     with here.read_engine.connect() as connection:
-        narrowed = (asked.cluster, user, state, asked.page, job_id, _filters())
-        return job_list(connection, here.answers, here.clock(), *narrowed, asked.sort, asked.descending)
+        return job_list(connection, here.answers, here.clock(), asked, JobFilters(**given_filters))
 
 
 def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
@@ -72,54 +70,6 @@ def jobs_csv() -> Response:
     names, text = Run.__struct_fields__, io.StringIO(newline="")
     write_csv(text, names, ([getattr(run, name) for name in names] for run in jobs().jobs), _TIMES)
     return Response(text.getvalue(), headers=headers, content_type="text/csv; charset=utf-8")
-
-
-def _filters() -> JobFilters:
-    since, until = span_argument(context().clock())
-    return JobFilters(
-        queue=name_argument("queue"),
-        account=name_argument("account"),
-        application=name_argument("application"),
-        exit_status=_exit_status(),
-        node=name_argument("node"),
-        since=since,
-        until=until,
-        longer_than_s=_longer_than(),
-        used_below=_used_below(),
-        profiled={"yes": True, "no": False, None: None}[choice_argument("profiled", ("yes", "no"))],
-    )
-
-
-def _longer_than() -> float | None:
-    value = given("longer_than_s")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds <= LATEST_TIME_S:
-        raise BadRequest(f"longer_than_s={value[:60]!r} is not a duration; give seconds, such as 3600")
-    return seconds
-
-
-def _used_below() -> float | None:
-    """Return the share that an argument in per cent gives."""
-    value = given("used_below")
-    if value is None:
-        return None
-    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", value, re.ASCII) or not 0 < float(value) <= 100:
-        raise BadRequest(f"used_below={value[:60]!r} is not a percentage above 0 and at most 100; give one such as 50")
-    return float(value) / 100
-
-
-def _exit_status() -> int | None:
-    value = given("exit_status")
-    if value is None:
-        return None
-    if not re.fullmatch(r"-?[0-9]{1,9}", value, re.ASCII):
-        raise BadRequest(f"exit_status={value[:60]!r} is not a whole number; give one such as 0, 1 or -11")
-    return int(value)
 
 
 def _refuse_unknown(route: Route) -> None:
@@ -199,7 +149,7 @@ JOBS = Route(
     "/api/v1/jobs",
     jobs,
     ("scheduler",),
-    "Runs of jobs, last recorded first by default; with a span, those that ended in it; 50 a page",
+    "Runs of jobs, last recorded first by default; with a span, those that ended in it",
     LISTING.parameters,
     errors=(400, 404),
     own="user",

@@ -12,8 +12,6 @@ from jobsight_server.queries.nodes import SORTS, NodeDetail, NodeList, node_clus
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
-    choice_argument,
-    given,
     integer_argument,
     not_found,
     one_cluster,
@@ -34,13 +32,11 @@ _RUN_TIME = "6h"
 SPANS = {6: "6 h", 24: "24 h", 168: "7 d", 672: "28 d"}
 
 
-def nodes(*, paged: bool = False) -> NodeList:
-    asked, status = LISTING.asked(), choice_argument("status", STATUSES)
-    number = asked.page if paged or given("page") else None
+def nodes() -> NodeList:
+    of = LISTING.filtered()
     with context().read_engine.connect() as connection:
-        narrowed = (asked.cluster, asked.search, status, number, asked.sort, asked.descending)
-        run_time_s = RUN_TIMES[choice_argument("for", tuple(RUN_TIMES)) or _RUN_TIME]
-        return node_list(connection, context().clock(), *narrowed, part(Machines), run_time_s)
+        run_time_s = RUN_TIMES[of["for"] or _RUN_TIME]
+        return node_list(connection, context().clock(), LISTING.asked(), of["status"], part(Machines), run_time_s)
 
 
 def node() -> NodeDetail:
@@ -71,8 +67,7 @@ NODES = Route(
     "/api/v1/nodes",
     nodes,
     ("scheduler",),
-    "Every node that ever sent samples or had a job: its load now, freshness, reliability, its agent's cost; "
-    "all of them without `page`",
+    "Every node that ever sent samples or had a job: its load now, freshness, reliability, its agent's cost",
     LISTING.parameters,
     errors=(400, 404),
 )
@@ -102,8 +97,7 @@ ROUTES = (NODES, NODE)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/nodes", endpoint="nodes")
     def show() -> Response:
-        found, first, clusters = nodes(paged=True), {"page": "1"}, clusters_offered()
-        return page("nodes.html", found, NODES, defaults=first, listing=LISTING, clusters=clusters, run_times=RUN_TIMES)
+        return page("nodes.html", nodes(), NODES, listing=LISTING, clusters=clusters_offered(), run_times=RUN_TIMES)
 
     @pages.get("/node", endpoint="node")
     def show_one() -> Response:

@@ -16,9 +16,8 @@ from jobsight_server.web.kit.routes import Route
 
 
 def now(loads: NodeLoads | None = None) -> Now:
-    asked = LISTING.asked()
     with context().read_engine.connect() as connection:
-        return now_page(connection, context().clock(), asked.sort, asked.limit, loads)
+        return now_page(connection, context().clock(), LISTING.asked(), loads)
 
 
 def node_loads() -> NodeLoads:
@@ -26,7 +25,7 @@ def node_loads() -> NodeLoads:
         return read_loads(connection, context().clock())
 
 
-LISTING = Listing(SORTS, is_ordered=False, rows=LISTED, of_clusters=False, is_searched=False)
+LISTING = Listing(SORTS, lowest_first=("left",), rows=LISTED, of_clusters=False, is_searched=False)
 """The running jobs."""
 
 NOW = Route(
@@ -52,4 +51,4 @@ def add_pages(pages: Blueprint) -> None:
         wanted = {**LISTING.wanted(), "map": given("map"), "table": table}
         loads = node_loads()
         found = now(loads)
-        return page("now.html", found, NOW, loads=loads.nodes, figure=figure, figures=FIGURES, wanted=wanted)
+        return page("now.html", found, NOW, listing=LISTING, loads=loads.nodes, figure=figure, wanted=wanted)

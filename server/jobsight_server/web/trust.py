@@ -8,33 +8,20 @@ from werkzeug.wrappers import Response
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.queries.trust import BY, LISTED, SORTS, Trust, TrustRequest, newest_day
 from jobsight_server.queries.trust import trust as read_trust
-from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.inputs import (
-    choice_argument,
-    metric_argument,
-)
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.routes import Parameter, Route, choice_of
-from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
+from jobsight_server.web.kit.time_range import OF_DAYS, range_parameters, range_until
 
 DEFAULT_RANGE = "30d"
 
 
-def asked_range(newest: int | None) -> TimeRange:
-    """Return the request's time range; without an end, until the newest day with a count."""
-    now = context().clock()
-    return range_argument(now if newest is None else min(now, (newest + 1) * DAY_S), DEFAULT_RANGE, OF_DAYS)
-
-
 def trust() -> Trust:
-    here, asked = context(), LISTING.asked()
-    by, metric = choice_argument("by", BY) or BY[0], metric_argument()
+    here, of = context(), LISTING.filtered()
     with here.read_engine.connect() as connection:
-        span = asked_range(newest_day(connection))
-        order = (asked.sort, asked.descending, asked.limit)
-        request = TrustRequest(span.first_day, span.last_day, by, asked.cluster, metric, asked.search, *order)
+        span = range_until(newest_day(connection), here.clock(), DEFAULT_RANGE)
+        request = TrustRequest(span.first_day, span.last_day, of["by"] or BY[0], of["metric"], LISTING.asked())
         return read_trust(connection, request, here.answers.config.coverage, here.clock())
 
 
@@ -65,7 +52,7 @@ def add_pages(pages: Blueprint) -> None:
     def show() -> Response:
         found = trust()
         with context().read_engine.connect() as connection:
-            span = asked_range(newest_day(connection))
+            span = range_until(newest_day(connection), context().clock(), DEFAULT_RANGE)
         return page(
             "trust.html",
             found,

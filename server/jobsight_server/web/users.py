@@ -14,6 +14,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.advice.ask_lines import scheduler_of
 from jobsight_server.queries.applications import LISTED, ApplicationList, applications
+from jobsight_server.queries.applications import SORTS as APPLICATION_SORTS
 from jobsight_server.queries.savings import Days
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
@@ -53,10 +54,8 @@ DESCRIPTION = tuple(parameter for parameter in PARAMETERS if parameter.name != "
 
 
 def users() -> UserList:
-    asked = USERS_LISTING.asked()
     with context().read_engine.connect() as connection:
-        narrowed = (asked.cluster, asked.search, asked.page, asked.sort, asked.descending)
-        return user_list(connection, context().answers, *narrowed)
+        return user_list(connection, context().answers, USERS_LISTING.asked())
 
 
 def user() -> UserProfile:
@@ -77,12 +76,11 @@ def _user(described: Question | None) -> UserProfile:
 
 def user_applications() -> ApplicationList:
     name, here = required_name("name"), context()
-    number = APPLICATIONS_LISTING.asked().page
     with here.read_engine.connect() as connection:
         cluster = _known_cluster(connection, name)
         span = _span(connection, cluster, name)
         days, scheduler = Days(span.first_day, span.last_day), scheduler_of(here.settings.accounting, cluster)
-        return applications(connection, here.answers, cluster, name, days, number, scheduler)
+        return applications(connection, here.answers, cluster, name, days, APPLICATIONS_LISTING.asked(), scheduler)
 
 
 def user_jobs() -> UserHistory:
@@ -122,7 +120,7 @@ USERS = Route(
     "/api/v1/users",
     users,
     ("scheduler",),
-    "Users who ran a job, each with the current prediction per metric; 50 a page",
+    "Users who ran a job, each with the current prediction per metric",
     USERS_LISTING.parameters,
     errors=(400, 404),
 )
@@ -139,15 +137,20 @@ USER = Route(
     own="name",
 )
 APPLICATIONS_LISTING = Listing(
-    of_clusters=False, is_searched=False, filters=(ITS_NAME, _ONE_OF_SEVERAL), span=range_parameters(_RANGE, OF_DAYS)
+    APPLICATION_SORTS,
+    lowest_first=("name",),
+    rows=LISTED,
+    of_clusters=False,
+    is_searched=False,
+    filters=(ITS_NAME, _ONE_OF_SEVERAL),
+    span=range_parameters(_RANGE, OF_DAYS),
 )
 APPLICATIONS = Route(
     "GET",
     "/api/v1/user/applications",
     user_applications,
     ("scheduler",),
-    f"The applications of one user, {LISTED} a page, largest saving first: requests and use of their jobs, and the "
-    "recommended request of the next one",
+    "The applications of one user: requests and use of their jobs, and the recommended request of the next one",
     APPLICATIONS_LISTING.parameters,
     errors=(400, 404),
     own="name",

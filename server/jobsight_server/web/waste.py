@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Blueprint
-from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
 from jobsight_server.queries.adjusted import adjusted
@@ -11,41 +12,34 @@ from jobsight_server.queries.savings import BY, LISTED, Asking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
 from jobsight_server.queries.waste import waste as read_waste
-from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
     choice_argument,
     cluster_argument,
     day_argument,
     name_argument,
+    not_found,
     one_cluster,
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
-from jobsight_server.web.kit.time_range import DAY_OR_TIME, OF_DAYS, TimeRange, range_argument, range_parameters
+from jobsight_server.web.kit.time_range import DAY_OR_TIME, OF_DAYS, range_parameters, range_until
 
 DEFAULT_RANGE = "30d"
 
 
-def asked_range(newest: int | None) -> TimeRange:
-    """Return the request's time range; without an end, until the newest day with a counted job."""
-    now = context().clock()
-    return range_argument(now if newest is None else min(now, (newest + 1) * DAY_S), DEFAULT_RANGE, OF_DAYS)
-
-
 def waste() -> WasteList:
-    here = context()
-    asked, user, by = LISTING.asked(), name_argument("user"), choice_argument("by", BY) or BY[0]
-    before, cluster = day_argument("before"), asked.cluster
+    here, asked = context(), LISTING.asked()
+    user, by, before = name_argument("user"), choice_argument("by", BY) or BY[0], day_argument("before")
     with here.read_engine.connect() as connection:
         if user is not None:
             cluster = one_cluster(user_clusters(connection, user), "user")
             if cluster is None:
-                raise NotFound(f"no user {user[:60]!r} in any cluster")
-        span = asked_range(newest_day(connection))
-        order = (asked.sort, asked.descending, asked.limit)
-        request = WasteRequest(span.first_day, span.last_day, before, by, cluster, user, *order)
+                raise not_found("user", user, None)
+            asked = replace(asked, cluster=cluster)
+        span = range_until(newest_day(connection), here.clock(), DEFAULT_RANGE)
+        request = WasteRequest(span.first_day, span.last_day, before, by, user, asked)
         return read_waste(connection, Asking(connection, here.answers), request)
 
 
@@ -79,7 +73,7 @@ def add_pages(pages: Blueprint) -> None:
     def show() -> Response:
         found = waste()
         with context().read_engine.connect() as connection:
-            span = asked_range(newest_day(connection))
+            span = range_until(newest_day(connection), context().clock(), DEFAULT_RANGE)
             halves = comparable(connection) if found.before_first_day is None else {}
             changed = adjusted(connection, context().clock(), cluster_argument())
         return page(

@@ -184,7 +184,7 @@ def random_batch(
                     "where": where,
                     "amounts": {kind: amount(0, 9) for kind in kinds[of_type] if rng.random() < 0.9},
                     "count": rng.choice((1, 1, 1, 2)) if counts else 1,
-                    "prefer": rng.choice(("speed", "-speed", "lowest speed")),
+                    "prefer": rng.choice(("speed", "-speed")),
                 }
             )
         job: dict[str, Any] = {

@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import BatchInterface, Submission
-from jobsight_server.profiler.readings import read_windows
+from jobsight_server.profiler.runs import read_windows
 from jobsight_server.storage.sample_columns import MODULUS
 
 Serve = Callable[..., Any]

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 from jobsight_server.ingest.shifts import STEP_ROWS, Shift, added, amounts_at
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import BatchInterface, Submission
-from jobsight_server.profiler.readings import read_windows
+from jobsight_server.profiler.runs import read_windows
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.sample_columns import Totals

@@ -15,7 +15,7 @@ from jobsight_server.ingest import merging as module
 from jobsight_server.ingest.merging import AFTER_S, LONGEST_S, WINDOW_S
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import BatchInterface, BatchJob, Submission
-from jobsight_server.profiler.readings import Boundaries
+from jobsight_server.profiler.runs import Boundaries
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
+from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.nodes import node_detail, node_list
 
 MakeBatch = Callable[..., Any]
@@ -52,7 +53,7 @@ def test_boots_that_alternate_are_reported(
     with engine.connect() as connection:
         (found,) = node_list(connection, now).two_hosts
         assert (found.cluster, found.name, now - found.seen_at <= 1.0) == ("alpha", "n001", True)
-        assert node_list(connection, now, cluster="beta").two_hosts == []
+        assert node_list(connection, now, Asked("name", cluster="beta")).two_hosts == []
         assert node_list(connection, now + 3600.0).two_hosts == []
         node = node_detail(connection, "alpha", "n001", None, None, now + 3600.0)
     assert node is not None

@@ -10,8 +10,8 @@ from sqlalchemy import update
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.profiler.readings import to_readings
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.runs import to_readings
 from jobsight_server.profiler.usage import by_fabric, fastest, link_speeds
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.sample_columns import SampleColumns

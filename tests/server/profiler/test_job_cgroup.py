@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.profiler.readings import Boundaries
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.runs import Boundaries
 from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, job_cgroup
 from jobsight_server.profiler.values import Missing
 from jobsight_server.queries.job_detail import job_detail

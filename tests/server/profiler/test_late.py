@@ -18,9 +18,8 @@ from sqlalchemy import event, update
 from jobsight_server.forecasts import ForecastConfig, rebuild
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, Submission
-from jobsight_server.profiler import late
-from jobsight_server.profiler.late import profile_late
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler import run as profiler_run
+from jobsight_server.profiler.run import profile_finished, profile_late
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, late_batches, model_state, pending_forecasts, profiles, series
 
@@ -193,13 +192,13 @@ def test_only_runs_near_what_arrived_are_looked_at(site: Any, monkeypatch: pytes
         site.run(f"{i}.y", 100_000, 100_100 + i, {"n1": 1}, profiled=False)
     profile_finished(site.engine, 0.0, lambda: 1e9)
     seen: list[str] = []
-    real = late.profiles_of
+    real = profiler_run.profiles_of
 
     def watched(connection: Any, runs: Any, *rest: Any) -> Any:
         seen.extend(one.job_id for one in runs)
         return real(connection, runs, *rest)
 
-    monkeypatch.setattr(late, "profiles_of", watched)
+    monkeypatch.setattr(profiler_run, "profiles_of", watched)
     site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
     assert profile_late(site.engine, GRACE, lambda: 3100.0, limit=7) == 3
     assert seen == ["1.s"]
@@ -300,7 +299,7 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
 CHILD = """
 import sys
 from jobsight_server.forecasts import ForecastConfig
-from jobsight_server.profiler.late import profile_late
+from jobsight_server.profiler.run import profile_late
 from jobsight_server.storage.engine import open_engine
 engine = open_engine(sys.argv[1])
 print("go", flush=True)

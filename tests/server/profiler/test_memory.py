@@ -19,8 +19,8 @@ from jobsight_server.profiler.memory import (
     node_memory,
     together,
 )
-from jobsight_server.profiler.readings import Readings, to_readings
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.runs import Readings, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.sample_columns import SampleColumns

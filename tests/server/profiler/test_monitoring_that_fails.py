@@ -16,8 +16,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from jobsight_server.measurements import prometheus as client
-from jobsight_server.profiler.asking import PATIENCE_S, SiteMonitoring
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.site_monitoring import PATIENCE_S, SiteMonitoring
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.storage.event_counts import read_event_counts
 

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, event, text, update
 
 from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.profiler.sharing import ON_NODES
+from jobsight_server.profiler.runs import ON_NODES
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, profiles, series
 

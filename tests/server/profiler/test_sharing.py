@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_server.profiler.sharing import NodeHistory, NodeRun
+from jobsight_server.profiler.runs import NodeHistory, NodeRun
 
 TIMES = st.integers(0, 30)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.server.profiler.monitoring import History, Point, prometheus, victoria_metrics
 
-from jobsight_server.profiler.asking import SiteMonitoring
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.storage.event_counts import read_event_counts
 

@@ -15,8 +15,9 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission, decode, unpack
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.savings import Asking
-from jobsight_server.queries.waste import WasteRequest, newest_day, waste
+from jobsight_server.queries.waste import SORTS, WasteRequest, newest_day, waste
 from jobsight_server.storage.schema import jobs, profiles, series
 
 INTERVAL_S = 60
@@ -139,7 +140,9 @@ def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -
     with site.engine.connect() as connection:
         reader = AnswerReader(site.engine, ForecastConfig())
         last = newest_day(connection) or 0
-        wasted = waste(connection, Asking(connection, reader), WasteRequest(last - 29, last, limit=1000))
+        wasted = waste(
+            connection, Asking(connection, reader), WasteRequest(last - 29, last, listed=Asked(SORTS[0], limit=1000))
+        )
     found = {(row.cluster, row.name): row.memory for row in wasted.rows if row.memory.jobs}
     assert found.keys() == true.keys()
     for user, (count, requested, used, tolerance) in true.items():

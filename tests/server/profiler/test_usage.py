@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.profiler.readings import Boundaries, Readings, boundaries, to_readings
+from jobsight_server.profiler.runs import Boundaries, Readings, boundaries, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
 from jobsight_server.storage.sample_columns import SampleColumns
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jobsight_server.queries.groups import user_group_list
+from jobsight_server.queries.listed import Asked
 
 
 @pytest.mark.storage
@@ -16,7 +17,7 @@ def test_lists_are_searched_paged_and_of_one_cluster(site: Any) -> None:
 
     def listed(by: str, **more: Any) -> Any:
         with site.engine.connect() as connection:
-            return user_group_list(connection, by, **more)
+            return user_group_list(connection, by, Asked("name", **more))
 
     assert (listed("account").pages, len(listed("account", page=2).groups)) == (2, 10)
     assert listed("account", search="P%0").total == 10

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from jobsight_server.profiler.memory import Idle
 from jobsight_server.profiler.profile import profile
-from jobsight_server.profiler.readings import Boundaries, Readings
+from jobsight_server.profiler.runs import Boundaries, EndedRun, Neighbours, Readings
 from jobsight_server.profiler.sampled import JobCgroup, NodeEvidence
-from jobsight_server.profiler.sharing import EndedRun, Neighbours
 from jobsight_server.profiler.values import Measurement, decided
 
 MIB = 2**20

@@ -10,7 +10,7 @@ import pytest
 from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 from jobsight_predictor.reliability.sessions import Presence
-from jobsight_server.systems.ranking.board import MachineBoard, RankConfig, ranks_of
+from jobsight_server.systems.ranking.board import MachineBoard, RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState, write_reliability
 from jobsight_server.systems.ranking.rows import MachineRow, StoredFacts, write_machines
 
@@ -102,7 +102,7 @@ def test_the_order_depends_on_the_run_time_where_it_should(farm: Farm) -> None:
             )
             for name, rate, age in rows
         ]
-        write_machines(connection, machines, 1)
+        write_machines(connection, machines)
         write_reliability(connection, ReliabilityState(version=1))
     short, long = farm.ranks(10 / 60), farm.ranks(6)
     assert (short.stays.mean >= long.stays.mean).all()
@@ -153,18 +153,6 @@ def test_the_board_follows_every_change_like_a_new_one(farm: Farm) -> None:
     farm.round()
     compare()
     assert farm.order(needs=MachineFacts(system="Linux-RISCV64")) == ["n3"]
-
-
-@pytest.mark.storage
-def test_ranks_of_chosen_machines(farm: Farm) -> None:
-    week(farm, "n1", "n2")
-    farm.round()
-    board = MachineBoard()
-    with farm.engine.connect() as connection:
-        names = [("alpha", "n2"), ("alpha", "none"), ("beta", "n1")]
-        found = ranks_of(board, farm.config, connection, names, HOUR_S, farm.now)
-    assert list(found) == [("alpha", "n2")]
-    assert 0.5 < found["alpha", "n2"] < 1.0
 
 
 def test_a_machine_that_stays_is_known_as_soon_as_its_backlog_is_in(farm: Farm) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-from functools import partial
 
 import pytest
 from sqlalchemy import select, text
 
 from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.systems.matching.reports import report_nodes, take_reports
-from jobsight_server.systems.matching.resource_types import ResourceReport
+from jobsight_server.systems.matching.resource_state import ResourceReport
 from jobsight_server.systems.matching.tables import resources
-from jobsight_server.systems.ranking.board import MachineBoard, ranks_of
 from jobsight_server.systems.ranking.periodic import update_machines
+from jobsight_server.systems.ranking.queries import MachineRanker
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
 
 from .conftest import HOUR_S, START, Farm
@@ -225,8 +224,7 @@ def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None
 def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: Farm) -> None:
     farm.up("n1", 30)
     farm.round()
-    scores = partial(ranks_of, MachineBoard(), farm.config)
-    assert report_nodes(farm.engine, lambda: farm.now, 90.0, scores) == 1
+    assert report_nodes(farm.engine, lambda: farm.now, 90.0, MachineRanker(farm.config).chances) == 1
     with farm.engine.connect() as connection:
         attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
     assert 0.5 < attributes["reliability"] < 1.0

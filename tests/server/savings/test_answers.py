@@ -98,7 +98,7 @@ def test_every_way_of_looking_adds_up(ask: Ask) -> None:
     assert fluid["memory_advice"]["ask_for"] == ann["memory_advice"]["ask_for"]
     assert (fluid["name"], fluid["memory"]) == ("fluid", ann["memory"])
     listed = ask(limit=1)
-    assert (len(listed["rows"]), listed["groups"], listed["memory"]) == (1, 3, total)
+    assert (len(listed["rows"]), listed["total"], listed["memory"]) == (1, 3, total)
 
 
 def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:

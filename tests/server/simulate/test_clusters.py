@@ -82,7 +82,7 @@ def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFi
     drawn = lublin(1500, 64, seed=1)
     trace = tmp_path / "users.swf.gz"
     write_swf(replace(drawn, columns={**drawn.columns, "user": np.arange(1500.0) % 100}), trace)
-    options = ["--clusters", "4x32", "--uplink", "100M", "--placement", "aware", "--load", "1.5", "--validate"]
+    options = ["--clusters", "4x32", "--uplink", "10M", "--placement", "aware", "--load", "3", "--validate"]
     plain = make.json_of(main, capsys, "simulate", trace, *options)
     both = make.json_of(main, capsys, "simulate", trace, *options, "--ask-again")
     assert both["broken_rules"] == 0

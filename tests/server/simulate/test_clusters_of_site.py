@@ -103,7 +103,7 @@ def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
         found = site_jobs(connection)
     assert 60 < np.isnan(found.bandwidth_bps).sum() < 140
     assert found.questions[0].user in {f"north/u{user}" for user in range(8)}
-    assert (np.diff(found.workload.submit_s) >= 0.0).all()
+    assert (np.diff(found.trace["submit_s"]) >= 0.0).all()
     unknown = variation(found.questions, np.full(200, np.nan), found.busy)
     assert (unknown.over_applications, unknown.over_jobs, unknown.busy_correlation) == (None, None, None)
     one = variation(found.questions[:1], np.array([5e6]), np.array([0.5]))

@@ -223,11 +223,11 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
         (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "have no load that can be measured or scaled"),
         (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy uses requested times"),
-        (swf(1, 0, 10, 1), ("--processors", "4", "--ask-again"), "--ask-again: easy asks for no forecasts; sjf and"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--ask-again"), "--policy easy asks for no forecasts; sjf and"),
         (
             swf(1, 0, 10, 1),
             ("--processors", "4", "--policy", "sjf", "--ask-again"),
-            "--ask-again: sjf asks for no forecasts without a predictor: name one of last-two",
+            "--policy sjf asks for no forecasts without a predictor: name one of last-two",
         ),
         (swf(1, 0, 10, 1), ("--processors", "4", "--schedule-out", "no/where.csv"), "there is no directory"),
     ],
@@ -420,6 +420,7 @@ def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path
         ("multifactor", ("--priority", "age=old"), "--priority 'age=old': could not convert"),
         ("multifactor", ("--priority", "age=1", "age=2"), "give each weight once"),
         ("multifactor", ("--priority", "nice=1"), "--priority: unknown weight 'nice'"),
+        ("easy", ("--priority", "age=1", "--against", "fcfs"), "--priority: easy has no priority weights"),
     ],
 )
 def test_policies_that_cannot_be_used(

@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 from jobsight_server.accounting.used import used_text
 from jobsight_server.cli import main
-from jobsight_server.forecasts import rebuild
 from jobsight_server.storage import schema
 
 from .test_one_answer import learn, run
@@ -78,23 +77,6 @@ def test_values_of_the_whole_job_are_not_multiplied(site: Any) -> None:
     assert (one["value"], one["bound"]) == (whole["value"], whole["bound"])
 
 
-def test_asked_for_by_name_they_say_why_there_is_nothing(served: Any) -> None:
-    (answer,) = predictions(served, user="ada", metric="gpu_memory")
-    assert answer["value"] is None
-    assert answer["reason"].startswith("no history")
-
-
-def test_retraining_gives_the_same_model(site: Any) -> None:
-    def model() -> Any:
-        with site.engine.connect() as connection:
-            tables = (schema.series, schema.model_state)
-            return [sorted(map(str, connection.execute(select(table)).all())) for table in tables]
-
-    before = model()
-    rebuild(site.engine)
-    assert model() == before
-
-
 def test_a_running_job_is_forecast_in_them_if_it_has_gpus(site: Any) -> None:
     with site.engine.begin() as connection:
         run(connection, 20, state="running", end=None, gpus=2, used_memory_bytes=None)
@@ -148,18 +130,10 @@ def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out)["predictions"][0]["metric"] == "gpu_memory"
 
 
-def test_savings_count_what_is_reserved_by_amount(site: Any) -> None:
-    """Nobody requests an amount of GPU memory, so that nothing of it can be freed."""
-    found = site.client("scheduler").get("/api/v1/waste?cluster=gamma").json
-    assert {found[resource]["jobs"] for resource in ("memory", "runtime")} <= {14, 15, 16}
-    assert found["left_out"].keys() == {"memory", "processors", "runtime"}
-
-
 def test_a_resource_may_be_matched_by_gpu_memory(site: Any) -> None:
-    client = site.client("admin")
-    kind: Any = {"capacities": [{"name": "bytes", "metric": "gpu_memory"}]}
-    assert client.put("/api/v1/resource-types/gpu", json=kind).json["capacities"][0]["metric"] == "gpu_memory"
-    kind["capacities"][0]["metric"] = "gpu_color"
-    refused = client.put("/api/v1/resource-types/gpu", json=kind)
-    assert refused.status_code == 400
-    assert "'gpu_color'" in refused.text
+    card = {"type": "gpu", "capacities": {"gpu_memory_gib": 80}, "static": True}
+    assert site.client("admin").put("/api/v1/resources/card", json=card).status_code == 200
+    need = {"name": "g", "type": "gpu", "amounts": {"gpu_memory_gib": "predicted"}}
+    job = {"name": "a", "user": "kim", "cluster": "gamma", "dependencies": [need]}
+    [predicted] = site.client("scheduler").post("/api/v1/matches?dry_run=1", json={"jobs": [job]}).json["predicted"]
+    assert (predicted["metric"], predicted["capacity"]) == ("gpu_memory", "gpu_memory_gib")

@@ -38,27 +38,6 @@ def test_the_page_escapes_names(grouped: Any) -> None:
     assert 'href="/groups?by=account"' in client.get("/users").text
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ({"by": "user"}, 400),
-        ({"by": ""}, 400),
-        ({"page": "0"}, 400),
-        ({"page": "1" + "0" * 30}, 400),
-        ({"page": "99999"}, 200),
-        ({"page": "-1"}, 400),
-        ({"cluster": "nowhere2"}, 404),
-        ({"search": "%_\\"}, 200),
-        ({"search": "\x00"}, 400),
-        ({"who": "1"}, 400),
-    ],
-)
-def test_hostile_queries_get_an_answer_with_a_message(grouped: Any, query: dict[str, str], status: int) -> None:
-    answer = grouped.client("scheduler").get(URL, query_string=query)
-    assert answer.status_code == status, answer.text
-    assert answer.json["groups"] == [] if status == 200 else answer.json["error"]
-
-
 def test_group_and_account_are_part_of_questions(grouped: Any) -> None:
     client = grouped.client("scheduler")
     asked = {"cluster": "alpha", "user": "ada", "account": "proj1", "metric": "bandwidth"}

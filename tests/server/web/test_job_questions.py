@@ -89,18 +89,10 @@ def test_without_a_cluster_the_users_own_clusters_answer(two_applications: Any) 
 
 
 WRONG: list[tuple[str, Any, str, str]] = [
-    ("processors", 0, "processors='0' is not a whole number from 1", "questions[0].processors = 0 is not above 0"),
-    ("processors", -3, "processors='-3'", "questions[0].processors = -3 is not above 0"),
-    ("processors", 1.5, "processors='1.5'", "questions[0].processors = 1.5 is not a whole number"),
     ("processors", "many", "processors='many'", "$.questions[0].processors"),
     ("memory_bytes", 0, "memory_bytes = 0.0 is not above 0", "questions[0].memory_bytes = 0.0"),
-    ("memory_bytes", "nan", "memory_bytes = 'nan' is not an amount of memory; give bytes such as", "4096mb, 4gb or 4G"),
     ("memory_bytes", "4 apples", "memory_bytes = '4 apples'", "questions[0].memory_bytes = '4 apples' is not"),
-    ("memory_bytes", "4eb", "memory_bytes = 4.6", "at most 1e+18; leave it out"),
-    ("memory_bytes", True, "memory_bytes = 'True'", "$.questions[0].memory_bytes"),
     ("walltime_s", "1_000", "walltime_s = '1_000' is not a time; give seconds such as 3600", "01:00:00 or 2-12:00:00"),
-    ("walltime_s", "2-12:00:00:00", "is not a time", "is not a time"),
-    ("per", "node", "per='node' is unknown; use one of: processor, job", "questions[0].per = 'node' is unknown"),
     ("per", "job", "per = 'job': values per job need the number of processors", "questions[0].per = 'job'"),
     ("walltime_s", 1e12, "at most 1e+11; leave it out", "at most 1e+11; leave it out"),
     ("application", "", "query parameter application is empty", "questions[0].application is empty"),
@@ -249,35 +241,6 @@ def test_a_failure_of_an_unknown_user_is_kept(two_applications: Any) -> None:
     answer = report(two_applications, user="new")
     assert answer.json["prediction"]["bound"] > 3e9
     assert report(two_applications, cluster="nowhere").json["prediction"]["value"] is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"value": 0}, "value = 0.0 is not above 0"),
-        ({"value": None}, "value is missing"),
-        ({"metric": "disk"}, "metric = 'disk' is unknown; use one of: bandwidth"),
-        ({"user": ""}, "user is empty"),
-        ({"processors": 0}, "processors = 0 is not above 0"),
-        ({"job": "1"}, "unknown field `job`"),
-        ({"memory_bytes": "4 apples"}, "memory_bytes = '4 apples' is not an amount of memory; give bytes such as"),
-        ({"walltime_s": "noon"}, "walltime_s = 'noon' is not a time; give seconds such as 3600"),
-        ({"value": "much"}, "value = 'much' is not an amount of memory"),
-        ({"metric": "cpu", "value": "4gb"}, "value = '4gb' is text; give a number in the unit of the metric"),
-    ],
-)
-def test_a_wrong_failure_is_refused(served: Any, changes: dict[str, Any], says: str) -> None:
-    answer = report(served, **changes)
-    assert answer.status_code == 400
-    assert says in answer.json["error"]
-    with served.engine.connect() as connection:
-        assert connection.execute(schema.outcomes.select()).all() == []
-
-
-def test_only_schedulers_report_failures(served: Any) -> None:
-    body = {"cluster": "a", "user": "b", "metric": "cpu", "value": 1}
-    assert served.client("agent").post(OUTCOMES, json=body).status_code == 403
-    assert served.client().post(OUTCOMES, json=body).status_code == 401
 
 
 @pytest.mark.parametrize("value", [1e15, 1])

@@ -56,66 +56,6 @@ def add_node(connection: Any, memory_bytes: int) -> None:
     connection.execute(insert(schema.nodes).values(node | texts | dict.fromkeys(numbers, 1)))
 
 
-@pytest.mark.parametrize("asked", ["100M", "64G"])
-def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
-    served: Any, database_url: str, capsys: pytest.CaptureFixture[str], asked: str
-) -> None:
-    mib = {"100M": 100, "64G": 65536}[asked]
-    with served.engine.begin() as connection:
-        for number in range(8):
-            run(connection, number, used_memory_bytes=(300 + number + 1) * MIB, requested_memory_bytes=mib * MIB)
-    learn(served)
-    answer = ask(served, mem=asked)
-    assert (
-        f"Your last 8 similar jobs used at most 308M and ran at most 30 min. This job requests {asked}"
-        in answer["text"]
-    )
-    assert answer["notable"] is True
-    memory, minutes = answer["slurm"]["mem"], answer["slurm"]["time_limit"]
-    assert 308 <= memory <= 4 * 308
-    recommended = f"Ask for {memory}M and "
-    assert answer["text"].startswith(recommended)
-    time_words = answer["text"].partition(recommended)[2].partition(":")[0]
-    # The last of these jobs: its page, the command, its user's page and savings.
-    job = served.client("scheduler").get("/api/v1/job?name=7&cluster=gamma").json["runs"][0]
-    next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
-    assert (next_time["memory"], next_time["runtime"]) == (memory * MIB, minutes * 60)
-    assert job["advice"] == answer["text"]
-    url = served.engine.url.render_as_string(hide_password=False)
-    assert main(["seff", "7", "--cluster", "gamma", "--database", url]) == 0
-    table = capsys.readouterr().out
-    assert " ".join(table.split()).startswith(answer["text"])
-    (line,) = [line.split() for line in table.splitlines() if line.startswith((" Memory", "Memory "))]
-    assert (line[1], line[2], line[-1]) == (asked, "308M", f"{memory}M")
-    assert next(line for line in table.splitlines() if "Run time" in line).rstrip().endswith(time_words)
-    client = served.person()
-    page = " ".join(client.get("/job?cluster=gamma&name=7").text.split())
-    assert f'<p class="advice">{answer["text"]}</p>' in page
-    assert f'<td class="num">{memory}M</td>' in page
-    assert f'<td class="num">{time_words}</td>' in page
-    (wasted,) = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["rows"]
-    rows = {metric: wasted[f"{metric}_advice"] for metric in ("memory", "runtime")}
-    assert (rows["memory"]["like_job"], rows["memory"]["asked_for"]) == ("7", mib * MIB)
-    assert (rows["memory"]["recommended"], rows["runtime"]["recommended"]) == (memory * MIB, minutes * 60)
-    user = " ".join(client.get("/user?cluster=gamma&name=kim").text.split())
-    assert f'<p class="advice">{answer["text"]}</p>' in user, "the next job is as the last was"
-    profile = served.client("scheduler").get("/api/v1/user?name=kim&cluster=gamma").json
-    assert (profile["next_job"]["text"], profile["next_job"]["like_job"]) == (answer["text"], "7")
-    applications = (
-        served.client("scheduler").get("/api/v1/user/applications?name=kim&cluster=gamma").json["applications"]
-    )
-    assert [row["application"] for row in applications] == ["solve"]
-    assert (applications[0]["memory_advice"], applications[0]["runtime_advice"]) == (
-        rows["memory"] | {"name": "solve"},
-        rows["runtime"] | {"name": "solve"},
-    )
-    assert profile["next_job"]["ask_lines"] == job["ask_lines"]
-    if rows["memory"]["ask_for"] is not None:
-        assert f"Memory {memory}M instead of {asked}: " in user
-    assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"][0]["memory_advice"]["recommended"] == memory * MIB
-
-
 def test_after_a_job_ran_out_of_its_own_request_what_such_jobs_used_counts(served: Any) -> None:
     with served.engine.begin() as connection:
         for number in range(8):

@@ -56,15 +56,9 @@ def test_each_list_replaces_the_last(served: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"job_id": ""}, "jobs[1].job_id is empty"),
-        ({"job_id": "a\0b"}, "jobs[1].job_id"),
         ({"job_id": "x" * 256}, "jobs[1].job_id has 256 characters; at most 255"),
-        ({"user": "a\0"}, "jobs[1].user"),
         ({"application": "x" * 5000}, "jobs[1].application has 5000 characters"),
-        ({"submitted": 0}, "jobs[1].submitted = 0.0 is not above 0"),
-        ({"submitted": 1e300}, "jobs[1].submitted"),
         ({"processors": 1.5}, "jobs[1].processors = 1.5 is not a whole number"),
-        ({"memory_bytes": "much"}, "jobs[1].memory_bytes"),
         ({"cluster": "beta"}, "cluster"),
         ({"job_id": "w1"}, "jobs[1].job_id = 'w1' is there twice"),
     ],

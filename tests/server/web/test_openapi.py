@@ -166,10 +166,7 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
             {"name": "b", "dependencies": [need | {"count": 2}]},
         ]
     }
-    yield "get", f"{api}/resource-types", None, 200
-    yield "put", f"{api}/resource-types/gpu/a", {"capacities": [{"name": "cards", "unit": "cards"}]}, 200
-    yield "put", f"{api}/resource-types/gpu", {"capacities": [{"name": "1"}]}, 400
-    yield "put", f"{api}/resources/n1", {"type": "gpu"}, 400
+    yield "put", f"{api}/resources/n1", {}, 400
     yield "put", f"{api}/resources/n1", resource, 200
     yield "put", f"{api}/resources/rack/1", resource | {"static": True}, 200
     reports = [{"name": "n1", "capacities": {"slots": {"used": 1}}}, {"name": HOSTILE}]
@@ -201,8 +198,6 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/resources/none", None, 404
     yield "delete", f"{api}/resources/n1", None, 200
     yield "delete", f"{api}/resources/n1", None, 404
-    yield "delete", f"{api}/resource-types/gpu/a", None, 200
-    yield "delete", f"{api}/resource-types/database", None, 409
 
 
 def test_a_number_that_no_database_can_hold_is_not_found(served: Any) -> None:

@@ -181,17 +181,3 @@ def test_a_span_without_an_earlier_one_leads_to_one_that_has_it(client: FlaskCli
     for link in (half[1], menu[1]):
         assert "imp</a> improved most" in client.get(html.unescape(link)).text
     assert "since=" not in re.search(r'href="([^"]+)"[^>]*>Who improved<', client.get("/waste").text)[1]  # type: ignore[index]
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "words"),
-    [
-        ({"range": "6h"}, 400, "use one of: 1d, 7d, 30d, 90d, 1y"),
-        ({"before": "soon"}, 400, "before='soon' is not a day"),
-        ({"user": "zoe"}, 404, "no user 'zoe'"),
-    ],
-)
-def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, words: str) -> None:
-    answer = client.get("/api/v1/waste", query_string=query)
-    assert answer.status_code == status
-    assert words in answer.get_json()["error"]

@@ -9,8 +9,8 @@ from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST
 from jobsight_server.accounting.runs import AccountingError
 
 _RESIDENT = ("m_mem_free", "h_rss", "mem_free")
-_MEMORY = ("h_vmem", *_RESIDENT, "virtual_free")
-"""Resources that request memory; the first one present counts."""
+_VIRTUAL = ("h_vmem", "virtual_free")
+# Resources that request memory; of each kind the first one present counts.
 
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kKmMgGtT]?)", re.ASCII)
 _POWERS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -20,14 +20,17 @@ _UNLIMITED = "infinity"
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The requested run time, and the memory of each slot; ``of_resident``: that is resident memory, not virtual.
+    """The requested run time, and each slot's resident and virtual memory, with the words by which they were requested.
 
-    ``limit_s`` and ``limit_bytes``: the lower of the soft and the hard limit, beyond which a job is signalled.
+    ``limit_s`` and ``limit_bytes``, of virtual memory: the lower of the soft and the hard limit, beyond which a job is
+    signalled.
     """
 
     walltime_s: float | None = None
     memory_bytes: int | None = None
-    of_resident: bool = False
+    memory_word: str | None = None
+    virtual_bytes: int | None = None
+    virtual_word: str | None = None
     limit_s: float | None = None
     limit_bytes: int | None = None
 
@@ -35,24 +38,28 @@ class Requests:
 def requests_of(category: str) -> Requests:
     """Return the hard requests in a category. An unlimited resource is not requested.
 
-    >>> requests_of("-U staff -l h_rt=3600,h_vmem=2G -pe mpi 2")
-    Requests(walltime_s=3600.0, memory_bytes=2147483648, of_resident=False, limit_s=3600.0, limit_bytes=2147483648)
-    >>> requests_of("-soft -l h_rt=60 -hard -l h_rt=1:30:00,s_rt=60,mem_free=1.5g")
-    Requests(walltime_s=5400.0, memory_bytes=1500000000, of_resident=True, limit_s=60.0, limit_bytes=1500000000)
+    >>> asked = requests_of("-U staff -l h_rt=3600,h_vmem=2G -pe mpi 2")
+    >>> asked.walltime_s, asked.virtual_bytes, asked.virtual_word, asked.limit_bytes
+    (3600.0, 2147483648, 'h_vmem', 2147483648)
+    >>> asked = requests_of("-soft -l h_rt=60 -hard -l h_rt=1:30:00,s_rt=60,mem_free=1.5g")
+    >>> asked.walltime_s, asked.memory_bytes, asked.limit_s, asked.limit_bytes
+    (5400.0, 1500000000, 60.0, None)
 
     Raises:
         AccountingError: a time or a size cannot be read.
     """
     asked = _resources(category)
     times = {name: _seconds(name, asked[name]) for name in ("h_rt", "s_rt") if name in asked}
-    sizes = {name: _bytes(name, asked[name]) for name in (*_MEMORY, "s_vmem") if name in asked}
-    name = next((name for name in _MEMORY if sizes.get(name)), "")
+    sizes = {name: _bytes(name, asked[name]) for name in (*_RESIDENT, *_VIRTUAL, "s_vmem") if name in asked}
+    resident, virtual = (next(filter(sizes.get, names), None) for names in (_RESIDENT, _VIRTUAL))
     return Requests(
         walltime_s=times.get("h_rt"),
-        memory_bytes=sizes.get(name),
-        of_resident=name in _RESIDENT,
+        memory_bytes=sizes.get(resident or ""),
+        memory_word=resident,
+        virtual_bytes=sizes.get(virtual or ""),
+        virtual_word=virtual,
         limit_s=min(filter(None, times.values()), default=None),
-        limit_bytes=min(filter(None, (sizes.get(name), sizes.get("s_vmem"))), default=None),
+        limit_bytes=min(filter(None, (sizes.get(name) for name in ("h_vmem", "s_vmem"))), default=None),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from jobsight_server.accounting.parsers.ge_requests import Requests, requests_of
+from jobsight_server.accounting.parsers.ge_requests import requests_of
 from jobsight_server.accounting.parsers.quantities import (
     INT32,
     LARGEST_BYTES,
@@ -20,7 +20,15 @@ from jobsight_server.accounting.parsers.quantities import (
     LONGEST_TEXT,
     text_field,
 )
-from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, ParallelTask, RunRecord
+from jobsight_server.accounting.runs import (
+    AccountingError,
+    Amounts,
+    Failure,
+    JobEvent,
+    ParallelTask,
+    RunRecord,
+    memory_fields,
+)
 
 _HEAD = ("qname", "hostname", "group", "owner")
 _MIDDLE = (
@@ -134,10 +142,14 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
     if slots <= 0:
         raise AccountingError("slots is not a number of slots", fields["slots"])
     requests = requests_of(fields["category"])
-    memory_bytes, limit_bytes = (each and each * slots for each in (requests.memory_bytes, requests.limit_bytes))
-    if memory_bytes is not None and memory_bytes > LARGEST_BYTES:
+    resident, virtual, limit_bytes = (
+        None if each is None else each * slots
+        for each in (requests.memory_bytes, requests.virtual_bytes, requests.limit_bytes)
+    )
+    if max(resident or 0, virtual or 0) > LARGEST_BYTES:
         raise AccountingError("category requests more memory than there is", fields["category"])
-    used = _used_memory_bytes(fields, further, requests)
+    used_resident, used_virtual = _resident_bytes(further), int(_number("maxvmem", fields, LARGEST_BYTES)) or None
+    exceeded = _reached(used_virtual, limit_bytes) or _reached(used_resident, resident)
     cpu_s = max(_number("cpu", fields, LONGEST_S), _number("ru_utime", fields, LONGEST_S) + _stime(fields))
     user = text_field("owner", fields["owner"], LONGEST_INDEXED)
     if user is None:
@@ -160,41 +172,39 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
         processors=slots,
         exit_status=status,
         requested_walltime_s=requests.walltime_s,
-        requested_memory_bytes=memory_bytes,
         requested_nodes=None if fields["category"] in _NONE else fields["category"][:LONGEST_TEXT],
         # A job that ended before execd looked has neither.
-        used_cpu_s=cpu_s if cpu_s > 0.0 or used else None,
-        used_memory_bytes=used,
+        used_cpu_s=cpu_s if cpu_s > 0.0 or used_virtual else None,
         used_walltime_s=wallclock_s,
-        failure=_failure(failed, status, wallclock_s, used, requests.limit_s, limit_bytes),
+        failure=_failure(failed, status, exceeded, _reached(wallclock_s, requests.limit_s)),
+        **memory_fields(
+            Amounts(resident, used_resident, requests.memory_word),
+            Amounts(virtual, used_virtual, requests.virtual_word),
+            virtual_first=True,
+        ),
     )
 
 
-def _failure(
-    failed: int, status: int, ran_s: float, used: int | None, limit_s: float | None, limit_bytes: int | None
-) -> Failure | None:
+def _reached(used: float | None, limit: float | None) -> bool:
+    return bool(used and limit and used >= limit)
+
+
+def _failure(failed: int, status: int, over_memory: bool, over_time: bool) -> Failure | None:
     """Return the resource that a killed job ran out of: its use shows the limit that it had reached.
 
-    >>> [_failure(37, 137, 4.0, None, 3.0, None), _failure(100, 137, 1.0, 2048, None, 1024), _failure(0, 1, 9, 9, 3, 3)]
-    ['time', 'memory', None]
+    >>> _failure(37, 137, False, True), _failure(100, 137, True, False), _failure(0, 1, True, True)
+    ('time', 'memory', None)
     """
     if failed not in _KILLED and status < _SIGNALLED:
         return None
-    if limit_bytes and used is not None and used >= limit_bytes:
-        return "memory"
-    return "time" if limit_s and ran_s >= limit_s else None
+    return "memory" if over_memory else "time" if over_time else None
 
 
-def _used_memory_bytes(fields: Mapping[str, str], further: Sequence[str], requests: Requests) -> int | None:
-    """Return the peak of the requested kind: virtual memory, or resident where that is requested and known.
-
-    0 was not measured.
-    """
-    if requests.of_resident and len(further) > _MAXRSS and _NUMBER.fullmatch(further[_MAXRSS]):
-        resident = _amount("maxrss", further[_MAXRSS], LARGEST_BYTES)
-        if resident > 0.0:
-            return int(resident)
-    return int(_number("maxvmem", fields, LARGEST_BYTES)) or None
+def _resident_bytes(further: Sequence[str]) -> int | None:
+    """Return the peak of resident memory, which only Univa's and Altair's records have; 0 was not measured."""
+    if len(further) <= _MAXRSS or not _NUMBER.fullmatch(further[_MAXRSS]):
+        return None
+    return int(_amount("maxrss", further[_MAXRSS], LARGEST_BYTES)) or None
 
 
 def _stime(fields: Mapping[str, str]) -> float:

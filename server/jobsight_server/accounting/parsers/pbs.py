@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from jobsight_server.accounting.parsers.quantities import (
+    INT32,
     LARGEST_BYTES,
     LONGEST_INDEXED,
     LONGEST_TEXT,
@@ -22,7 +24,7 @@ from jobsight_server.accounting.parsers.quantities import (
     size_bytes,
     text_field,
 )
-from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
+from jobsight_server.accounting.runs import AccountingError, Amounts, Failure, JobEvent, RunRecord, memory_fields
 from jobsight_server.storage.facts import facts_in
 
 # Kinds that concern runs of the job in their third part.
@@ -102,9 +104,11 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
         raise AccountingError("end is before start", f"start={fields['start']} end={fields['end']}")
     exec_host = fields.get("exec_host") or None
     nodes = {} if exec_host is None else processors_by_node(exec_host)
-    processors = sum(nodes.values()) or None
+    processors = sum(nodes.values()) or processors_asked(fields)
+    if len(nodes) == 1:
+        nodes = dict.fromkeys(nodes, processors or 0)
     walltime, cput = fields.get("Resource_List.walltime"), fields.get("resources_used.cput")
-    used_walltime, used_memory = fields.get("resources_used.walltime"), fields.get("resources_used.mem")
+    used_walltime = fields.get("resources_used.walltime")
     facts = facts_in(fields.get("comment"), fields.get("x"), fields.get("Variable_List", "").replace(",", " "))
     status = None if "Exit_status" not in fields else signed("Exit_status", fields["Exit_status"])
     return RunRecord(
@@ -123,12 +127,11 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
         processors=processors,
         exit_status=status,
         requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
-        requested_memory_bytes=requested_memory(fields, processors),
         requested_nodes=fields.get("Resource_List.nodes") or fields.get("Resource_List.select"),
         used_cpu_s=None if cput is None else duration_s("resources_used.cput", cput),
-        used_memory_bytes=None if used_memory is None else size_bytes("resources_used.mem", used_memory),
         used_walltime_s=None if used_walltime is None else duration_s("resources_used.walltime", used_walltime),
         failure=None if status is None or end is None else failure_of(status, end - start, fields),
+        **memory_of(fields, processors),
         facts=facts.text,
         dropped_facts=facts.dropped,
     )
@@ -146,20 +149,60 @@ def _epoch(fields: dict[str, str], key: str, *, zero_is_none: bool = False) -> f
     return epoch(key, text)
 
 
-def requested_memory(fields: Mapping[str, str], processors: int | None) -> int | None:
-    """Return the whole job's memory: ``mem``, else ``pmem`` (per processor), else ``vmem``, else ``pvmem``."""
-    for key, each in (("mem", False), ("pmem", True), ("vmem", False), ("pvmem", True)):
-        name = f"Resource_List.{key}"
-        if name not in fields or (each and processors is None):
-            continue
-        size = requested_bytes(name, fields[name])
-        if size is None:
-            return None
-        total = size * (processors or 1) if each else size
-        if total > LARGEST_BYTES:
-            raise AccountingError(f"{name} is not a size", fields[name])
-        return total
-    return None
+def memory_of(fields: Mapping[str, str], processors: int | None) -> dict[str, Any]:
+    """Return the fields of a run's memory: resident is ``mem`` and ``pmem``, virtual ``vmem`` and ``pvmem``.
+
+    ``pmem`` and ``pvmem`` are requested for each processor.
+    """
+    return memory_fields(_amounts(fields, processors, "mem"), _amounts(fields, processors, "vmem"))
+
+
+def _amounts(fields: Mapping[str, str], processors: int | None, kind: str) -> Amounts:
+    used = f"resources_used.{kind}"
+    requested, word = None, None
+    for name, times in ((f"Resource_List.p{kind}", processors), (f"Resource_List.{kind}", 1)):
+        size = requested_bytes(name, fields[name]) if name in fields else None
+        if size is not None and times is not None:
+            if size * times > LARGEST_BYTES:
+                raise AccountingError(f"{name} is not a size", fields[name])
+            requested, word = size * times, name.partition(".")[2]
+    return Amounts(requested, size_bytes(used, fields[used]) if used in fields else None, word)
+
+
+_TIMES = re.compile(r"([0-9]{1,9})(?:[:#]|$)", re.ASCII)
+_PER_NODE = re.compile(r":(?:ppn|ncpus)=([0-9]{1,9})(?:[:#]|$)", re.ASCII)
+
+
+def processors_asked(fields: Mapping[str, str]) -> int | None:
+    """Return the requested processors: of ``nodes`` or ``select``, or ``procs``, else ``ncpus``.
+
+    TORQUE's server adds its default, ``ncpus=1``, to every request.
+
+    >>> processors_asked({"Resource_List.ncpus": "1", "Resource_List.nodes": "1:ppn=16"})
+    16
+    """
+    chunks = _of_chunks(fields.get("Resource_List.nodes") or fields.get("Resource_List.select"))
+    found = max(chunks or 0, _whole(fields.get("Resource_List.procs")) or 0)
+    return found if found > 1 else _whole(fields.get("Resource_List.ncpus")) or found or None
+
+
+def _of_chunks(text: str | None) -> int | None:
+    """Return the processors of ``2:ppn=4+host1:ppn=2`` or ``2:ncpus=4``; None for none, or more than a job can have.
+
+    >>> _of_chunks("2:ppn=4+host1:ppn=2"), _of_chunks("3"), _of_chunks("2:ncpus=4:mem=1gb"), _of_chunks(None)
+    (10, 3, 8, None)
+    """
+    total = 0
+    for chunk in (text or "").split("+") if text else ():
+        times, each = _TIMES.match(chunk), _PER_NODE.search(chunk)
+        total += (int(times[1]) if times else 1) * (int(each[1]) if each else 1)
+    return total if 0 < total < INT32 else None
+
+
+def _whole(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return None
+    return int(text) if 0 < int(text) < INT32 else None
 
 
 LONGEST_NAME = 255

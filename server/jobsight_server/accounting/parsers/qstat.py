@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from math import inf
 
-from jobsight_server.accounting.parsers.pbs import is_job_id, requested_memory
+from jobsight_server.accounting.parsers.pbs import is_job_id, memory_of, processors_asked
 from jobsight_server.accounting.parsers.quantities import (
-    INT32,
     LONGEST_INDEXED,
     LONGEST_TEXT,
     requested_s,
@@ -20,8 +18,6 @@ from jobsight_server.storage.facts import facts_in
 WAITS = frozenset("QHW")
 """States of waiting jobs: queued, held, and until a time."""
 _OVER = frozenset("FXC")
-_TIMES = re.compile(r"([0-9]{1,9})(?::|$)", re.ASCII)
-_PER_NODE = re.compile(r":(?:ppn|ncpus)=([0-9]{1,9})(?::|$)", re.ASCII)
 
 
 def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> Listed:
@@ -55,7 +51,7 @@ def _run(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) ->
         raise AccountingError("Job_Owner is missing or not printable", owner)
     nodes = attributes.get("Resource_List.nodes")
     select = attributes.get("Resource_List.select")
-    processors = _count(attributes.get("Resource_List.ncpus")) or _of_chunks(nodes or select)
+    processors = processors_asked(attributes)
     walltime = attributes.get("Resource_List.walltime")
     facts = facts_in(attributes.get("comment"), attributes.get("x"))
     return RunRecord(
@@ -70,27 +66,8 @@ def _run(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) ->
         eligible=when("etime"),
         processors=processors,
         requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
-        requested_memory_bytes=requested_memory(attributes, processors),
         requested_nodes=text_field("Resource_List.nodes", nodes or select, LONGEST_TEXT),
         facts=facts.text,
         dropped_facts=facts.dropped,
+        **memory_of(attributes, processors),
     )
-
-
-def _of_chunks(text: str | None) -> int | None:
-    """Return the processors of ``2:ppn=4+host1:ppn=2`` or ``2:ncpus=4``; None for none, or more than a job can have.
-
-    >>> _of_chunks("2:ppn=4+host1:ppn=2"), _of_chunks("3"), _of_chunks("2:ncpus=4:mem=1gb"), _of_chunks(None)
-    (10, 3, 8, None)
-    """
-    total = 0
-    for chunk in (text or "").split("+") if text else ():
-        times, each = _TIMES.match(chunk), _PER_NODE.search(chunk)
-        total += (int(times[1]) if times else 1) * (int(each[1]) if each else 1)
-    return total if 0 < total < INT32 else None
-
-
-def _count(text: str | None) -> int | None:
-    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 10):
-        return None
-    return int(text) if 0 < int(text) < INT32 else None

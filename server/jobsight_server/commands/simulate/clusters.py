@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
 from jobsight_scheduler.coallocation.clusters import Clusters, proportional
@@ -19,14 +14,12 @@ from jobsight_scheduler.coallocation.communication import Habits, draw_communica
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table, link_history
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
-from jobsight_scheduler.figures import by_size, by_user, differences
-from jobsight_scheduler.table import JobTable
+from jobsight_scheduler.figures import differences
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.commands.simulate.command import OWN
-from jobsight_server.commands.simulate.outputs import carry_out, check_outputs, write_jobs
-from jobsight_server.commands.simulate.report import show, show_findings
+from jobsight_server.commands.simulate.report import carry_out, check_outputs, draw_to, give_out, of_groups
 from jobsight_server.commands.simulate.workload import counted, read_workload
 from jobsight_server.storage.errors import UserError
 
@@ -76,10 +69,7 @@ def run(args: argparse.Namespace) -> int:
         **counted(given.trace, given.workload),
         **settings,
         **figures(simulation, table),
-        "cpu_s": spent,
-        "jobs_per_cpu_s": len(table) / spent if spent else None,
-        "by_size": by_size(table),
-        "by_user": by_user(table),
+        **of_groups(table, spent),
     }
     for other in others:
         carry_out(other, args.placement, len(given.workload))
@@ -90,40 +80,31 @@ def run(args: argparse.Namespace) -> int:
         found = simulation.start_s, simulation.end_s, simulation.allocations
         findings = check(drawn.work, clusters, proportional, *found)
         account["broken_rules"] = len(findings)
-    write_jobs(args, table)
-    if args.plot is not None:
-        _draw(simulation, account, args.plot, table)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
-        print(
-            f"Spread: {percent(account['spread'], 1)} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
-            f"links saturated {percent(account['saturated'], 1)} of their time."
+    sizes = "x".join(map(str, (len(clusters.processors), clusters.largest)))
+    title = f"{given.name}: {account['policy']} on {sizes}, uplinks of {_megabits(clusters.uplink_bps)}"
+    if draw_to(args, table, clusters.total, title):
+        from jobsight_server.commands.simulate.plot import draw_links
+
+        draw_links(*link_history(simulation), simulation.now, title, args.plot / "links.svg")
+    return give_out(args, account, table, findings, _more(account))
+
+
+def _more(account: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"Spread: {percent(account['spread'], 1)} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
+        f"links saturated {percent(account['saturated'], 1)} of their time."
+    )
+    rate = account["jobs_per_hour"]
+    yield (
+        f"Mean wait {account['mean_wait_s']:,.0f} s, mean turnaround {account['mean_turnaround_s']:,.0f} s"
+        + ("." if rate is None else f"; {rate:,.1f} jobs an hour ended while jobs were submitted.")
+    )
+    for figure in account.get("against", {}).values():
+        mean, low, high = figure["difference_turnaround_s"]
+        yield (
+            f"With the forecasts at submission, mean turnaround {figure['mean_turnaround_s']:,.0f} s: "
+            f"{mean:+,.0f} s ({low:+,.0f} to {high:+,.0f}, 95 % confidence)."
         )
-        rate = account["jobs_per_hour"]
-        print(
-            f"Mean wait {account['mean_wait_s']:,.0f} s, mean turnaround {account['mean_turnaround_s']:,.0f} s"
-            + ("." if rate is None else f"; {rate:,.1f} jobs an hour ended while jobs were submitted.")
-        )
-        for figure in account.get("against", {}).values():
-            mean, low, high = figure["difference_turnaround_s"]
-            print(
-                f"With the forecasts at submission, mean turnaround {figure['mean_turnaround_s']:,.0f} s: "
-                f"{mean:+,.0f} s ({low:+,.0f} to {high:+,.0f}, 95 % confidence)."
-            )
-    show_findings(findings)
-    return 1 if findings else 0
-
-
-def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, table: JobTable) -> None:
-    from jobsight_server.commands.simulate.plot import draw_links, draw_simulation
-
-    clusters = "x".join(map(str, (len(simulation.clusters.processors), simulation.clusters.largest)))
-    title = f"{account['trace']}: {account['policy']} on {clusters}, uplinks of {_megabits(account['uplink'])}"
-    draw_simulation(table, simulation.capacity, title, directory)
-    draw_links(*link_history(simulation), simulation.now, title, directory / "links.svg")
-    print(f"jobsight simulate: plots written to {directory}", file=sys.stderr)
 
 
 def _megabits(rates: Sequence[float]) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,8 @@ from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
 from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, compared, variation
-from jobsight_scheduler.workload.canonical import Workload, scaled_to
+from jobsight_scheduler.workload.canonical import canonical, scaled_to
+from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.trace_argument import open_database_trace
 from jobsight_server.commands.simulate.clusters import clusters_with
@@ -48,7 +48,7 @@ class SiteJobs:
     site's, with the most processors in use at once on each.
     """
 
-    workload: Workload
+    trace: Trace
     questions: list[Question]
     bandwidth_bps: Floats
     busy: Floats
@@ -94,17 +94,13 @@ def _placeable(
     """Return the jobs that fit on all clusters together, and how many do not. A job without a measurement gets the
     median of its user's jobs, else of the site's.
     """
-    whole = site.workload
-    kept = np.flatnonzero(whole.processors <= clusters.total)
-    columns = ("submit_s", "run_s", "estimate_s", "processors", "row")
-    jobs = replace(whole, **{name: getattr(whole, name)[kept] for name in columns})
-    jobs = replace(jobs, submit_s=jobs.submit_s - jobs.submit_s[0]) if len(jobs) else jobs
-    if load is not None:
-        jobs = scaled_to(jobs, clusters.total, load)
-    bandwidth = _filled(site)[kept]
+    workload = canonical(site.trace, clusters.total)
+    jobs = workload if load is None else scaled_to(workload, clusters.total, load)
+    bandwidth = _filled(site)[jobs.row]
     work = CommunicatingJobs(jobs, bandwidth, bandwidth / (bandwidth + half_bps))
     nothing_stated = np.full(len(jobs), np.inf)
-    return SyntheticWorkload(work, nothing_stated, [site.questions[job] for job in kept]), len(whole) - len(kept)
+    questions = [site.questions[row] for row in jobs.row.tolist()]
+    return SyntheticWorkload(work, nothing_stated, questions), jobs.counts["dropped"]
 
 
 def _filled(site: SiteJobs) -> Floats:
@@ -185,46 +181,40 @@ def site_jobs(connection: Connection) -> SiteJobs:
     measured: FromClause = runs
     for metric, values in (("bandwidth", bandwidth), ("cpu", cpu)):
         measured = measured.outerjoin(values, and_(values.c.run_id == runs.c.id, values.c.metric == metric))
-    rows = connection.execute(select(*columns).select_from(measured).where(*_ENDED).order_by(_SUBMITTED, runs.c.id))
-    return _of_rows(rows.all(), {name: most_at_once(connection, name) for name in _clusters(connection)})
-
-
-def _clusters(connection: Connection) -> list[str]:
-    return sorted(connection.scalars(select(runs.c.cluster).where(*_ENDED).distinct()))
-
-
-def _of_rows(rows: Sequence[Any], clusters: dict[str, int]) -> SiteJobs:
+    query = select(*columns).select_from(measured).where(*_ENDED).order_by(_SUBMITTED, runs.c.id)
+    rows = connection.execute(query).all()
     if not rows:
         raise UserError("the database has no finished job with a known number of processors")
-    several = len(clusters) > 1
-    found = SiteJobs(
-        _workload(rows),
+    if all(row.bandwidth is None for row in rows):
+        raise UserError(f"none of the {len(rows):,} finished jobs has a measured bandwidth: are agents running?")
+    clusters = sorted({row.cluster for row in rows})
+    return SiteJobs(
+        _trace_of(rows),
         [
             job_question(
-                f"{row.cluster}/{row.user}" if several else row.user, row.name, row.queue, row.processors,
+                f"{row.cluster}/{row.user}" if len(clusters) > 1 else row.user, row.name, row.queue, row.processors,
                 row.requested_memory_bytes, row.requested_walltime_s, row.group,
             )
             for row in rows
         ],
         _column(rows, "bandwidth"),
         _column(rows, "cpu"),
-        clusters,
+        {name: most_at_once(connection, name) for name in clusters},
     )  # fmt: skip
-    if np.isnan(found.bandwidth_bps).all():
-        raise UserError(f"none of the {len(rows):,} finished jobs has a measured bandwidth: are agents running?")
-    return found
 
 
-def _workload(rows: Sequence[Any]) -> Workload:
-    submitted, start, end = (_column(rows, name) for name in ("submitted", "start", "end"))
-    run, asked = end - start, _column(rows, "requested_walltime_s")
-    return Workload(
-        submit_s=submitted - submitted[0],
-        run_s=run,
-        estimate_s=np.where(asked > run, asked, run),
-        processors=np.array([row.processors for row in rows], dtype=np.int64),
-        row=np.arange(len(rows)),
-        counts=Counter(jobs=len(rows)),
+def _trace_of(rows: Sequence[Any]) -> Trace:
+    run, asked = _column(rows, "end") - _column(rows, "start"), _column(rows, "requested_walltime_s")
+    processors = _column(rows, "processors")
+    return Trace(
+        {
+            "job": np.arange(1.0, len(rows) + 1.0),
+            "submit_s": _column(rows, "submitted"),
+            "run_s": run,
+            "requested_s": np.where(asked > run, asked, run),
+            "processors": processors,
+            "requested_processors": processors,
+        }
     )
 
 

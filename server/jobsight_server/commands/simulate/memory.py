@@ -8,7 +8,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,12 +21,12 @@ from rich.text import Text
 from sqlalchemy import Connection, select
 
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
-from jobsight_scheduler.memory.jobs import JobSource, jobs_of, offered_load, source_for
+from jobsight_scheduler.memory.jobs import MemoryJobs, jobs_on, offered_load
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
-from jobsight_scheduler.workload.swf import TraceError
+from jobsight_scheduler.workload.swf import TraceError, read_swf
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.trace_argument import write_site_trace
 from jobsight_server.command_line.workers import in_processes, watched
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         )
     with TemporaryDirectory() as directory:
         file, classes = _trace_with_nodes(args, Path(directory))
-        rows = _rows(args, source_of(file, classes), classes)
+        rows = _rows(args, file, classes)
     if args.json:
         print(json.dumps(rows, indent=2))
     else:
@@ -104,18 +104,6 @@ def _rounded_up(value: float) -> float:
     return math.ceil(value / unit - 1e-9) * unit
 
 
-def source_of(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
-    """Return the jobs of ``file`` for nodes of ``classes``.
-
-    Raises:
-        UserError: ``classes`` are not nodes by memory.
-    """
-    try:
-        return source_for(file, classes, raw, fields)
-    except ValueError as error:
-        raise UserError(f"--classes: {error}") from error
-
-
 def show(rows: Sequence[Row], console: Console) -> None:
     """Show the runs by nodes, fill order and policy, and the waiting time that the freed memory saves."""
     without = {machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
@@ -152,23 +140,33 @@ def machine_of(row: Row) -> tuple[Any, ...]:
     return row["classes"], row["order"], row["policy"], row["load"]
 
 
-def _rows(args: argparse.Namespace, source: JobSource, classes: str) -> list[dict[str, Any]]:
+def _rows(args: argparse.Namespace, file: Path, classes: str) -> list[dict[str, Any]]:
     try:
-        load = args.load or offered_load(jobs_of(source), sum(entry.count for entry in parse_classes(classes)))
+        parsed = parse_classes(classes)
+    except ValueError as error:
+        raise UserError(f"--classes: {error}") from error
+    try:
+        load = args.load or offered_load(_jobs(file, classes), sum(entry.count for entry in parsed))
         cases = [
             MemoryCase(classes, load, args.policy, estimator=name, asked=asked)
             for name in args.estimators
             for asked in (ASKED if args.ask_again and VARIANTS[name].learns else WITHOUT_OPTION)
         ]
-        runs = in_processes(partial(_one, source), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
+        runs = in_processes(partial(_one, file), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
         found = dict(watched("memory", runs, len(cases)))
     except (TraceError, ValueError, QueueTooLongError) as error:
         raise UserError(str(error)) from error
     return [found[case] for case in cases]
 
 
-def _one(source: JobSource, case: MemoryCase) -> dict[str, Any]:
-    return run_case(case, source)
+def _one(file: Path, case: MemoryCase) -> dict[str, Any]:
+    return run_case(case, _jobs(file, case.classes))
+
+
+@lru_cache(maxsize=1)
+def _jobs(file: Path, classes: str) -> MemoryJobs:
+    """Return the jobs that the nodes can run, read once in each process."""
+    return jobs_on(read_swf(file), classes, file.name)
 
 
 def _show_worth(rows: Sequence[Row], console: Console) -> None:

@@ -1,18 +1,118 @@
-"""Shows a simulation on a terminal of 80 columns."""
+"""Runs a simulation with progress, and gives out its results: on a terminal of 80 columns, as JSON, files and plots."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_scheduler.figures import by_size, by_user
+from jobsight_scheduler.table import SCHEDULE, JobTable, write_parquet, write_table
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.storage.errors import UserError
+
+EVENTS_AT_ONCE = 2_000
+"""Events of a simulation between two updates of its progress."""
+
+
+class Steps(Protocol):
+    """A simulation, of any machine."""
+
+    @property
+    def ended(self) -> int:
+        """Number of jobs that have ended."""
+
+    def advance(self, events: int) -> bool:
+        """Handle the next ``events`` events, or as many as there are; return whether all jobs have ended."""
+
+
+def carry_out(simulation: Steps, name: str, jobs: int) -> float:
+    """Run the simulation of so many ``jobs`` to its end; return the CPU seconds used, progress excluded."""
+    spent, done = 0.0, False
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=jobs)
+        while not done:
+            began = time.process_time()
+            done = simulation.advance(EVENTS_AT_ONCE)
+            spent += time.process_time() - began
+            progress.update(task, completed=simulation.ended)
+    return spent
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Check now what would otherwise fail after minutes.
+
+    Raises:
+        UserError: a requested output cannot be written.
+    """
+    for flag in ("schedule_out", "jobs_out"):
+        file = getattr(args, flag)
+        if file is not None and not file.parent.is_dir():
+            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; create it first")
+    if args.jobs_out is not None and args.jobs_out.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise UserError(f"--jobs-out {args.jobs_out}: Parquet needs pyarrow: pip install pyarrow, or name a .csv")
+    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
+        raise UserError(f"--plot {args.plot} is a file; name a directory")
+
+
+def of_groups(table: JobTable, spent_s: float | None) -> dict[str, Any]:
+    """Return the figures by size and by user, and the speed of a simulation that took ``spent_s`` of CPU time."""
+    speed = {} if spent_s is None else {"cpu_s": spent_s, "jobs_per_cpu_s": len(table) / spent_s if spent_s else None}
+    return speed | {"by_size": by_size(table), "by_user": by_user(table)}
+
+
+def draw_to(args: argparse.Namespace, table: JobTable, capacity: int, title: str) -> bool:
+    """Draw the schedule to ``--plot``; return whether that was given."""
+    if args.plot is None:
+        return False
+    from jobsight_server.commands.simulate.plot import draw_simulation
+
+    draw_simulation(table, capacity, title, args.plot)
+    print(f"jobsight simulate: plots written to {args.plot}", file=sys.stderr)
+    return True
+
+
+def give_out(
+    args: argparse.Namespace,
+    account: Mapping[str, Any],
+    table: JobTable,
+    findings: Sequence[BrokenRule],
+    more: Iterable[str] = (),
+) -> int:
+    """Write ``--schedule-out`` and ``--jobs-out``, and print the account, with ``more`` lines; return the exit status.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    try:
+        if args.schedule_out is not None:
+            write_table(table, args.schedule_out, SCHEDULE)
+        if args.jobs_out is not None and args.jobs_out.suffix == ".parquet":
+            write_parquet(table, args.jobs_out)
+        elif args.jobs_out is not None:
+            write_table(table, args.jobs_out)
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be written: {error.strerror or error}") from error
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
+        for line in more:
+            print(line)
+    show_findings(findings)
+    return 1 if findings else 0
+
 
 SHOWN_USERS = 10
 SHOWN_FINDINGS = 10

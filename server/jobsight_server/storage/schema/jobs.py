@@ -59,6 +59,9 @@ jobs = Table(
     Column("memory_incomplete", Boolean),  # a step or task was not measured: the job used more than used_memory_bytes
     Column("memory_with_cache", Boolean),  # used_memory_bytes may contain page cache
     Column("memory_is_virtual", Boolean),  # requested and used memory are address space, as of TORQUE's vmem and pvmem
+    Column("memory_word", Text),  # pvmem, pmem, h_vmem: by which memory was requested, if the scheduler has several
+    Column("other_requested_bytes", BigInteger),  # of the other kind: resident if memory_is_virtual, else address space
+    Column("other_used_bytes", BigInteger),
     Column("ended_abnormally", Boolean),  # by the log; an exit status other than 0 means the same
     Column("array_task", Text),  # 13_2, if the log also has another id of the task
     Column("suspended_s", Double),  # of the time between start and end

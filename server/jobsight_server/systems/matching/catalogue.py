@@ -18,8 +18,8 @@ from sqlalchemy import Connection
 from jobsight_scheduler.matching.policies import PolicyRule
 from jobsight_scheduler.matching.problem import AttributeValue, Capacity, Hold, Resource
 from jobsight_scheduler.matching.records import InvalidProblemError, Name
+from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.engine import fetch
-from jobsight_server.systems.matching.resource_types import SHIPPED, ResourceType
 
 MOST_POLICIES = 1000
 
@@ -66,11 +66,10 @@ class ResourcePolicy(PolicyRule, frozen=True):
             raise InvalidProblemError("give resource or type, not both")
 
 
-@dataclass(frozen=True, slots=True)
-class HeldPart:
-    """Capacities of one resource that a match holds since ``since``."""
+class HeldPart(Record):
+    """Capacities of a resource that a match holds since ``since``."""
 
-    match_id: int
+    match: int
     job: str
     user: str | None
     since: float
@@ -102,7 +101,7 @@ def present(resource: StoredResource, parts: Iterable[HeldPart], policies: Seque
         policies=tuple(
             one for one in policies if one.resource in (None, resource.name) and one.type in (None, resource.type)
         ),
-        matches_running=len({part.match_id for part in parts}),
+        matches_running=len({part.match for part in parts}),
     )
 
 
@@ -119,7 +118,6 @@ _ENDED = "SELECT id FROM matches WHERE version > ? AND state NOT IN ('held', 'qu
 
 DEFAULT_OBJECTIVES = ("throughput",)
 
-_decode_type = msgspec.json.Decoder(ResourceType).decode
 _decode_policy = msgspec.json.Decoder(ResourcePolicy).decode
 
 
@@ -129,7 +127,6 @@ class Catalogue:
     def __init__(self, expiry_s: float) -> None:
         self.version = 0
         self.definitions = 0
-        self.types: dict[str, ResourceType] = dict(SHIPPED)
         self.objectives: list[Any] = list(DEFAULT_OBJECTIVES)
         self.policies: list[ResourcePolicy] = []
         self.resources: dict[int, StoredResource] = {}
@@ -161,18 +158,19 @@ class Catalogue:
     def resources_of(self, types: Collection[str], now: float) -> tuple[Resource, ...]:
         """Return all resources of these types at ``now``, in the order of their numbers."""
         wanted = sorted(number for kind in types for number in self._by_type.get(kind, ()))
-        return tuple(self._as_of(number, now) for number in wanted)
+        return tuple(self.resource(number, now) for number in wanted)
 
-    def resource(self, number: int, now: float) -> Resource:
-        """Return one resource at ``now``."""
-        return self._as_of(number, now)
+    def types(self) -> list[str]:
+        """Return the types of which there are resources."""
+        return sorted(kind for kind, numbers in self._by_type.items() if numbers)
 
     def parts_of(self, number: int, now: float) -> list[HeldPart]:
         """Return the holds on the resource at ``now``, the first to end first."""
         parts = [part for held in self._held.get(number, {}).values() for part in held if part.until > now]
-        return sorted(parts, key=lambda part: (part.until, part.match_id))
+        return sorted(parts, key=lambda part: (part.until, part.match))
 
-    def _as_of(self, number: int, now: float) -> Resource:
+    def resource(self, number: int, now: float) -> Resource:
+        """Return one resource at ``now``."""
         stored = self.resources[number]
         found, until = self._present.get(number, (None, 0.0))
         if found is None or until <= now:
@@ -194,8 +192,6 @@ class Catalogue:
     def _read_definitions(self, connection: Connection, objectives: str | None) -> None:
         self.definitions += 1
         self.objectives = list(DEFAULT_OBJECTIVES) if objectives is None else msgspec.json.decode(objectives)
-        defined = fetch(connection, "SELECT definition FROM resource_types", ())
-        self.types = SHIPPED | {kind.name: kind for kind in (_decode_type(row[0]) for row in defined)}
         rules = fetch(connection, "SELECT rule FROM resource_policies ORDER BY id", ())
         self.policies = [_decode_policy(row[0]) for row in rules]
         self._present.clear()

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
-from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
+from jobsight_scheduler.matching.ladder import DEADLINE_S
 from jobsight_scheduler.matching.read import read_objectives
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.storage.errors import UserError
@@ -40,16 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"seconds of processor time after which the best matches so far are printed (default: {DEADLINE_S:g})",
     )
-    parser.add_argument(
-        "--rung", choices=RUNGS, default=RUNGS[-1], help=f"highest rung of the ladder (default: {RUNGS[-1]})"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     if not 0.0 < args.deadline <= LONGEST_S:
         raise UserError(f"--deadline {args.deadline}: must be above 0 and at most {LONGEST_S:g} seconds")
     problem = _problem(args)
-    answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung)
+    answer = match(problem, clock=time.process_time, deadline_s=args.deadline)
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     else:

@@ -24,7 +24,7 @@ from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.lock import FencedError
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.reports import Reliability, report_nodes
-from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.service import RUNGS_FAILED, Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.matching.store_matches import (
@@ -135,12 +135,9 @@ class MatchingRounds:
 
     def _read_one(self, row: Any) -> MatchJob | ResourceError:
         try:
-            batch = self._matcher.read([document_of(row.job)])
+            (job,) = self._matcher.read([document_of(row.job)]).jobs
         except ResourceError as error:
             return error
-        if batch.refused:  # its type has been deleted
-            return ResourceError(batch.refused[0].reason)
-        job = batch.jobs[0]
         duration_s = self._matcher.settings.hold_s if job.duration_s is None else job.duration_s
         return replace(job, name=str(row.id), duration_s=duration_s)
 

@@ -19,9 +19,16 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.facts import FACT_NAME
-from jobsight_server.systems.matching.resource_types import ResourceError, ResourceType
+from jobsight_server.systems.matching.resource_state import ResourceError
 
 PREDICTED = "predicted"
+PREDICTABLE = {
+    "bandwidth_mbps": ("bandwidth", 1e-6),
+    "memory_gib": ("memory", 2.0**-30),
+    "gpu_memory_gib": ("gpu_memory", 2.0**-30),
+}
+"""Capacities whose amounts can be ``predicted``: the metric, and the factor from its unit."""
+
 PREDICTED_AT_MOST = 500
 """Predicted amounts of a batch; each is a forecast."""
 
@@ -85,9 +92,7 @@ class _About(msgspec.Struct):
         )
 
 
-def fill_in(
-    jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
-) -> Filled:
+def fill_in(jobs: Sequence[Any], answers: AnswerReader, connection: Connection) -> Filled:
     """Replace ``predicted`` by numbers, and leave all other errors in the jobs as they are.
 
     Raises:
@@ -106,7 +111,7 @@ def fill_in(
         if len(filled.amounts) > PREDICTED_AT_MOST:
             raise ResourceError(f"jobs: more than {PREDICTED_AT_MOST} predicted amounts; send fewer jobs at once")
         try:
-            found, amounts = _filled(job, rest, types, lambda request: answers.answers(connection, [request]))
+            found, amounts = _filled(job, rest, lambda request: answers.answers(connection, [request]))
         except InvalidProblemError as error:
             filled.refused.append((position, str(error)))
             continue
@@ -118,7 +123,6 @@ def fill_in(
 def _filled(
     job: dict[str, Any],
     rest: dict[str, Any],
-    types: Mapping[str, ResourceType],
     answers: Callable[[ForecastRequest], Sequence[Any]],
 ) -> tuple[dict[str, Any], list[PredictedAmount]]:
     """Fill in one job.
@@ -149,18 +153,15 @@ def _filled(
 
     rest = deepcopy(rest)
     for need in _needs(rest):
-        kind, amounts = types.get(str(need.get("type"))), need["amounts"]
-        known = {field.name: field for field in kind.capacities} if kind else {}
+        amounts = need["amounts"]
         for capacity in [capacity for capacity, value in amounts.items() if value == PREDICTED]:
-            declared = known.get(capacity)
-            if declared is None or declared.metric is None:
-                can = ", ".join(field.name for field in known.values() if field.metric) or "none"
+            if capacity not in PREDICTABLE:
                 raise InvalidProblemError(
-                    f"{capacity[:60]!r} of a {str(need.get('type'))[:60]!r} cannot be predicted; choose from: {can}"
+                    f"{capacity[:60]!r} cannot be predicted; choose from: {', '.join(PREDICTABLE)}"
                 )
             processors = _per_instance(amounts.get("slots"), about.processors, need.get("count", 1))
             of = str(need.get("name"))[:255]
-            amounts[capacity] = bound(declared.metric, declared.scale, processors, of, capacity)
+            amounts[capacity] = bound(*PREDICTABLE[capacity], processors, of, capacity)
     if rest.get("duration_s") == PREDICTED:
         rest["duration_s"] = bound("runtime", 1.0, 1, None, None)
     return rest, made

@@ -9,9 +9,10 @@ import msgspec
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.forecasts.record import PAGE_SIZE, Page, Record, pages_of
-from jobsight_server.systems.matching.catalogue import Catalogue, ResourcePolicy
-from jobsight_server.systems.matching.resource_types import ResourceType
-from jobsight_server.systems.matching.submissions import EligibleResources, document_of
+from jobsight_server.systems.matching.catalogue import Catalogue, HeldPart, ResourcePolicy
+from jobsight_server.systems.matching.resource_state import ResourceError
+from jobsight_server.systems.matching.store_matches import NO_MATCH
+from jobsight_server.systems.matching.submissions import document_of
 from jobsight_server.systems.matching.tables import holds, matches
 
 MatchState = Literal["queued", "held", "released", "expired", "lost", "cancelled"]
@@ -51,11 +52,10 @@ class MatchList(Page):
 
 
 class MatchDetail(Record):
-    """One job: its match, its document as sent, and E(j, d), the resources that each dependency may use now."""
+    """One job: its match, and its document as sent."""
 
     match: MatchEntry
     document: dict[str, Any]
-    eligible: list[EligibleResources] | None
 
 
 def match_list(
@@ -77,12 +77,16 @@ def match_list(
     return MatchList(page, pages_of(total), total, now, entries, queued, held)
 
 
-def match_entry(connection: Connection, number: int, now: float) -> tuple[MatchEntry, dict[str, Any]] | None:
-    """Read one match and its job's document; None if there is none."""
+def match_detail(connection: Connection, number: int, now: float) -> MatchDetail:
+    """Read one match.
+
+    Raises:
+        ResourceError: there is none.
+    """
     row = connection.execute(select(matches).where(matches.c.id == number)).one_or_none()
     if row is None:
-        return None
-    return _entries(connection, [row], now)[0], document_of(row.job)
+        raise ResourceError(NO_MATCH.format(number), 404)
+    return MatchDetail(_entries(connection, [row], now)[0], document_of(row.job))
 
 
 def _entries(connection: Connection, rows: Sequence[Row[Any]], now: float) -> list[MatchEntry]:
@@ -96,22 +100,8 @@ def _entries(connection: Connection, rows: Sequence[Row[Any]], now: float) -> li
 
 def _entry(row: Row[Any], resources: dict[str, list[str]], now: float) -> MatchEntry:
     is_over = row.state == "held" and row.until is not None and row.until <= now
-    return MatchEntry(
-        id=row.id,
-        job=row.name,
-        user=row.user,
-        job_class=row._mapping["class"],
-        priority=row.priority,
-        state="expired" if is_over else row.state,
-        submitted_at=row.submitted_at,
-        matched_at=row.matched_at,
-        until=row.until,
-        ended_at=row.until if is_over else row.ended_at,
-        rounds=row.rounds,
-        tier=row.tier,
-        reason="its hold ended" if is_over else row.reason,
-        resources=resources,
-    )
+    over = {"state": "expired", "ended_at": row.until, "reason": "its hold ended"} if is_over else {}
+    return MatchEntry.of_row(row, job=row.name, job_class=row._mapping["class"], resources=resources, **over)
 
 
 HOLDS_LISTED = 100
@@ -125,16 +115,6 @@ class CapacityState(Record):
     measured: float
     held: float
     free: float
-
-
-class HeldShare(Record):
-    """Capacities of a resource that a match holds."""
-
-    match: int
-    job: str
-    user: str | None
-    until: float
-    amounts: dict[str, float]
 
 
 class ResourceDetail(Record):
@@ -156,24 +136,15 @@ class ResourceDetail(Record):
     source: str
     policies: int
     matches_running: int
-    holds: list[HeldShare]
+    holds: list[HeldPart]
 
 
-class ResourceList(Record):
+class ResourceList(Page):
     """One page of resources in the order of their names, and the version of their state."""
 
-    page: int
-    pages: int
-    total: int
     version: int
     now: float
     resources: list[ResourceDetail]
-
-
-class ResourceTypes(Record):
-    """The types of resources, built-in ones first."""
-
-    types: list[ResourceType]
 
 
 class Removed(Record):
@@ -197,25 +168,25 @@ class ChosenObjectives(Record):
 
 
 def resource_list(
-    catalogue: Catalogue, now: float, kind: str | None = None, page: int = 1, size: int = 50
+    catalogue: Catalogue, now: float, kind: str | None = None, page: int = 1, size: int = PAGE_SIZE
 ) -> ResourceList:
     """Return one page of the resources of one type, or of all."""
     names = sorted(
         name for name, number in catalogue.id_of.items() if kind is None or catalogue.resources[number].type == kind
     )
-    shown = names[(page - 1) * size : page * size]
-    details = [resource_detail(catalogue, name, now) for name in shown]
-    pages = max(1, -(-len(names) // size)) if size != 50 else pages_of(len(names))
-    return ResourceList(
-        page, pages, len(names), catalogue.version, now, [detail for detail in details if detail is not None]
-    )
+    shown = [resource_detail(catalogue, name, now) for name in names[(page - 1) * size : page * size]]
+    return ResourceList(page, pages_of(len(names), size), len(names), catalogue.version, now, shown)
 
 
-def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDetail | None:
-    """Return one resource; None if there is none of this name."""
+def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDetail:
+    """Return one resource.
+
+    Raises:
+        ResourceError: there is none of this name.
+    """
     number = catalogue.id_of.get(name)
     if number is None:
-        return None
+        raise ResourceError(f"no resource {name[:60]!r}; it may have been removed", 404)
     stored, present = catalogue.resources[number], catalogue.resource(number, now)
     parts = catalogue.parts_of(number, now)
     capacities = {
@@ -231,9 +202,7 @@ def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDeta
     return ResourceDetail(
         name=stored.name,
         type=stored.type,
-        attributes={
-            key: list(value) if isinstance(value, tuple) else value for key, value in stored.attributes.items()
-        },
+        attributes=stored.attributes,
         capacities=capacities,
         cost=stored.cost,
         static=stored.is_static,
@@ -244,8 +213,5 @@ def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDeta
         source=stored.source,
         policies=len(present.policies),
         matches_running=present.running,
-        holds=[
-            HeldShare(part.match_id, part.job, part.user, part.until, dict(part.amounts))
-            for part in parts[:HOLDS_LISTED]
-        ],
+        holds=parts[:HOLDS_LISTED],
     )

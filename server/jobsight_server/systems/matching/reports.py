@@ -9,21 +9,22 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 
+from jobsight_scheduler.matching.records import decoded
 from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.storage.schema import nodes
-from jobsight_server.systems.matching.edit import known_type, require_room, types_in
-from jobsight_server.systems.matching.resource_types import (
+from jobsight_server.systems.matching.catalogue import decode_attributes, decode_capacities
+from jobsight_server.systems.matching.edit import require_room
+from jobsight_server.systems.matching.resource_state import (
     Capacities,
     CapacityReport,
     ResourceError,
     ResourceReport,
-    ResourceType,
     Value,
     check_name,
-    sent,
+    refused,
     state_row,
 )
 from jobsight_server.systems.matching.store_matches import begin_change
@@ -33,8 +34,6 @@ REJECTED = "resource_reports_rejected"
 """Counted by reason."""
 
 _AT_ONCE = 300  # names in a statement, below every SQLite's limit of parameters
-_decode_attributes = msgspec.json.Decoder(dict[str, Value]).decode
-_decode_capacities = msgspec.json.Decoder(dict[str, tuple[float, float]]).decode
 _KEPT = ("attributes", "capacities", "state_at", "owner_present", "source", "version")
 
 
@@ -73,20 +72,20 @@ def take_reports(
         return ReportsTaken(0, 0, [])
     with engine.begin() as connection:
         change = begin_change(connection)
-        types = types_in(connection)
         known = {row["name"]: row for row in _rows(connection, last)}
         changed: list[dict[str, Any]] = []
         new: list[dict[str, Any]] = []
-        refused: list[RejectedReport] = []
+        rejected: list[RejectedReport] = []
         counts: Counter[tuple[str, str]] = Counter()
         for name, entry in last.items():
             try:
-                report = entry if isinstance(entry, ResourceReport) else sent(entry, ResourceReport, "report")
+                with refused():
+                    report = entry if isinstance(entry, ResourceReport) else decoded(entry, ResourceReport, "report")
                 if not refuse_late and name in known and (report.time or now) <= known[name]["state_at"]:
                     continue
-                row = _row(report, known.get(name), types, now, future_s)
+                row = _row(report, known.get(name), now, future_s)
             except ResourceError as error:
-                refused.append(RejectedReport(name[:200], str(error)))
+                rejected.append(RejectedReport(name[:200], str(error)))
                 counts[REJECTED, "late" if error.status == 409 else "invalid"] += 1
                 continue
             row |= {"source": source, "version": change.version}
@@ -100,7 +99,7 @@ def take_reports(
             require_room(connection, len(new))
             connection.execute(insert(resources), new)
         add_event_counts(connection, counts)
-    return ReportsTaken(len(changed), len(new), refused)
+    return ReportsTaken(len(changed), len(new), rejected)
 
 
 def _rows(connection: Connection, names: Iterable[str]) -> Iterable[Any]:
@@ -110,9 +109,7 @@ def _rows(connection: Connection, names: Iterable[str]) -> Iterable[Any]:
         yield from connection.execute(query).mappings()
 
 
-def _row(
-    report: ResourceReport, before: Any, types: dict[str, ResourceType], now: float, future_s: float
-) -> dict[str, Any]:
+def _row(report: ResourceReport, before: Any, now: float, future_s: float) -> dict[str, Any]:
     check_name(report.name, "name")
     at = now if report.time is None else report.time
     if at > now + future_s:
@@ -124,20 +121,19 @@ def _row(
         raise ResourceError(f"type = {report.type!r}, but it is a {before['type']!r}; delete it first")
     if before is not None and at < before["state_at"]:
         raise ResourceError(f"measured {before['state_at'] - at:.0f} s before the state that is stored", 409)
-    kind = known_type(types, report.type or before["type"])
     row: dict[str, Any] = {"state_at": at, "owner_present": report.owner_present}
     if before is None:
-        new = {"name": report.name, "type": kind.name, "cost": 1.0, "is_static": False}
-        return row | state_row(report, kind, ({}, {})) | new
+        new = {"name": report.name, "type": report.type, "cost": 1.0, "is_static": False}
+        return row | state_row(report, ({}, {})) | new
     if report.owner_present is None:
         row["owner_present"] = before["owner_present"]
-    stored = _decode_attributes(before["attributes"]), _decode_capacities(before["capacities"])
-    return row | state_row(report, kind, stored) | {"number": before["id"]}
+    stored = decode_attributes(before["attributes"]), decode_capacities(before["capacities"])
+    return row | state_row(report, stored) | {"number": before["id"]}
 
 
 def _report_owner(connection: Connection, report: ResourceReport, row: dict[str, Any]) -> None:
     """Pass the presence of an owner on to the resource's machine: ``CLUSTER/NODE``, or by its attributes."""
-    attributes = _decode_attributes(row["attributes"])
+    attributes = decode_attributes(row["attributes"])
     cluster, node = attributes.get("cluster"), attributes.get("node")
     if not (isinstance(cluster, str) and isinstance(node, str) and cluster and node):
         cluster, _, node = report.name.rpartition("/")
@@ -153,8 +149,8 @@ _LAST_TWO = (
 _LONGEST_STEP_S = 600.0
 _HOUR_S = 3600.0
 
-Reliability = Callable[[Connection, Sequence[tuple[str, str]], float, float], Mapping[tuple[str, str], float]]
-"""Scores of machines, named by cluster and node, for a run time at a time."""
+Reliability = Callable[[Connection, float, float], Mapping[tuple[str, str], float | None]]
+"""Chances that jobs of a run time succeed now, by cluster and node; None for a machine without history."""
 
 
 class _Link(msgspec.Struct):
@@ -183,8 +179,7 @@ def _reports(
 ) -> Iterator[ResourceReport]:
     columns = [nodes.c.id, nodes.c.cluster, nodes.c.name, nodes.c.cpus, nodes.c.memory_total_bytes, nodes.c.interfaces]
     found = connection.execute(select(*columns).where(nodes.c.received_at >= since)).all()
-    names = [(node.cluster, node.name) for node in found]
-    scores = {} if reliability is None else reliability(connection, names, _HOUR_S, now)
+    scores = {} if reliability is None else reliability(connection, _HOUR_S, now)
     for node in found:
         samples = fetch(connection, _LAST_TWO, (node.id,))
         if samples:

@@ -9,28 +9,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import asdict
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine, func, insert, select
 
 from jobsight_scheduler.matching import match
 from jobsight_scheduler.matching.check import Answer, Match, Unmatched
-from jobsight_scheduler.matching.problem import MatchJob, Objective, Problem
+from jobsight_scheduler.matching.problem import MatchJob, Problem
+from jobsight_scheduler.matching.read import check_size, read_objectives
 from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.systems.matching.batch import (
-    CheckedBatch,
-    problem_of,
-    read_batch,
-    read_chosen_objectives,
-    require_size,
-    types_of,
-)
+from jobsight_server.systems.matching.batch import CheckedBatch, problem_of, read_batch, types_of
 from jobsight_server.systems.matching.catalogue import Catalogue
-from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.resource_state import ResourceError, refused
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.matching.store_matches import (
     Seen,
     add_holds,
+    begin_change,
     begin_storing,
     expire_matches,
     match_row,
@@ -39,11 +34,11 @@ from jobsight_server.systems.matching.store_matches import (
 from jobsight_server.systems.matching.submissions import (
     BatchAnswer,
     Earlier,
-    EligibleResources,
     MadeMatch,
+    QueuedJob,
+    SubmittedJobs,
     TimeSpent,
     earlier,
-    eligible_resources,
 )
 from jobsight_server.systems.matching.tables import matches
 
@@ -85,7 +80,7 @@ class Matcher:
         Raises:
             ResourceError: the batch is invalid; no match is held.
         """
-        with self._turn:
+        with self._turn, refused():
             return self._match(jobs, objectives, is_dry, None if is_dry else key)
 
     def match_round(self, waiting: Sequence[WaitingJob], store: StoreRound) -> int:
@@ -118,33 +113,45 @@ class Matcher:
         Raises:
             ResourceError: it is invalid.
         """
-        with self._read_engine.connect().execution_options(reading=True) as connection:
-            types = self.look(lambda catalogue, _: catalogue.types)
-            batch = read_batch(jobs, types, self._answers, connection, key)
-        require_size(batch.jobs, ())
-        return batch
+        with refused(), self._read_engine.connect().execution_options(reading=True) as connection:
+            batch = read_batch(jobs, self._answers, connection, key)
+            check_size((), batch.jobs)
+            return batch
 
-    def eligible(self, document: Any) -> list[EligibleResources] | None:
-        """Return E(j, d) of a stored job now; None if one of its types was deleted."""
-        try:
-            jobs = self.read([document]).jobs
-        except ResourceError:
-            return None
+    def submit(self, jobs: Sequence[Any], key: str | None = None) -> SubmittedJobs:
+        """Queue a batch; jobs that were submitted with the same ``key`` before keep their numbers.
 
-        def found(catalogue: Catalogue, now: float) -> list[EligibleResources]:
-            resources = catalogue.resources_of(types_of(jobs), now)
-            return eligible_resources(problem_of(jobs, resources, (Objective("throughput"),), now))
-
-        return self.look(found) if jobs else None
+        Raises:
+            ResourceError: it is invalid, or too many jobs wait already; no job is queued.
+        """
+        batch, now, most = self.read(jobs, key), self._clock(), self.settings.queued_at_most
+        with self._write_engine.begin() as connection:
+            change = begin_change(connection, len(batch.jobs))
+            numbers = earlier(connection, key).numbers
+            new = [job for job in batch.jobs if job.name not in numbers]
+            query = select(func.count()).select_from(matches).where(matches.c.state == "queued")
+            waiting = connection.scalar(query) or 0
+            if waiting + len(new) > most:
+                raise ResourceError(f"{waiting} jobs wait already, and at most {most} may; submit these later", 409)
+            rows = [
+                match_row(job, batch.documents[job.name], change, number) | {"state": "queued", "submitted_at": now}
+                for number, job in enumerate(new, change.first_match)
+            ]
+            if rows:
+                connection.execute(insert(matches), rows)
+        numbers |= {row["name"]: row["id"] for row in rows}
+        return SubmittedJobs(
+            [QueuedJob(one.name, numbers[one.name]) for one in batch.jobs], batch.refused, batch.predicted
+        )
 
     def _match(self, jobs: Sequence[Any], objectives: object | None, is_dry: bool, key: str | None) -> BatchAnswer:
         spent, begin = TimeSpent(), time.perf_counter()
         with self._read_engine.connect().execution_options(reading=True) as connection:
             self._catalogue.refresh(connection)
-            batch = read_batch(jobs, self._catalogue.types, self._answers, connection, key)
+            batch = read_batch(jobs, self._answers, connection, key)
             before = earlier(connection, key)
         problem, seen = self._present([job for job in batch.jobs if job.name not in before.numbers], objectives)
-        require_size(problem.jobs, problem.resources)
+        check_size(problem.resources, problem.jobs)
         spent.query_s = time.perf_counter() - begin
         first = answer = self._decide(problem, spent)
         conflicts, pending, made = 0, problem, list(before.made)
@@ -164,14 +171,13 @@ class Matcher:
             answer = self._decide(pending, spent)
             unmatched += answer.unmatched
         whole = asdict(first) | {"matches": tuple(made), "unmatched": tuple(unmatched), "predicted": batch.predicted}
-        eligible = eligible_resources(problem) if is_dry else None
-        return BatchAnswer(**whole, conflicts=conflicts, time=spent, eligible=eligible)
+        return BatchAnswer(**whole, conflicts=conflicts, time=spent)
 
     def _present(self, jobs: Sequence[MatchJob], objectives: object | None = None) -> tuple[Problem, Seen]:
         """Return the problem of ``jobs`` with the present resources."""
         with self._read_engine.connect().execution_options(reading=True) as connection:
             self._catalogue.refresh(connection)
-        chosen = read_chosen_objectives(self._catalogue.objectives if objectives is None else objectives)
+        chosen = read_objectives(self._catalogue.objectives if objectives is None else objectives, "objectives")
         now = self._clock()
         problem = problem_of(jobs, self._catalogue.resources_of(types_of(jobs), now), chosen, now)
         return problem, Seen.of(self._catalogue, problem)
@@ -214,9 +220,8 @@ class Matcher:
             for number, one in numbered:
                 until = until_of(jobs[one.job], self.settings.hold_s, now)
                 rows.append(
-                    match_row(jobs[one.job], batch.documents[one.job])
-                    | {"id": number, "state": "held", "submitted_at": now, "matched_at": now}
-                    | {"until": until, "rounds": 0, "version": change.version}
+                    match_row(jobs[one.job], batch.documents[one.job], change, number)
+                    | {"state": "held", "submitted_at": now, "matched_at": now, "until": until}
                 )
                 made.append(MadeMatch(one.job, one.resources, number, until))
             if rows:

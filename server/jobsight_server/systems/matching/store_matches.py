@@ -16,12 +16,13 @@ from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_server.storage.engine import driver_sql, write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.systems.matching.catalogue import Catalogue, StoredResource
-from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.tables import holds, matches
 
 MADE = "matches_made"
 CONFLICTS = "match_conflicts"
 LONGEST_HOLD_S = 366 * 86400.0
+NO_MATCH = "no match {}; the oldest that ended are deleted"
 
 _HOLD = "INSERT INTO holds (match_id, dependency, resource_id, resource, amounts) VALUES (?, ?, ?, ?, ?)"
 
@@ -83,14 +84,17 @@ def until_of(job: MatchJob, hold_s: float, now: float) -> float:
     return now + min(hold_s if job.duration_s is None else job.duration_s, LONGEST_HOLD_S)
 
 
-def match_row(job: MatchJob, document: str) -> dict[str, Any]:
-    """Return the columns of a match that come from its job."""
+def match_row(job: MatchJob, document: str, change: Change, number: int) -> dict[str, Any]:
+    """Return the columns of a new match that come from its job."""
     return {
+        "id": number,
         "name": job.name,
         "user": job.user,
         "class": job.job_class or None,
         "priority": job.priority,
         "job": document,
+        "rounds": 0,
+        "version": change.version,
     }
 
 
@@ -122,7 +126,7 @@ def mark_removal(connection: Connection) -> None:
 
 
 def mark_definitions(connection: Connection) -> None:
-    """Make every process read types, policies and objectives again."""
+    """Make every process read policies and objectives again."""
     connection.exec_driver_sql("UPDATE matching_state SET definition_version = version")
 
 
@@ -159,7 +163,7 @@ def renew(engine: Engine, number: int, until: float, now: float) -> None:
             return
         state = connection.scalar(select(matches.c.state).where(matches.c.id == number))
     if state is None:
-        raise ResourceError(f"no match {number}; the oldest that ended are deleted", 404)
+        raise ResourceError(NO_MATCH.format(number), 404)
     raise ResourceError(f"match {number} is {'expired' if state == 'held' else state} and holds nothing to renew", 409)
 
 

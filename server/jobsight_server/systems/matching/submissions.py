@@ -14,13 +14,9 @@ from msgspec import Meta
 from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.matching.check import Answer, Match, Unmatched
-from jobsight_scheduler.matching.eligibility import Eligibility
-from jobsight_scheduler.matching.problem import Problem
 from jobsight_server.forecasts.record import Record
 from jobsight_server.systems.matching.predicted import PredictedAmount
 from jobsight_server.systems.matching.tables import holds, matches
-
-ELIGIBLE_LISTED = 1000
 
 
 class MadeMatch(Match, frozen=True):
@@ -28,15 +24,6 @@ class MadeMatch(Match, frozen=True):
 
     id: int | None = None
     until: float | None = None
-
-
-class EligibleResources(Record):
-    """E(j, d): the resources that a dependency may use now, the first thousand by name."""
-
-    job: str
-    dependency: str
-    count: int
-    resources: list[str]
 
 
 class TimeSpent(Record):
@@ -59,18 +46,21 @@ class BatchAnswer(Answer, frozen=True, kw_only=True):
     predicted: list[PredictedAmount]
     conflicts: int
     time: TimeSpent
-    eligible: list[EligibleResources] | None = None
 
 
-def eligible_resources(problem: Problem) -> list[EligibleResources]:
-    """Return E(j, d) of every dependency of the batch."""
-    eligibility = Eligibility(problem)
-    found = []
-    for at, chosen in zip(eligibility.dependencies, eligibility.eligible(), strict=True):
-        members = eligibility.types[at.of.type].members[chosen]
-        names = [problem.resources[position].name for position in members[:ELIGIBLE_LISTED]]
-        found.append(EligibleResources(problem.jobs[at.job].name, at.of.name, len(members), names))
-    return found
+class QueuedJob(Record):
+    """A job that waits; ``GET /api/v1/matches/ID`` shows its outcome."""
+
+    job: str
+    id: int
+
+
+class SubmittedJobs(Record):
+    """Jobs that wait for a round of matching, and those without data for a prediction."""
+
+    queued: list[QueuedJob]
+    refused: list[Unmatched]
+    predicted: list[PredictedAmount]
 
 
 SubmissionKey = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]

@@ -8,7 +8,7 @@ from jobsight_server.storage.schema.metadata import metadata
 
 # One row. ``version`` counts every change of anything below; each row that changes carries the version of its change,
 # so that a process that knows one version reads only what is newer. Rows that are deleted set ``removal_version``,
-# types, policies and objectives ``definition_version``. ``next_match`` is the number of the next match. Every change
+# policies and objectives ``definition_version``. ``next_match`` is the number of the next match. Every change
 # begins with an update of this row: PostgreSQL then keeps it locked until the commit, so there is one at a time.
 matching_state = Table(
     "matching_state",
@@ -19,14 +19,6 @@ matching_state = Table(
     Column("definition_version", BigInteger, nullable=False),
     Column("next_match", Integer, nullable=False),
     Column("objectives", Text),
-)
-
-# ``definition`` is JSON: attributes and capacities of all resources of this type.
-resource_types = Table(
-    "resource_types",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("definition", Text, nullable=False),
 )
 
 # ``attributes`` and ``capacities`` are JSON; a capacity has its total and the use measured at ``state_at``. A resource

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,13 +10,20 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
-from jobsight_scheduler.overbooking.accept import OfferDecision, decide, decide_corrected
+from jobsight_scheduler.overbooking.accept import RULES, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.plan import JobOffer
 from jobsight_server.forecasts.request import question_text
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.systems.offers.calibration import read_calibration, write_calibration
-from jobsight_server.systems.offers.config import PlanConfig
-from jobsight_server.systems.offers.standing_plan import HOUR_S, StandingPlans, accuracy_of_text, accuracy_text, stakes
+from jobsight_server.systems.offers.settings import OffersSettings
+from jobsight_server.systems.offers.standing_plan import (
+    HOUR_S,
+    StandingPlans,
+    accuracy_of_text,
+    accuracy_text,
+    machine_of,
+    stakes,
+)
 from jobsight_server.systems.offers.stored import (
     REJECTIONS,
     add_offer,
@@ -48,24 +55,16 @@ class PlaceRequest:
     job_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceAnswer:
-    """``number`` of the offer; None: rejected, for the ``reason``. ``candidates`` counts the slots considered."""
-
-    number: int | None
-    reason: str
-    candidates: int
-
-
 def answer_request(
     connection: Connection,
     plans: StandingPlans,
-    config: PlanConfig,
+    config: OffersSettings,
     request: PlaceRequest,
     accuracy: RuntimeAccuracy,
     now: float,
-) -> PlaceAnswer:
-    """Test the request against the plan within the caller's transaction, and store the offer if it is accepted.
+) -> tuple[int | None, OfferDecision]:
+    """Test the request against the plan within the caller's transaction, and store the offer if it is accepted; return
+    its number, or None, and the decision.
 
     A small share of the jobs that only the correction refuses is accepted: otherwise it would never learn that jobs
     have become more reliable again.
@@ -89,32 +88,29 @@ def answer_request(
     )
     with plans.lock:
         standing = plans.of(connection, cluster, request.cluster_nodes, now)
-        if (len(standing.plan.bookings) + 1) * standing.nodes > CELLS:
-            return _rejected(connection, FULL, 0)
-        now_h = now / HOUR_S
-        test = partial(decide, standing.plan, offer, now_h, config.rule, config.machine, risk=standing.risk)
-        decision, explored = decide_corrected(test, calibration.recalibration, now_h)
+        decision, explored = OfferDecision(None, None, 1.0, FULL, 0), None
+        if (len(standing.plan.bookings) + 1) * standing.nodes <= CELLS:
+            now_h = now / HOUR_S
+            rule = replace(RULES[config.strategy], pmax=config.max_failure)
+            test = partial(decide, standing.plan, offer, now_h, rule, machine_of(config), risk=standing.risk)
+            decision, explored = decide_corrected(test, calibration.recalibration, now_h)
         if explored is not None:
             write_calibration(connection, cluster, calibration)
     if decision.place is None or decision.success is None:
-        return _rejected(connection, decision.reason, decision.candidates)
+        add_event_counts(connection, {(REJECTIONS, decision.reason): 1})
+        return None, decision
     note_touched(connection, {other.job: other.raw_pof for other in decision.touched})
     number = add_offer(connection, cluster, _row(config, request, offer, decision, stored, now))
-    return PlaceAnswer(number, "", decision.candidates)
-
-
-def _rejected(connection: Connection, reason: str, candidates: int) -> PlaceAnswer:
-    add_event_counts(connection, {(REJECTIONS, reason): 1})
-    return PlaceAnswer(None, reason, candidates)
+    return number, decision
 
 
 def _row(
-    config: PlanConfig, request: PlaceRequest, offer: JobOffer, decision: OfferDecision, run_times: str, now: float
+    config: OffersSettings, request: PlaceRequest, offer: JobOffer, decision: OfferDecision, run_times: str, now: float
 ) -> dict[str, Any]:
     place, success = decision.place, decision.success
     assert place is not None
     assert success is not None
-    predicted = 0.0 if not config.overbooks else decision.raw_pof
+    predicted = 0.0 if config.strategy == "conservative" else decision.raw_pof
     return {
         "question": question_text(request.job),
         "nodes": request.nodes,

@@ -8,8 +8,8 @@ from werkzeug.wrappers import Response
 from jobsight_server.front.addresses import tcp_address
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.systems.offers import routes
-from jobsight_server.systems.offers.config import plan_config
 from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
+from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
 from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import cluster_argument
@@ -51,4 +51,4 @@ def add_pages(pages: Blueprint) -> None:
 
 
 def make_part(here: AppContext) -> PlaceSeller:
-    return PlaceSeller(plan_config(here.settings))
+    return PlaceSeller(here.settings.section(OffersSettings))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobsight_server.systems.offers.config import plan_config
 from jobsight_server.systems.offers.outcome import follow_jobs
+from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.stored import expire_all
 from jobsight_server.systems.periodic import BackgroundWork
 
@@ -17,4 +17,4 @@ def schedule(work: BackgroundWork) -> None:
 def _keep_plan(work: BackgroundWork) -> None:
     if not work.stop.is_set():
         follow_jobs(work.engine, work.clock(), work.stop)
-        expire_all(work.engine, work.clock(), plan_config(work.settings).kept)
+        expire_all(work.engine, work.clock(), work.settings.section(OffersSettings).kept)

@@ -13,9 +13,9 @@ from jobsight_server.forecasts.request import question_of_text
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers.calibration import Calibration, PromiseClass, read_calibration
-from jobsight_server.systems.offers.config import PlanConfig, cluster_nodes
+from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import HOUR_S, PlaceSeller, StandingPlan
-from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState, places_of
+from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState, cluster_nodes, places_of
 from jobsight_server.systems.offers.tables import offers
 from jobsight_server.systems.offers.tables import plans as plan_rows
 
@@ -110,10 +110,10 @@ def one_offer(connection: Connection, seller: PlaceSeller, number: int, now: flo
         return _offers(standing, [row], now)[0]
 
 
-def planned_clusters(connection: Connection, config: PlanConfig) -> list[str]:
+def planned_clusters(connection: Connection, config: OffersSettings) -> list[str]:
     """Return the clusters with a plan, then those with nodes to plan with, each by name."""
     stored = connection.scalars(select(plan_rows.c.cluster).order_by(plan_rows.c.cluster)).all()
-    return list(dict.fromkeys([*stored, *sorted(config.nodes), *sorted(stored_clusters(connection))]))
+    return list(dict.fromkeys([*stored, *sorted(config.nodes_of), *sorted(stored_clusters(connection))]))
 
 
 def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float) -> StoredPlan:

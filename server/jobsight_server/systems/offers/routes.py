@@ -14,12 +14,12 @@ from werkzeug.exceptions import BadRequest, NotFound
 from jobsight_server.accounting.amounts import time_s
 from jobsight_server.forecasts.record import Record
 from jobsight_server.systems.offers.calibration import read_calibration
-from jobsight_server.systems.offers.config import cluster_nodes
 from jobsight_server.systems.offers.offer import PlaceRequest, answer_request
 from jobsight_server.systems.offers.outcome import OUTCOMES, cancel, confirm, report_end, report_start
 from jobsight_server.systems.offers.queries import Offer, one_offer
 from jobsight_server.systems.offers.settings import MOST_NODES
 from jobsight_server.systems.offers.standing_plan import HOUR_S, Gap, PlaceSeller, Risk, risk_of
+from jobsight_server.systems.offers.stored import cluster_nodes
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, amount_of, name_text, parsed_body
 from jobsight_server.web.kit.questions import WALLTIME_AT_MOST_S, AskedName, DescribedJob, Walltime, job_in_body
@@ -191,7 +191,7 @@ def ask_place() -> Response:
     nodes, requested_s = placed(asked)
     now = here.clock()
     release, deadline = _span(asked, now)
-    job_id = None if asked.job_id is None else _job_id(asked.job_id)
+    job_id = _job_id(asked.job_id)
     with here.read_engine.connect() as connection:
         in_cluster, _ = cluster_nodes(connection, seller.config, cluster)
         accuracy = seller.run_times.of(connection, cluster, job)
@@ -202,22 +202,18 @@ def ask_place() -> Response:
         )
     place = PlaceRequest(cluster, in_cluster, job, nodes, requested_s, release, deadline, job_id)
     with here.write_engine.begin() as connection:
-        answer = answer_request(connection, seller.plans, seller.config, place, accuracy, now)
-    offer = None if answer.number is None else _offer(answer.number)
-    return record_reply(OfferAnswer(offer is not None, answer.reason or None, answer.candidates, offer))
+        number, decision = answer_request(connection, seller.plans, seller.config, place, accuracy, now)
+    offer = None if number is None else _offer(number)
+    return record_reply(OfferAnswer(offer is not None, decision.reason or None, decision.candidates, offer))
 
 
 def show_offer() -> Offer:
-    number = _number()
-    found = _known(number)
-    if found is None:
-        raise NotFound(f"id = {number}: unknown or deleted offer")
-    return found
+    return _offer(_number())
 
 
 def confirm_offer() -> Response:
     sent = parsed_body(Confirmation, '{"job_id": JOB}, or {}')
-    job_id = None if sent.job_id is None else _job_id(sent.job_id)
+    job_id = _job_id(sent.job_id)
     return _changed(lambda connection, number, now: confirm(connection, number, job_id, now))
 
 
@@ -250,16 +246,12 @@ def _changed(change: Callable[[Connection, int, float], None]) -> Response:
 
 
 def _offer(number: int) -> Offer:
-    found = _known(number)
-    if found is None:  # the oldest are deleted
-        raise NotFound(f"id = {number}: this offer was deleted")
-    return found
-
-
-def _known(number: int) -> Offer | None:
     here = context()
     with here.read_engine.connect() as connection:
-        return one_offer(connection, part(PlaceSeller), number, here.clock())
+        found = one_offer(connection, part(PlaceSeller), number, here.clock())
+    if found is None:  # the oldest are deleted
+        raise NotFound(f"id = {number}: unknown or deleted offer")
+    return found
 
 
 def _number() -> int:
@@ -267,8 +259,8 @@ def _number() -> int:
     return int(request.view_args["id"])
 
 
-def _job_id(value: str) -> str:
-    if len(name_text(value, "job_id")) > _LONGEST_NAME:
+def _job_id(value: str | None) -> str | None:
+    if value is not None and len(name_text(value, "job_id")) > _LONGEST_NAME:
         raise BadRequest(f"job_id has {len(value)} characters; at most {_LONGEST_NAME} are kept")
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sqlalchemy import Connection
@@ -28,32 +28,17 @@ _BY_USER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND "user" = ? AND {_
 _BY_CLUSTER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
 
 
-class FinishedRun(NamedTuple):
-    """A finished job as known at its submission, and ``ratio``, its run time / requested time."""
-
-    question: Question
-    ratio: float
-
-
-def runs_of_user(connection: Connection, cluster: str, user: str) -> list[FinishedRun]:
-    """Read the user's last jobs with a requested time, in order of their end."""
-    return _read(connection, _BY_USER, (cluster, user, OF_USER))
-
-
-def runs_of_cluster(connection: Connection, cluster: str) -> list[FinishedRun]:
-    """Read the last jobs of all the cluster's users, in order of their end."""
-    return _read(connection, _BY_CLUSTER, (cluster, OF_CLUSTER))
-
-
-def _read(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[FinishedRun]:
+def _read(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple[Question, float]]:
+    """Read jobs as known at their submission, and their run time / requested time, in order of their end."""
     return [
-        FinishedRun(job_question(user, name, queue, processors, None, requested_s), (end - start) / requested_s)
+        (job_question(user, name, queue, processors, None, requested_s), (end - start) / requested_s)
         for user, name, queue, processors, requested_s, start, end in reversed(fetch(connection, query, parameters))
     ]
 
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+History = TypeVar("History", TimeSliceAccuracy, GroupAccuracy)
 
 NO_HISTORY = "no history"
 
@@ -78,11 +63,15 @@ class RunTimes:
         user = job.user
         if user is None:
             return _cautious(wide.distribution(job), wide)
-        own = self._of_users.get((cluster, user), lambda: _of_user(runs_of_user(connection, cluster, user), wide))
+        of_user = (cluster, user, OF_USER)
+        own = self._of_users.get(
+            (cluster, user), lambda: _taught(GroupAccuracy(wide=wide), connection, _BY_USER, of_user)
+        )
         return _cautious(own.distribution(job), wide)
 
     def _wide(self, connection: Connection, cluster: str) -> TimeSliceAccuracy:
-        return self._of_clusters.get(cluster, lambda: _of_cluster(runs_of_cluster(connection, cluster)))
+        of_cluster = (cluster, OF_CLUSTER)
+        return self._of_clusters.get(cluster, lambda: _taught(TimeSliceAccuracy(), connection, _BY_CLUSTER, of_cluster))
 
 
 class _Kept(Generic[Key, Value]):
@@ -114,15 +103,7 @@ def _cautious(found: RuntimeAccuracy, wide: TimeSliceAccuracy) -> RuntimeAccurac
     return RuntimeAccuracy((n * found.cdf + PRIOR_JOBS * _WHOLE) / (n + PRIOR_JOBS), found.jobs, found.source)
 
 
-def _of_cluster(runs: list[FinishedRun]) -> TimeSliceAccuracy:
-    found = TimeSliceAccuracy()
-    for run in runs:
-        found.learn(run.question, run.ratio)
-    return found
-
-
-def _of_user(runs: list[FinishedRun], wide: TimeSliceAccuracy) -> GroupAccuracy:
-    found = GroupAccuracy(wide=wide)
-    for run in runs:
-        found.learn(run.question, run.ratio)
-    return found
+def _taught(history: History, connection: Connection, query: str, parameters: tuple[Any, ...]) -> History:
+    for question, ratio in _read(connection, query, parameters):
+        history.learn(question, ratio)
+    return history

@@ -55,5 +55,10 @@ class OffersSettings(Section, frozen=True, kw_only=True):
     hold_s: float = 600.0  # time for which an offer waits for its confirmation
     kept: int = 100_000  # ended offers; the oldest are deleted first
 
+    @property
+    def nodes_of(self) -> dict[str, int]:
+        """The nodes by cluster, where they are set."""
+        return dict(map(cluster_and_nodes, self.nodes))
+
 
 SETTINGS = OffersSettings

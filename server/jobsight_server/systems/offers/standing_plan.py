@@ -15,12 +15,13 @@ from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
-from jobsight_predictor.runtime.success import Correct, SuccessProbability, machine_factors
+from jobsight_predictor.runtime.success import Correct, MachineFailure, SuccessProbability, machine_factors
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import KeptRisk
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.forecasts.record import Record, Share
-from jobsight_server.systems.offers.config import PlanConfig
 from jobsight_server.systems.offers.run_times import RunTimes
+from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.stored import STANDING, nodes_of
 from jobsight_server.systems.offers.tables import offers, plans
 
@@ -157,7 +158,7 @@ def accuracy_of_text(text: str, jobs: float, source: str) -> RuntimeAccuracy:
 class PlaceSeller:
     """The site's configuration, its present plans, and the run times of its jobs."""
 
-    config: PlanConfig
+    config: OffersSettings
     plans: StandingPlans = field(default_factory=StandingPlans)
     run_times: RunTimes = field(default_factory=RunTimes)
 
@@ -226,16 +227,17 @@ class Risk(Record):
     run_times: RunTimeSource
 
 
-def risk_of(config: PlanConfig, gap: Gap, accuracy: RuntimeAccuracy, correct: Correct) -> Risk:
+def risk_of(config: OffersSettings, gap: Gap, accuracy: RuntimeAccuracy, correct: Correct) -> Risk:
     """Return the risk of the job in the gap, without a job before it that could delay its start."""
     requested_h, elapsed = gap.requested_s / HOUR_S, gap.elapsed_s / gap.requested_s
     left = accuracy if elapsed == 0.0 else None  # similar jobs do not show the time left of a running job
-    available, survives = machine_factors(config.machine, gap.nodes, requested_h * max(1.0 - elapsed, 0.0), left)
+    available, survives = machine_factors(machine_of(config), gap.nodes, requested_h * max(1.0 - elapsed, 0.0), left)
     if elapsed > 0.0:
         available = 1.0  # its nodes are up already
     predicted = float(accuracy.after(elapsed).within(elapsed + (gap.end - gap.start) / gap.requested_s))
     success = SuccessProbability(available, 1.0 - correct(1.0 - predicted), survives)
     charge_h, penalty_h = stakes(config, gap.requested_s)
+    fits = 1.0 - success.executable < config.max_failure
     return Risk(
         cluster=gap.cluster,
         user=gap.job.user,
@@ -256,13 +258,19 @@ def risk_of(config: PlanConfig, gap: Gap, accuracy: RuntimeAccuracy, correct: Co
         penalty_h=penalty_h,
         expected_charge_h=success.opportunity(charge_h),
         expected_penalty_h=success.risk(penalty_h),
-        verdict="accept" if 1.0 - success.executable < config.max_failure else "reject",
-        reason=risk_reason(success.executable, config.max_failure),
+        verdict="accept" if fits else "reject",
+        reason=f"{'It fits' if fits else 'Too risky'}: the estimated probability that it does not end in time is "
+        f"{percent(1.0 - success.executable, 1)}, the limit {percent(config.max_failure, 1)}.",
         run_times=source_of(accuracy),
     )
 
 
-def stakes(config: PlanConfig, requested_s: float) -> tuple[float, float]:
+def machine_of(config: OffersSettings) -> MachineFailure:
+    """Return the failures of one node."""
+    return MachineFailure(config.failures_per_hour, config.repairs_per_hour)
+
+
+def stakes(config: OffersSettings, requested_s: float) -> tuple[float, float]:
     """Return charge and penalty in hours: the requested time, and ``penalty_ratio`` times as many."""
     return requested_s / HOUR_S, config.penalty_ratio * requested_s / HOUR_S
 
@@ -272,21 +280,3 @@ def source_of(accuracy: RuntimeAccuracy) -> RunTimeSource:
     median, p90 = accuracy.quantiles(np.array([0.5, 0.9])).tolist()
     known_user = "user" in accuracy.source.split(" + ")
     return RunTimeSource(accuracy.source, accuracy.jobs, known_user, median, p90)
-
-
-def risk_reason(executable: float, max_failure: float) -> str:
-    """Return a sentence on why this risk is acceptable or not."""
-    fits = 1.0 - executable < max_failure
-    return (
-        f"{'It fits' if fits else 'Too risky'}: the estimated probability that it does not end in time is "
-        f"{percent(1.0 - executable)}, the limit {percent(max_failure)}."
-    )
-
-
-def percent(share: float) -> str:
-    """Write a share in percent.
-
-    >>> percent(0.0525)
-    '5.2 %'
-    """
-    return f"{share * 100:.1f} %"

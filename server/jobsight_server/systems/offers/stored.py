@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
 
 from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, write_many
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.schema import nodes
+from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings
 from jobsight_server.systems.offers.tables import offers
 
 OfferState = Literal[
@@ -29,6 +31,17 @@ _NEXT_VERSION = text(
     "INSERT INTO plans (cluster, version, calibration) VALUES (:cluster, 1, '') "
     "ON CONFLICT (cluster) DO UPDATE SET version = plans.version + 1 RETURNING version"
 )
+
+
+NodesFrom = Literal["setting", "agents"]
+
+
+def cluster_nodes(connection: Connection, config: OffersSettings, cluster: str) -> tuple[int, NodesFrom]:
+    """Return the number of nodes and its source: the settings, or else the nodes with agents."""
+    if (known := config.nodes_of.get(cluster)) is not None:
+        return known, "setting"
+    found = connection.scalar(select(func.count()).select_from(nodes).where(nodes.c.cluster == cluster)) or 0
+    return min(found, MOST_NODES), "agents"
 
 
 def lock_plan(connection: Connection, cluster: str) -> None:
@@ -82,14 +95,14 @@ def change_offers(
     return len(numbers)
 
 
-def places_text(nodes: Iterable[int]) -> str:
+def places_text(numbers: Iterable[int]) -> str:
     """Write node numbers as ranges.
 
     >>> places_text([12, 0, 1, 2, 3])
     '0-3,12'
     """
     ranges: list[list[int]] = []
-    for node in sorted(nodes):
+    for node in sorted(numbers):
         if ranges and ranges[-1][1] == node - 1:
             ranges[-1][1] = node
         else:

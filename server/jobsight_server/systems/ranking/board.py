@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +43,7 @@ _NUMBERS = (*_STORED, "flops", "cores", "processors")  # a column each; the last
 _VERSION = "SELECT version FROM reliability_state"
 _ROWS = (
     "SELECT id, cluster, name, facts, since, busy_processors, score, successes + evictions + failures + user_failures, "
-    "events, seconds, weighted, received_at IS NOT NULL, sound, failed FROM machines WHERE version > ? ORDER BY id"
+    "events, seconds, weighted, received_at IS NOT NULL, sound, failed FROM machines ORDER BY id"
 )
 
 
@@ -62,8 +61,7 @@ class MachineColumns:
     numbers: dict[str, Floats]
     offers: FactTable
     survival: Survival
-    place: dict[int, int] = field(default_factory=dict)
-    by_name: dict[Name, int] = field(default_factory=dict)
+    by_name: dict[Name, int]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,59 +73,36 @@ class MachineBoard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._version = 0
-        self._columns = _none()
+        self._columns = _columns([], "")
 
     def columns(self, connection: Connection) -> MachineColumns:
         """Return the present columns, which never change afterwards."""
         with self._lock:
             found = fetch(connection, _VERSION, ())
             version = found[0][0] if found else 0
-            if version < self._version:  # the database was replaced
-                self._version = 0
-                self._columns = _none()
-            if version > self._version:
-                self._columns = _merged(
-                    self._columns, fetch(connection, _ROWS, (self._version,)), read_reliability(connection).hazard
-                )
+            if version != self._version:
+                self._columns = _columns(fetch(connection, _ROWS, ()), read_reliability(connection).hazard)
                 self._version = version
             return self._columns
 
 
-def _merged(before: MachineColumns, rows: list[Any], hazard: str) -> MachineColumns:
-    """Return the columns with these rows in place of older ones, or behind them."""
-    names, facts = list(before.names), list(before.facts)
-    place, by_name = dict(before.place), dict(before.by_name)
-    new = sum(row[0] not in place for row in rows)
-    table = np.vstack([np.concatenate([before.numbers[name], np.full(new, np.nan)]) for name in _NUMBERS])
-    ids = np.concatenate([before.ids, np.zeros(new, dtype=np.int64)])
-    same_facts = new == 0
-    for row in rows:
-        number = place.get(row[0])
-        if number is None:
-            number = place[row[0]] = len(names)
-            names.append((row[1], row[2]))
-            facts.append(load_facts(row[3]))
-            by_name[row[1], row[2]] = number
-            ids[number] = row[0]
-        else:
-            own = load_facts(row[3])
-            same_facts = same_facts and own == facts[number]
-            facts[number] = own
-        table[:, number] = _numbers(row, facts[number])
-    offers = before.offers if same_facts else FactTable([one.for_requirements() for one in facts])
-    columns = dict(zip(_NUMBERS, table, strict=True))
-    return MachineColumns(ids, names, facts, columns, offers, _survival(columns, hazard), place, by_name)
-
-
-def _none() -> MachineColumns:
-    numbers = {name: np.zeros(0) for name in _NUMBERS}
-    return MachineColumns(np.zeros(0, dtype=np.int64), [], [], numbers, FactTable([]), Survival(0))
-
-
-def _survival(numbers: dict[str, Floats], hazard: str) -> Survival:
-    survival = survival_of(hazard, len(numbers["events"]))
+def _columns(rows: list[Any], hazard: str) -> MachineColumns:
+    names = [(row[1], row[2]) for row in rows]
+    facts = [load_facts(row[3]) for row in rows]
+    values = [_numbers(row, own) for row, own in zip(rows, facts, strict=True)]
+    table = np.array(values, dtype=np.float64).reshape(len(rows), len(_NUMBERS)).T.copy()
+    numbers = dict(zip(_NUMBERS, table, strict=True))
+    survival = survival_of(hazard, len(rows))
     survival.events, survival.seconds, survival.weighted = (numbers[name] for name in ("events", "seconds", "weighted"))
-    return survival
+    return MachineColumns(
+        np.array([row[0] for row in rows], dtype=np.int64),
+        names,
+        facts,
+        numbers,
+        FactTable([one.for_requirements() for one in facts]),
+        survival,
+        {name: number for number, name in enumerate(names)},
+    )
 
 
 def _numbers(row: Any, facts: StoredFacts) -> list[float]:
@@ -200,21 +175,3 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
         order = np.concatenate([ranking.order[usable], ranking.order[~usable]])
         ranking = Ranking(order, ranking.score, ranking.low, ranking.high, ranking.known)
     return MachineRanks(columns, ranking, vector, stays, sound, present, free, meets)
-
-
-def ranks_of(
-    board: MachineBoard,
-    config: RankConfig,
-    connection: Connection,
-    names: Sequence[Name],
-    run_time_s: float,
-    now: float,
-) -> dict[Name, float]:
-    """Return the score in [0, 1] of each of these machines for a job of this run time, without unknown machines.
-
-    For callers that choose by other rules, with the rank as a preference.
-    """
-    columns = board.columns(connection)
-    found = rank_machines(columns, config, RankQuestion(run_time_s, config.method, everywhere=True), now).ranking
-    wanted = {name: columns.by_name[name] for name in names if name in columns.by_name}
-    return {name: float(found.score[number]) for name, number in wanted.items()}

@@ -6,13 +6,10 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 
 import msgspec
 from rich.box import SIMPLE
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,16 +18,14 @@ from sqlalchemy import Connection
 from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
 from jobsight_server.accounting.amounts import span_s
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
-from jobsight_server.forecasts.request import job_question
-from jobsight_server.queries.users import user_clusters
+from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.settings import LONGEST_NAME
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.all_settings import all_sections
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion, rank_config
 from jobsight_server.systems.ranking.condor import LONGEST_LINE, count_attempts, read_condor_log
-from jobsight_server.systems.ranking.queries import MachineRanking, RankedMachine, machine_ranking
+from jobsight_server.systems.ranking.queries import MachineRanking, RankedMachine, machine_ranking, predicted_run_time
 from jobsight_server.systems.ranking.settings import RankingSettings
 
 _LISTED = 20
@@ -75,11 +70,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         with engine.connect().execution_options(reading=True) as connection:
             columns = MachineBoard().columns(connection)
-            _check_cluster(connection, columns, args.cluster)
+            _check_names(connection, columns, args)
             run_time_s, predicted = 3600.0 if args.run_time is None else args.run_time, False
             if args.user is not None:
                 reader = AnswerReader(engine, forecast_config(settings))
-                run_time_s, predicted = _predicted(connection, reader, args), True
+                run_time_s = predicted_run_time(connection, reader, args.user, args.application, args.cluster)
+                predicted = True
             question = RankQuestion(run_time_s, config.method, args.cluster, everywhere=not args.free)
             limit = args.limit or (_LISTED if args.format == "table" else _ALL)
             found = machine_ranking(
@@ -103,11 +99,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_cluster(connection: Connection, columns: MachineColumns, cluster: str | None) -> None:
-    """Require a known cluster; one of HTCondor's event log alone has neither jobs nor nodes."""
+def _check_names(connection: Connection, columns: MachineColumns, args: argparse.Namespace) -> None:
+    """Require a known cluster and machine; a cluster of HTCondor's event log alone has neither jobs nor nodes."""
     known = {of for of, _ in columns.names} | stored_clusters(connection)
-    if cluster is not None and cluster not in known:
-        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
+    if args.cluster not in (None, *known):
+        raise UserError(f"unknown cluster {args.cluster!r}; known: {listed(known)}")
+    if args.name is not None and not any(
+        name == args.name and args.cluster in (None, cluster) for cluster, name in columns.names
+    ):
+        raise UserError(f"unknown machine {args.name!r}; `jobsight ranks --limit {len(columns)}` lists all")
 
 
 def _print_for(form: str, found: MachineRanking, alone: bool) -> None:
@@ -154,18 +154,6 @@ def _read_condor(args: argparse.Namespace, console: Console) -> int:
     return 0 if log.events or not log.skipped else 1
 
 
-def _predicted(connection: Connection, reader: AnswerReader, args: argparse.Namespace) -> float:
-    clusters = [args.cluster] if args.cluster else user_clusters(connection, args.user)
-    if len(clusters) != 1:
-        known = f"is known on {listed(clusters)}; give --cluster NAME" if clusters else "has no history"
-        raise UserError(f"user {args.user!r} {known}")
-    question = ForecastRequest(clusters[0], job_question(args.user, args.application), "runtime")
-    (answer,) = reader.answers(connection, [question])
-    if answer.value is None:
-        raise UserError(f"no forecast of the run time of user {args.user!r}: {answer.reason}; give --for TIME")
-    return answer.value
-
-
 def _run_time(text: str) -> float:
     try:
         found = span_s(text)
@@ -176,43 +164,24 @@ def _run_time(text: str) -> float:
     return found
 
 
-_HEADS = ("state", "score", "stays", "range", "up h", "failed", "evicted", "done", "boots", "RA", "JS", "CA")
-"""Columns beside the machine's name; the first ones are shown if not all fit."""
-_LEAST, _BLANKS = 3, 2
-
-
 def _show(found: MachineRanking, console: Console) -> None:
-    """Print a row for each machine, best first, with as many columns as fit beside the whole name."""
+    """Print a row for each machine, best first; JSON has all that is known of each."""
     if not found.machines:
         console.print("No machine has a rank. Run agents, follow an accounting log, or read HTCondor's event log.")
         return
     console.print(f"For a job of {found.run_time_s / 3600.0:,.2f} h, by {found.method}", highlight=False)
-    rows = [(f"{row.cluster}/{row.name}", *_cells(row)) for row in found.machines]
-    shown = _fitting([("machine", *_HEADS), *rows], console.width)
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("machine", overflow="fold")
-    for head in _HEADS[: shown - 1]:
+    for head in ("state", "score", "range", "failed", "evicted"):
         table.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
-    for name, *cells in rows:
-        table.add_row(Text(name), *cells[: shown - 1])
+    for row in found.machines:
+        table.add_row(Text(f"{row.cluster}/{row.name}"), *_cells(row))
     console.print(table)
-    if left_out := _HEADS[shown - 1 :]:
-        console.print(f"No room for {', '.join(left_out)}: --format json has all.", highlight=False)
     if more := found.ranked - len(found.machines):
         console.print(f"{more:,} more; --limit {found.ranked} prints all", highlight=False)
 
 
-def _fitting(rows: Sequence[Sequence[str]], width: int) -> int:
-    """Return how many of the first columns fit into ``width``, two blanks apart; at least the name and its score."""
-    ends = accumulate(max(map(cell_len, column)) + _BLANKS for column in zip(*rows, strict=True))
-    return max(sum(end - _BLANKS < width for end in ends), _LEAST)
-
-
 def _cells(row: RankedMachine) -> list[str]:
-    """Return the cells under ``_HEADS``."""
     known = f"{row.low:.2f}-{row.high:.2f}" if row.known else "no history"
-    up = "-" if row.age_s is None else f"{row.age_s / 3600.0:,.1f}"
     score = "-" if row.score is None else f"{row.score:.3f}"
-    counts = [f"{count:,}" for count in (row.failures, row.evictions, row.successes, row.boots)]
-    terms = [f"{term:.2f}" for term in (row.availability, row.success, row.capacity)]
-    return [row.state, score, f"{row.survival:.2f}", known, up, *counts, *terms]
+    return [row.state, score, known, f"{row.failures:,}", f"{row.evictions:,}"]

@@ -232,10 +232,9 @@ def _count(
             else:
                 count_end(found[cluster, attempt.host], run, end, config, now)
             done.counted += 1
-        rows, version = list(found.values()), state.version + 1
-        if write_machines(connection, rows, version):
-            learn(connection, state, rows, version)
-            state.version = version
+        rows = list(found.values())
+        learn(connection, state, rows)
+        state.version += write_machines(connection, rows)
         write_reliability(connection, state)
 
 

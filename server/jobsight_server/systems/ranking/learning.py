@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import msgspec
@@ -20,7 +20,7 @@ _ROW = 1
 
 @dataclass(slots=True)
 class ReliabilityState:
-    """The row of ``reliability_state``. Changes of this round carry the version ``version + 1``."""
+    """The row of ``reliability_state``; ``version`` counts the changes of answers."""
 
     version: int = 0
     batches_until: float = 0.0
@@ -56,12 +56,8 @@ DAY_S = 86_400.0
 _LEARNED = "SELECT id, events, seconds, weighted FROM machines ORDER BY id"
 _FADE = text(
     "UPDATE machines SET events = events * :factor, seconds = seconds * :factor, weighted = weighted * :factor, "
-    "sound = sound * :factor, failed = failed * :factor, version = :version "
+    "sound = sound * :factor, failed = failed * :factor "
     "WHERE seconds > 0 OR events > 0 OR sound > 0 OR failed > 0"
-)
-_KEEP = text(
-    "UPDATE machines SET events = :events, seconds = :seconds, weighted = :weighted, "
-    "learned_until = :learned_until, version = :version WHERE id = :id"
 )
 
 
@@ -72,41 +68,35 @@ class StoredAges(msgspec.Struct):
     age_weighted: list[float]
 
 
-def learn(connection: Connection, state: ReliabilityState, learners: Iterable[MachineRow], version: int) -> bool:
-    """Teach the survival model the stretches of these machines, whose rows must be written; change ``state``.
-
-    Return whether there were any.
-    """
-    some = [machine for machine in learners if machine.stretches]
-    if not some:
-        return False
-    ids, *known = zip(*fetch(connection, _LEARNED, ()), strict=True)
-    survival = survival_of(state.hazard, len(ids))
-    survival.events, survival.seconds, survival.weighted = np.array(known, dtype=np.float64)
-    place = {number: at for at, number in enumerate(ids)}
-    rows = [(place[machine.id or 0], *one) for machine in some for one in machine.stretches]
-    number, began, since, until, ended, now = (np.array(column) for column in zip(*rows, strict=True))
+def learn(connection: Connection, state: ReliabilityState, rows: Sequence[MachineRow]) -> None:
+    """Teach the survival model the stretches of these machines; change them and ``state``, and write nothing."""
+    if not any(machine.stretches for machine in rows):
+        return
+    mine = {machine.id for machine in rows}
+    known = [one for number, *one in fetch(connection, _LEARNED, ()) if number not in mine]
+    first = len(known)
+    known += [[machine.events, machine.seconds, machine.weighted] for machine in rows]
+    survival = survival_of(state.hazard, len(known))
+    survival.events, survival.seconds, survival.weighted = np.array(known, dtype=np.float64).T.copy()
+    stretches = [(at, *one) for at, machine in enumerate(rows, first) for one in machine.stretches]
+    number, began, since, until, ended, now = (np.array(column) for column in zip(*stretches, strict=True))
     survival.learn(number, began, since, until, ended, now)
     stored = StoredAges(survival.age_events.tolist(), survival.age_weighted.tolist())
     state.hazard = msgspec.json.encode(stored).decode()
-    values = []
-    for machine in some:
-        at = place[machine.id or 0]
-        machine.events, machine.seconds = float(survival.events[at]), float(survival.seconds[at])
-        machine.weighted, machine.version, machine.stretches = float(survival.weighted[at]), version, []
-        names = ("id", "events", "seconds", "weighted", "learned_until", "version")
-        values.append({name: getattr(machine, name) for name in names})
-    connection.execute(_KEEP, values)
-    return True
+    for at, machine in enumerate(rows, first):
+        if machine.stretches:
+            machine.events, machine.seconds = float(survival.events[at]), float(survival.seconds[at])
+            machine.weighted, machine.stretches = float(survival.weighted[at]), []
+            machine.touched = machine.shown = True
 
 
-def fade(connection: Connection, state: ReliabilityState, now: float, version: int) -> bool:
+def fade(connection: Connection, state: ReliabilityState, now: float) -> bool:
     """Reduce the weight of past observations once a day; return whether it did. Changes ``state``."""
     passed, state.faded_at = now - state.faded_at, state.faded_at or now
     if state.faded_at == now or passed < DAY_S:
         return False
     state.faded_at, factor = now, faded(passed)
-    connection.execute(_FADE, {"factor": factor, "version": version})
+    connection.execute(_FADE, {"factor": factor})
     if state.hazard:
         shared = msgspec.json.decode(state.hazard, type=StoredAges)
         faded_ages = StoredAges(*([factor * one for one in sums] for sums in msgspec.structs.astuple(shared)))

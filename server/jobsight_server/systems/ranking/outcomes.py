@@ -15,7 +15,7 @@ from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState
-from jobsight_server.systems.ranking.rows import MachineRow, Name, NewOutcome, read_machines
+from jobsight_server.systems.ranking.rows import MachineRow, Name, NewOutcome, Taken, read_machines
 from jobsight_server.systems.ranking.tables import outcomes_pending
 
 # As TORQUE writes them: deleted by qdel (256 + SIGTERM), and over the requested time.
@@ -148,16 +148,7 @@ _COUNTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TakenRuns:
-    """The machines of new job ends recorded up to ``until``; ``more``: others are left."""
-
-    machines: list[MachineRow]
-    until: float
-    more: bool
-
-
-def take_runs(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> TakenRuns:
+def take_runs(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> Taken:
     """Take in the runs whose ends were recorded since ``state.jobs_until``, and those that had to wait.
 
     It changes no row, and adds machines without an agent.
@@ -187,7 +178,7 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
             if (end := ends.get(node)) is not None:
                 count_end(found[run.cluster, node], run, end, config, now)
     _keep_waiting(connection, waiting, undecided)
-    return TakenRuns([one for one in found.values() if one.touched], until, bool(top))
+    return Taken([one for one in found.values() if one.touched], until, bool(top))
 
 
 def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConfig, now: float) -> None:

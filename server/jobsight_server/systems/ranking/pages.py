@@ -6,15 +6,12 @@ from typing import Any
 
 from flask import Blueprint
 from sqlalchemy import Connection
-from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_server.accounting.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
-from jobsight_server.forecasts import ForecastRequest
-from jobsight_server.forecasts.request import job_question
-from jobsight_server.queries.users import user_clusters
 from jobsight_server.systems.ranking.board import RankQuestion, rank_config
-from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking
+from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking, predicted_run_time
 from jobsight_server.systems.ranking.settings import RANK_METHODS, RankMethod
 from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import (
@@ -24,8 +21,6 @@ from jobsight_server.web.kit.inputs import (
     given,
     integer_argument,
     name_argument,
-    not_found,
-    one_cluster,
 )
 from jobsight_server.web.kit.questions import MEMORY_AT_MOST_BYTES, PROCESSORS_AT_MOST, WALLTIME_AT_MOST_S
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
@@ -85,14 +80,7 @@ def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]
         return found, False
     if given("for") is not None:
         raise BadRequest("give for=RUN_TIME or user=NAME, not both")
-    of_user = cluster or one_cluster(user_clusters(connection, user), "user")
-    if of_user is None:
-        raise not_found("user", user, None)
-    question = ForecastRequest(of_user, job_question(user, application), "runtime")
-    (answer,) = context().answers.answers(connection, [question])
-    if answer.value is None:
-        raise NotFound(f"no forecast of the run time of user {user[:60]!r}: {answer.reason}; give for=RUN_TIME")
-    return max(answer.value, 0.0), True
+    return predicted_run_time(connection, context().answers, user, application, cluster), True
 
 
 _AMOUNT: dict[str, Any] = {"type": "string", "pattern": MEMORY_PATTERN}

@@ -25,10 +25,10 @@ _RUNNING = (
     "SELECT jobs.cluster, job_nodes.node, job_nodes.processors, jobs.start FROM jobs "
     "JOIN job_nodes ON job_nodes.run_id = jobs.id WHERE jobs.state = 'running'"
 )
-_UPDATE = text("UPDATE machines SET busy_processors = :busy, version = :version WHERE id = :id")
+_UPDATE = text("UPDATE machines SET busy_processors = :busy WHERE id = :id")
 
 
-def count_busy(connection: Connection, version: int) -> bool:
+def count_busy(connection: Connection) -> bool:
     """Write the processors in use on each machine; return whether any number changed.
 
     A run that started before the machine's present boot has ended, even if its end was never logged.
@@ -42,7 +42,7 @@ def count_busy(connection: Connection, version: int) -> bool:
         runs = held.get((row.cluster, row.name), ())
         busy = sum(processors for start, processors in runs if row.booted is None or start >= row.booted)
         if busy != row.busy_processors:
-            changes.append({"id": row.id, "busy": busy, "version": version})
+            changes.append({"id": row.id, "busy": busy})
     if changes:
         connection.execute(_UPDATE, changes)
     return bool(changes)
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 # Learn from an open session in steps of at least this, so that a machine that stays counts as such.
 _LEARN_S = 3600.0
 
-Step = Callable[[Connection, ReliabilityState, int], tuple[bool, bool]]
+Step = Callable[[Connection, ReliabilityState], tuple[bool, bool]]
 """A step changes the state; it returns whether answers change, and whether to repeat it."""
 
 
@@ -62,27 +62,27 @@ def update_machines(
 ) -> None:
     """Run one round. Interrupted, or run twice, it counts nothing twice."""
 
-    def batches(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+    def batches(connection: Connection, state: ReliabilityState) -> tuple[bool, bool]:
         taken = take_batches(connection, config, state, clock())
         state.batches_until = taken.until
-        return _written(connection, state, taken.machines, version), taken.more
+        return _written(connection, state, taken.machines), taken.more
 
-    def absent(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+    def absent(connection: Connection, state: ReliabilityState) -> tuple[bool, bool]:
         now = clock()
-        changed = _written(connection, state, take_owner_reports(connection, config, now), version)
-        changed |= _written(connection, state, end_silent(connection, config, now), version)
+        changed = _written(connection, state, take_owner_reports(connection, config, now))
+        changed |= _written(connection, state, end_silent(connection, config, now))
         return changed, False
 
-    def runs(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+    def runs(connection: Connection, state: ReliabilityState) -> tuple[bool, bool]:
         taken = take_runs(connection, config, state, clock())
         state.jobs_until = taken.until
-        return _written(connection, state, taken.machines, version), taken.more
+        return _written(connection, state, taken.machines), taken.more
 
-    def fading(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
-        return fade(connection, state, clock(), version), False
+    def fading(connection: Connection, state: ReliabilityState) -> tuple[bool, bool]:
+        return fade(connection, state, clock()), False
 
-    def busy(connection: Connection, _state: ReliabilityState, version: int) -> tuple[bool, bool]:
-        return count_busy(connection, version), False
+    def busy(connection: Connection, _state: ReliabilityState) -> tuple[bool, bool]:
+        return count_busy(connection), False
 
     for step in (fading, batches, absent, runs, busy):
         more = True
@@ -93,20 +93,18 @@ def update_machines(
 def _do(engine: Engine, step: Step) -> bool:
     with engine.begin() as connection:
         state = lock_reliability(connection)
-        version = state.version + 1
-        changed, more = step(connection, state, version)
-        if changed:
-            state.version = version
+        changed, more = step(connection, state)
+        state.version += changed
         write_reliability(connection, state)
     return more
 
 
-def _written(connection: Connection, state: ReliabilityState, rows: Sequence[MachineRow], version: int) -> bool:
+def _written(connection: Connection, state: ReliabilityState, rows: Sequence[MachineRow]) -> bool:
     for machine in rows:
         if machine.touched:
             machine.learn_open(_LEARN_S)
-    changed = write_machines(connection, rows, version)
-    return learn(connection, state, rows, version) or changed
+    learn(connection, state, rows)
+    return write_machines(connection, rows)
 
 
 def schedule(work: BackgroundWork) -> None:

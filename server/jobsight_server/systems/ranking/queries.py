@@ -11,8 +11,13 @@ import numpy as np
 from sqlalchemy import Connection, and_, bindparam, func, select
 
 from jobsight_predictor.reliability.sessions import Presence
+from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.record import Record, Share
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.machines import MachineLoss, Machines, MachineSession, NodeName, Reliability
+from jobsight_server.queries.users import user_clusters
+from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.errors import RefusedError
 from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.ranking.board import (
     MachineBoard,
@@ -69,7 +74,6 @@ class RankedMachine(Record):
     memory_bytes: int | None
     flops: float | None
     history: list[MachineSession]
-    version: int
 
 
 class NotRanked(Record):
@@ -199,6 +203,25 @@ def _state(ranks: MachineRanks, number: int, presence: Presence) -> MachineState
     if not ranks.free[number]:
         return "busy"
     return "free" if ranks.columns.numbers["watched"][number] else "unknown"
+
+
+def predicted_run_time(
+    connection: Connection, answers: AnswerReader, user: str, application: str | None, cluster: str | None
+) -> float:
+    """Return the run time forecast for the user's next job.
+
+    Raises:
+        RefusedError: the user is unknown, or known on several clusters, or there is no forecast.
+    """
+    clusters = [cluster] if cluster else user_clusters(connection, user)
+    if len(clusters) != 1:
+        why = f"is known on {listed(clusters)}; give the cluster" if clusters else "has no history"
+        raise RefusedError(f"user {user[:60]!r} {why}", 400 if clusters else 404)
+    question = ForecastRequest(clusters[0], job_question(user, application), "runtime")
+    (answer,) = answers.answers(connection, [question])
+    if answer.value is None:
+        raise RefusedError(f"no forecast of the run time of user {user[:60]!r}: {answer.reason}; give a run time", 404)
+    return max(answer.value, 0.0)
 
 
 _LOST = ("evicted", "requeued", "failed")

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, text
 from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_predictor.reliability.resource_vector import JobEnd, SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
-from jobsight_server.storage.engine import fetch, write_many
+from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
 
 # A node's interconnect is the first of these that it has.
@@ -82,8 +82,6 @@ _MADE = {"presence", "facts", "earlier_boots", "since", *(field.name for field i
 _PLAIN = tuple(name for name in _COLUMNS if name not in _MADE)  # stored as they are
 _UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
 _NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
-# Nearly all rows of a round: machines that are still there.
-_SEEN = "UPDATE machines SET presence = ?, sequence = ?, received_at = ?, learned_until = ? WHERE id = ?"
 _FORGET = text(
     "DELETE FROM machine_sessions WHERE machine_id = :machine_id AND id <= ("
     "SELECT id FROM machine_sessions WHERE machine_id = :machine_id ORDER BY id DESC LIMIT 1 OFFSET :kept)"
@@ -124,7 +122,7 @@ class NewOutcome:
 
 @dataclass(slots=True)
 class MachineRow:
-    """A row of ``machines``. ``shown``: a field that questions read has changed, not only the time of the last sign."""
+    """A row of ``machines``. ``shown``: a field that answers show has changed, not only the time of the last sign."""
 
     id: int | None
     cluster: str
@@ -145,7 +143,6 @@ class MachineRow:
     learned_until: float | None = None
     sound: float = 0.0
     failed: float = 0.0
-    version: int = 0
     touched: bool = False
     shown: bool = False
     ended: list[Session] = field(default_factory=list)
@@ -193,6 +190,14 @@ class MachineRow:
         self.learned_until = until
 
 
+class Taken(NamedTuple):
+    """Machines changed by what was taken in up to ``until``; ``more``: others are left."""
+
+    machines: list[MachineRow]
+    until: float
+    more: bool
+
+
 def read_machines(connection: Connection, names: Collection[Name], fresh: SuccessRecord) -> dict[Name, MachineRow]:
     """Read the rows of these machines; create missing ones in memory."""
     found = {name: MachineRow(None, *name, record=fresh) for name in names}
@@ -222,12 +227,13 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineRow:
     )
 
 
-def write_machines(connection: Connection, changed: Iterable[MachineRow], version: int) -> bool:
+def write_machines(connection: Connection, changed: Iterable[MachineRow]) -> bool:
     """Write changed rows, and the sessions that ended; return whether any answer changes."""
     rows = [machine for machine in changed if machine.touched or machine.id is None]
-    shown = [machine for machine in rows if machine.shown or machine.id is None]
-    for machine in shown:
-        machine.version = version
+    shown = any(machine.shown or machine.id is None for machine in rows)
+    older = [{"id": machine.id, **_values(machine)} for machine in rows if machine.id is not None]
+    if older:
+        connection.execute(_UPDATE, older)
     # In the order of names: new machines get the same numbers on every database, and numbers break ties.
     new = sorted(
         (machine for machine in rows if machine.id is None), key=lambda machine: (machine.cluster, machine.name)
@@ -238,13 +244,6 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow], versio
         ).scalars()
         for machine, number in zip(new, ids, strict=True):
             machine.id = number
-    fresh = {id(machine) for machine in new}
-    older = [machine for machine in shown if id(machine) not in fresh]
-    if older:
-        connection.execute(_UPDATE, [{"id": machine.id, **_values(machine)} for machine in older])
-    write_many(
-        connection, _SEEN, [_seen(machine) for machine in rows if not machine.shown and id(machine) not in fresh]
-    )
     ended = [(machine.id, session) for machine in rows for session in machine.ended]
     if ended:
         values = [
@@ -259,17 +258,12 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow], versio
         connection.execute(_KEEP_OUTCOME, outcomes)
     for machine in rows:
         machine.touched, machine.shown, machine.ended, machine.outcomes = False, False, [], []
-    return bool(shown)
+    return shown
 
 
 def _shown(presence: Presence) -> tuple[object, ...]:
     """Return the fields that answers show."""
     return presence.since_s, presence.owner, presence.boots, presence.clock_jumps
-
-
-def _seen(machine: MachineRow) -> tuple[Any, ...]:
-    presence = _encode(machine.presence).decode()
-    return presence, machine.sequence, machine.received_at, machine.learned_until, machine.id
 
 
 def _outcome(machine: MachineRow, one: NewOutcome) -> dict[str, Any]:

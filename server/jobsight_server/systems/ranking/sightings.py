@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, select
@@ -17,6 +17,7 @@ from jobsight_server.systems.ranking.learning import ReliabilityState
 from jobsight_server.systems.ranking.rows import (
     MachineRow,
     Name,
+    Taken,
     facts_of_node,
     installation_of,
     machine_of_row,
@@ -57,16 +58,7 @@ class SeenBatch(NamedTuple):
     owner_present: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class TakenBatches:
-    """The machines of new batches received up to ``until``; ``more``: others are left."""
-
-    machines: list[MachineRow]
-    until: float
-    more: bool
-
-
-def take_batches(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> TakenBatches:
+def take_batches(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> Taken:
     """Take in batches received since ``state.batches_until``, at most some 20,000 at once. Changes no row."""
     since = min(state.batches_until, now)  # the server's clock may have been set back
     settled = now - _SETTLE_S
@@ -94,7 +86,7 @@ def take_batches(connection: Connection, config: RankConfig, state: ReliabilityS
             facts = facts_of_node(node.cpus, node.memory_total_bytes, node.interfaces, node.machine)
             machine.shown |= facts != machine.facts
             machine.facts = facts
-    return TakenBatches([one for one in found.values() if one.touched], until, bool(top))
+    return Taken([one for one in found.values() if one.touched], until, bool(top))
 
 
 def in_order(batches: Iterable[SeenBatch]) -> list[SeenBatch]:

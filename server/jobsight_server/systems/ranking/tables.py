@@ -11,7 +11,6 @@ from jobsight_server.storage.schema.metadata import metadata
 # ``booted`` is when that boot was first seen, ``since`` when the present session began. ``score`` is JS before it is
 # mapped to [0, 1]; ``events``, ``seconds`` and ``weighted`` are the machine's part of the survival model, up to
 # ``learned_until``; ``sound`` and ``failed`` the jobs that ended well and those that it failed. These five fade.
-# ``version`` is that of the last round that changed a shown field.
 machines = Table(
     "machines",
     metadata,
@@ -39,9 +38,7 @@ machines = Table(
     Column("learned_until", Double),
     Column("sound", Double, nullable=False, server_default="0"),  # jobs that ended well, fading
     Column("failed", Double, nullable=False, server_default="0"),  # jobs that the machine failed, fading
-    Column("version", BigInteger, nullable=False),
     UniqueConstraint("cluster", "name"),
-    Index(None, "version"),
 )
 
 # Sessions that have ended, the newest of each machine; ending: owner, shutdown, silence, reinstall.

@@ -19,7 +19,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.sessions import session_owner
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.queries.owners import owners
+from jobsight_server.queries.job_named import owners
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.web.kit.context import COOKIE, context
 from jobsight_server.web.kit.inputs import not_found

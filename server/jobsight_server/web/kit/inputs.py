@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 from flask import request
@@ -109,6 +109,24 @@ def integer_argument(name: str, default: int, largest: int) -> int:
     if not (value.isascii() and value.isdigit() and len(value) <= 12 and 1 <= int(value) <= largest):
         raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a whole number from 1 to {largest}")
     return int(value)
+
+
+def number_argument(name: str, schema: Mapping[str, Any]) -> float | None:
+    """Return argument ``name``, a number within the bounds of its JSON Schema; None if it was not given."""
+    value = given(name)
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    least, is_whole = schema.get("exclusiveMinimum", schema.get("minimum")), schema["type"] == "integer"
+    is_above = number > least if "exclusiveMinimum" in schema else number >= least
+    if not (is_above and number <= schema["maximum"]) or (is_whole and not number.is_integer()):
+        bounds = f"above {least:.12g}" if "exclusiveMinimum" in schema else f"from {least:.12g}"
+        kind = "whole number" if is_whole else "number"
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a {kind} {bounds} to {schema['maximum']:.12g}")
+    return int(number) if is_whole else number
 
 
 def time_argument(name: str) -> float | None:

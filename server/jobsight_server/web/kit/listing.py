@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from werkzeug.exceptions import BadRequest
+
+from jobsight_server.forecasts.record import PAGE_SIZE
+from jobsight_server.queries.listed import Asked
 from jobsight_server.web.kit.inputs import (
     ORDERS,
     PAGES_AT_MOST,
@@ -14,38 +18,26 @@ from jobsight_server.web.kit.inputs import (
     given,
     integer_argument,
     name_argument,
+    number_argument,
 )
 from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, choice_of
 
 ROWS_AT_MOST = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request's choices for a list. ``page`` counts from 1; ``limit`` is the rows of a list without pages."""
-
-    cluster: str | None
-    search: str | None
-    sort: str
-    descending: bool
-    page: int
-    limit: int
+_LIMIT: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": ROWS_AT_MOST}
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A list of pages and API.
 
-    ``sorts``: its sort keys, the default first. Each begins with the largest, except ``lowest_first``.
-    ``is_ordered``: the order can be reversed. ``rows``: its default number of rows if it has no pages.
-    ``is_searched``: ``search`` narrows it to names that contain a text. ``filters``: its other filters.
-    ``span``: the parameters of its time range.
+    ``sorts``: its sort keys, the default first. Each begins with the largest, except ``lowest_first``. ``rows``: its
+    default number of rows on a page. ``is_searched``: ``search`` narrows it to names that contain a text. ``filters``:
+    its other filters. ``span``: the parameters of its time range.
     """
 
-    sorts: tuple[str, ...] = ()
+    sorts: tuple[str, ...]
     lowest_first: tuple[str, ...] = ()
-    is_ordered: bool = True
-    rows: int | None = None
+    rows: int = PAGE_SIZE
     of_clusters: bool = True
     is_searched: bool = True
     filters: tuple[Parameter, ...] = ()
@@ -54,41 +46,57 @@ class Listing:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Return the parameters of its route."""
-        found = list(self.filters)
-        if self.of_clusters:
-            found.append(Parameter("cluster", "only this cluster's", NAME))
-        if self.is_searched:
-            found.append(Parameter("search", "only those whose name contains this, ignoring case", NAME))
-        if self.sorts:
-            found.append(Parameter("sort", f"what to sort by (default {self.sorts[0]})", choice_of(self.sorts)))
-        if self.sorts and self.is_ordered:
-            text = "ascending or descending (default: the largest, latest or worst first, names from A)"
-            found.append(Parameter("order", text, choice_of(ORDERS)))
-        if self.rows is None:
-            found.append(Parameter("page", "from 1, 50 a page", PAGE))
-        else:
-            schema: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": ROWS_AT_MOST}
-            found.append(Parameter("limit", f"rows (default {self.rows})", schema))
-        return (*found, *self.span)
+        order = "ascending or descending (default: the largest, latest or worst first, names from A)"
+        return (
+            *self.filters,
+            *((Parameter("cluster", "only this cluster's", NAME),) if self.of_clusters else ()),
+            *((Parameter("search", "only those whose name contains this, ignoring case", NAME),) * self.is_searched),
+            Parameter("sort", f"what to sort by (default {self.sorts[0]})", choice_of(self.sorts)),
+            Parameter("order", order, choice_of(ORDERS)),
+            Parameter("page", "from 1", PAGE),
+            Parameter("limit", f"rows on a page (default {self.rows})", _LIMIT),
+            Parameter("cursor", "`next` of the page before, instead of `page`", NAME),
+            *self.span,
+        )
 
     def asked(self) -> Asked:
         """Return the request's choices.
 
         Raises:
-            BadRequest: an invalid sort key, order, page, limit or name.
+            BadRequest: an invalid sort key, order, page, limit, name or cursor.
             NotFound: an unknown cluster.
         """
-        sort = (choice_argument("sort", self.sorts) if self.sorts else None) or next(iter(self.sorts), "")
-        order = choice_argument("order", ORDERS) if self.is_ordered else None
-        return Asked(
-            cluster=cluster_argument() if self.of_clusters else None,
-            search=name_argument("search") if self.is_searched else None,
+        sort, order = choice_argument("sort", self.sorts) or self.sorts[0], choice_argument("order", ORDERS)
+        asked = Asked(
             sort=sort,
             descending=order == "desc" if order else sort not in self.lowest_first,
-            page=integer_argument("page", 1, PAGES_AT_MOST) if self.rows is None else 1,
-            limit=0 if self.rows is None else integer_argument("limit", self.rows, ROWS_AT_MOST),
+            cluster=cluster_argument() if self.of_clusters else None,
+            search=name_argument("search") if self.is_searched else None,
+            page=integer_argument("page", 1, PAGES_AT_MOST),
+            limit=integer_argument("limit", self.rows, ROWS_AT_MOST),
         )
+        cursor = name_argument("cursor")
+        if cursor is None:
+            return asked
+        if given("page") is not None:
+            raise BadRequest("cursor and page exclude each other; give one of them")
+        return asked.following(cursor)
+
+    def filtered(self) -> dict[str, Any]:
+        """Return the request's other filters by name; None for one that was not given.
+
+        Raises:
+            BadRequest: an invalid value.
+        """
+        return {each.name: _value(each) for each in self.filters}
 
     def wanted(self) -> Mapping[str, str | None]:
-        """Return the parameters that the page's links keep: all of its address except the page number."""
-        return {each.name: given(each.name) for each in self.parameters if each.name not in ("page", "limit")}
+        """Return the parameters that the page's links keep: all of its address except the place in the list."""
+        places = ("page", "cursor")
+        return {each.name: given(each.name) for each in self.parameters if each.name not in places}
+
+
+def _value(of: Parameter) -> Any:
+    if "enum" in of.schema:
+        return choice_argument(of.name, tuple(of.schema["enum"]))
+    return name_argument(of.name) if of.schema["type"] == "string" else number_argument(of.name, of.schema)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -24,24 +22,23 @@ def page(
     data: Record,
     route: Route,
     status: int = 200,
-    defaults: Mapping[str, str] = MappingProxyType({}),
     listing: Listing | None = None,
     **shown: Any,
 ) -> Response:
     """Return the page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
 
-    ``defaults`` are the page's own values of the route's parameters. Links of a ``listing`` keep its ``wanted``.
+    Links of a ``listing`` keep its ``wanted``.
     """
     if listing is not None:
-        shown = {"listing": listing, "wanted": listing.wanted(), **shown}
-    text = render_template(template, data=data, json_url=json_url(route, defaults), **shown)
+        shown = {"listing": listing, "wanted": listing.wanted(), "asked": listing.asked(), **shown}
+    text = render_template(template, data=data, json_url=json_url(route), **shown)
     return make_response(text, status)
 
 
-def json_url(route: Route, defaults: Mapping[str, str] = MappingProxyType({})) -> str:
+def json_url(route: Route) -> str:
     """Return the API address of the page's data: the same names in path and query, as far as the API has them."""
     asked = {name: values for name, values in request.args.to_dict(flat=False).items() if values != [""]}
-    known = {**defaults, **asked, **(request.view_args or {})}
+    known = {**asked, **(request.view_args or {})}
     path = route.path.format(**{name: quote(str(value)) for name, value in (request.view_args or {}).items()})
     query = {
         parameter.name: known[parameter.name]

@@ -77,6 +77,11 @@ def range_argument(now: float, default: str, names: tuple[str, ...] = tuple(RANG
     return TimeRange(begin, until, None)
 
 
+def range_until(newest: int | None, now: float, default: str) -> TimeRange:
+    """Return the request's days; without an end, until ``newest``, the last day with data."""
+    return range_argument(now if newest is None else min(now, (newest + 1) * DAY_S), default, OF_DAYS)
+
+
 SPAN = (
     Parameter("range", "how far back from `until`, or from now, instead of `since`", choice_of(tuple(RANGES))),
     Parameter("since", "begin of the span, a date or UTC epoch seconds (default the first)", DAY_OR_TIME),

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 from flask import Blueprint, Response, redirect, request, url_for
 from msgspec import Meta
-from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.forecasts.record import Record
@@ -18,14 +17,12 @@ from jobsight_server.systems.matching.queries import (
     MatchDetail,
     MatchEntry,
     MatchList,
-    match_entry,
+    match_detail,
     match_list,
 )
-from jobsight_server.systems.matching.queue import SubmittedJobs, submit
-from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S, release, renew
-from jobsight_server.systems.matching.submissions import BatchAnswer, SubmissionKey
+from jobsight_server.systems.matching.submissions import BatchAnswer, SubmissionKey, SubmittedJobs
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
@@ -87,17 +84,14 @@ class ReleasedMatches(Record):
 
 def match_batch() -> Response:
     is_dry = choice_argument("dry_run", ("1", "0")) == "1"
-    here = context()
-    batch = parsed_body(JobBatch, _SHAPE, here.settings.max_body_bytes)
-    answer = part(Matcher).match(batch.jobs, batch.objectives, is_dry, batch.key)
-    return record_reply(answer)
+    batch = parsed_body(JobBatch, _SHAPE, context().settings.max_body_bytes)
+    return record_reply(part(Matcher).match(batch.jobs, batch.objectives, is_dry, batch.key))
 
 
 def queue_batch() -> Response:
     """Queue jobs, to be matched by the administrator's objectives."""
-    here = context()
-    batch = parsed_body(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
-    return record_reply(submit(part(Matcher), here.write_engine, batch.jobs, here.clock(), batch.key))
+    batch = parsed_body(QueuedBatch, _SHAPE, context().settings.max_body_bytes)
+    return record_reply(part(Matcher).submit(batch.jobs, batch.key))
 
 
 def matches() -> MatchList:
@@ -108,43 +102,29 @@ def matches() -> MatchList:
 
 
 def match_of_path() -> MatchDetail:
-    number, here = _number(), context()
+    here = context()
     with here.read_engine.connect() as connection:
-        found = match_entry(connection, number, here.clock())
-    if found is None:
-        raise NotFound(f"no match {number}; the oldest that ended are deleted")
-    entry, document = found
-    eligible = part(Matcher).eligible(document) if entry.state in ("queued", "held") else None
-    return MatchDetail(entry, document, eligible)
+        return match_detail(connection, _number(), here.clock())
 
 
 def renew_match() -> Response:
     number, here = _number(), context()
     sent, now = parsed_body(Renewal, '{"duration_s": 900}'), here.clock()
     renew(here.write_engine, number, now + sent.duration_s, now)
-    return record_reply(_entry(number))
+    return record_reply(match_of_path().match)
 
 
 def release_match() -> Response:
     """Release a match; one that has ended stays unchanged."""
     number, here = _number(), context()
     release(here.write_engine, [number], here.clock())
-    return record_reply(_entry(number))
+    return record_reply(match_of_path().match)
 
 
 def release_matches() -> Response:
     here = context()
     sent = parsed_body(MatchNumbers, '{"ids": [1, 2]}', here.settings.max_body_bytes)
     return record_reply(ReleasedMatches(release(here.write_engine, sent.ids, here.clock())))
-
-
-def _entry(number: int) -> MatchEntry:
-    here = context()
-    with here.read_engine.connect() as connection:
-        found = match_entry(connection, number, here.clock())
-    if found is None:
-        raise NotFound(f"no match {number}; the oldest that ended are deleted")
-    return found[0]
 
 
 def _number() -> int:
@@ -168,7 +148,7 @@ MATCH = Route(
     "/api/v1/matches/{id}",
     match_of_path,
     ("scheduler",),
-    "One job: its match or the reason why it waits, and the resources that each dependency may use now",
+    "One job: its match or the reason why it waits",
     errors=(404,),
 )
 ROUTES = (
@@ -241,20 +221,9 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.get("/matches/<id:id>", endpoint="match")
     def show_one(**_names: int) -> AnyResponse:
-        return page("match.html", match_of_path(), MATCH, problem=None)
+        return page("match.html", match_of_path(), MATCH)
 
     @pages.post("/matches/<id:id>/end", endpoint="match_end")
     def end(**_names: int) -> AnyResponse:
         release(context().write_engine, [_number()], context().clock())
-        return redirect(url_for("pages.match", id=_number()), 303)
-
-    @pages.post("/matches/<id:id>/renew", endpoint="match_renew")
-    def renew_one(**_names: int) -> AnyResponse:
-        here, now = context(), context().clock()
-        try:
-            renew(here.write_engine, _number(), now + part(Matcher).settings.hold_s, now)
-        except ResourceError as error:
-            if error.status == 404:
-                raise
-            return page("match.html", match_of_path(), MATCH, error.status, problem=str(error))
         return redirect(url_for("pages.match", id=_number()), 303)

@@ -1,4 +1,4 @@
-"""Resources of matching, reports of their state, and the page with their types and policies."""
+"""Resources of matching, reports of their state, and the page with their policies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from flask import Blueprint, Response
 from msgspec import Meta
-from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
+from jobsight_scheduler.matching.records import decoded
 from jobsight_server.systems.matching.edit import delete_resource, put_resource
-from jobsight_server.systems.matching.pages.definitions import policies, types
+from jobsight_server.systems.matching.pages.definitions import policies
 from jobsight_server.systems.matching.queries import (
     Removed,
     ResourceDetail,
@@ -20,7 +20,7 @@ from jobsight_server.systems.matching.queries import (
     resource_list,
 )
 from jobsight_server.systems.matching.reports import ReportsTaken, take_reports
-from jobsight_server.systems.matching.resource_types import ResourceBody, ResourceReport, sent
+from jobsight_server.systems.matching.resource_state import ResourceBody, ResourceReport, refused
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
@@ -62,16 +62,14 @@ def resources() -> ResourceList:
 
 def resource() -> ResourceDetail:
     name = required_name("name")
-    found = part(Matcher).look(lambda catalogue, now: resource_detail(catalogue, name, now))
-    if found is None:
-        raise NotFound(f"no resource {name[:60]!r}; it may have been removed")
-    return found
+    return part(Matcher).look(lambda catalogue, now: resource_detail(catalogue, name, now))
 
 
 def define_resource() -> Response:
     name = required_name("name")
     shape = '{"type": T, "attributes": {...}, "capacities": {NAME: TOTAL}}'
-    body = sent(parsed_body(dict[str, Any], shape, DEFINITION_BYTES), ResourceBody, "resource")
+    with refused():
+        body = decoded(parsed_body(dict[str, Any], shape, DEFINITION_BYTES), ResourceBody, "resource")
     here = context()
     put_resource(here.write_engine, name, body, here.clock())
     return record_reply(resource())
@@ -150,7 +148,7 @@ def add_pages(pages: Blueprint) -> None:
             "resources.html",
             resources(),
             RESOURCES,
-            types=types().types,
+            types=part(Matcher).look(lambda catalogue, now: catalogue.types()),
             policies=policies().policies,
             kind=given("type"),
             bar=holding_bar,

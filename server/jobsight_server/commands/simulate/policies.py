@@ -1,18 +1,70 @@
-"""Custom policies for ``jobsight simulate``: ``module:Class``, or the name of an installed entry point."""
+"""The policies that ``jobsight simulate`` runs: built-in ones, ``module:Class``, or installed entry points."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from jobsight_scheduler.policies import POLICIES, PolicyEntry, PolicyError, entry_of
+from jobsight_scheduler.policies import (
+    POLICIES,
+    ChosenPolicy,
+    PolicyEntry,
+    PolicyError,
+    PriorityWeights,
+    choose_policy,
+    entry_of,
+    priority_weights,
+)
 from jobsight_server.storage.errors import UserError
 
 GROUP = "jobsight.policies"
 """Entry points of installed packages; built-in policies cannot be replaced."""
+
+
+def chosen_policies(args: argparse.Namespace) -> list[ChosenPolicy]:
+    """Return ``--policy`` and those of ``--against``, with the predictor and the weights where a policy takes them.
+
+    Raises:
+        UserError: no such policy, or an option that its policy does not take.
+    """
+    weights = _weights(args.priority)
+    names = (args.policy, *args.against)
+    found = [_chosen(name, args, weights, is_first=not place) for place, name in enumerate(names)]
+    if weights is not None and not any(policy.weights for policy in found):
+        raise UserError(f"--priority: {args.policy} has no priority weights; multifactor has")
+    return found
+
+
+def _chosen(name: str, args: argparse.Namespace, weights: PriorityWeights | None, *, is_first: bool) -> ChosenPolicy:
+    entry = policy_called(name)
+    predictor = args.predictor if is_first or entry.takes_predictor else None
+    try:
+        chosen = choose_policy(name, predictor, entry, weights if entry.has_weights else None)
+        return chosen.asking_again() if is_first and args.ask_again else chosen
+    except ValueError as error:
+        raise UserError(f"--policy {error}") from error
+
+
+def _weights(given: list[str] | None) -> PriorityWeights | None:
+    if given is None:
+        return None
+    named: dict[str, float] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        try:
+            if not equals or name in named:
+                raise ValueError("give each weight once, such as age=1000")
+            named[name] = float(number)
+        except ValueError as error:
+            raise UserError(f"--priority {text[:60]!r}: {error}") from error
+    try:
+        return priority_weights(named)
+    except ValueError as error:
+        raise UserError(f"--priority: {error}") from error
 
 
 def installed_policies() -> dict[str, str]:
@@ -23,8 +75,8 @@ def installed_policies() -> dict[str, str]:
     return {name: ", ".join(sorted(found[name])) for name in sorted(found.keys() - POLICIES.keys())}
 
 
-def own_policy(name: str) -> PolicyEntry | None:
-    """Return the entry of ``module:Class`` or an installed policy; None for a built-in one.
+def policy_called(name: str) -> PolicyEntry:
+    """Return the built-in or installed policy, or that of ``module:Class``.
 
     Modules are searched for on Python's path, and last in the current directory.
 
@@ -32,7 +84,7 @@ def own_policy(name: str) -> PolicyEntry | None:
         UserError: no such policy, its module cannot be imported, or the class does not fit.
     """
     if name in POLICIES:
-        return None
+        return POLICIES[name]
     installed = installed_policies()
     place = installed.get(name, name)
     if "," in place:

@@ -1,0 +1,79 @@
+"""The jobs of the experiment: a trace for a cluster, as it is or as the paper took it, in similarity groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+
+from jobsight_predictor.estimators.base import SIMILAR
+from jobsight_scheduler.memory.jobs import MemoryJobs, jobs_on, numbered
+from jobsight_scheduler.memory.nodes import MIB, parse_classes
+from jobsight_scheduler.workload.swf import Trace, read_swf
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """A source of jobs: a trace, for a cluster. ``raw`` uses the processors used and run times beyond the request.
+
+    Jobs of one similarity group share ``fields``.
+    """
+
+    file: Path
+    classes: str = "512x32M,512x24M"
+    raw: bool = False
+    fields: tuple[str, ...] = SIMILAR
+
+
+def source_for(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
+    """Return the jobs of ``file`` for nodes of ``classes``.
+
+    The size of the smaller nodes makes no difference: only the number of nodes and the largest size count.
+
+    Raises:
+        ValueError: ``classes`` are not nodes by memory.
+    """
+    parsed = parse_classes(classes)
+    largest, total = parsed[-1], sum(entry.count for entry in parsed)
+    smaller = f"{total - largest.count}x{largest.memory_bytes / MIB / 2.0:g}M," if total > largest.count else ""
+    of = f"{smaller}{largest.count}x{largest.memory_bytes / MIB:g}M"
+    return JobSource(file, of, raw, SIMILAR if fields is None else tuple(fields))
+
+
+@lru_cache(maxsize=2)
+def trace_of(file: Path) -> Trace:
+    """Return the trace in ``file``, read once.
+
+    Raises:
+        TraceError: no line of the file is a job.
+        OSError: the file cannot be read.
+    """
+    return read_swf(file)
+
+
+@lru_cache(maxsize=2)
+def jobs_of(source: JobSource) -> MemoryJobs:
+    """Return the jobs that the cluster can run, read once.
+
+    Raises:
+        ValueError: no job is left, or the classes are invalid.
+    """
+    trace = trace_of(source.file)
+    jobs = jobs_on(raw_form(trace) if source.raw else trace, source.classes, source.file.name)
+    if source.fields == SIMILAR:
+        return jobs
+    return replace(jobs, group=numbered(map(attrgetter(*source.fields), jobs.questions)))
+
+
+def raw_form(trace: Trace) -> Trace:
+    """Return ``trace`` with used processors as the requested ones, and no run time beyond the requested time."""
+    used, asked = trace["processors"], trace["requested_s"]
+    columns = {
+        "requested_processors": np.where(used > 0, used, trace["requested_processors"]),
+        "requested_s": np.where(asked > 0, np.maximum(asked, trace["run_s"]), asked),
+    }
+    return replace(trace, columns={**trace.columns, **columns})
