@@ -124,8 +124,8 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/outcomes", had_enough, 200
     yield "post", f"{api}/outcomes", {**had_enough, "lower_bound": True}, 409
     yield from matching_requests(api)
-    yield "get", f"{api}/resources/rank?for=6h&include=all&history_hours=10", None, 200
-    yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&method=grv&memory=4G&limit=3", None, 200
+    yield "get", f"{api}/resources/rank?for=6h&include=all", None, 200
+    yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&memory=4G&limit=3", None, 200
     yield "get", f"{api}/resources/rank", None, 400
     yield "get", f"{api}/resources/rank?user=nobody", None, 404
     yield from plan_requests(api)

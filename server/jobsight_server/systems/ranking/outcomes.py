@@ -15,7 +15,7 @@ from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState
-from jobsight_server.systems.ranking.rows import MachineRow, Name, NewOutcome, Taken, read_machines
+from jobsight_server.systems.ranking.rows import MachineRow, Name, Taken, read_machines
 from jobsight_server.systems.ranking.tables import outcomes_pending
 
 # As TORQUE writes them: deleted by qdel (256 + SIGTERM), and over the requested time.
@@ -187,7 +187,8 @@ def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConf
     machine.record = after_job(machine.record, end, config.vector, work_h)
     machine.sound, machine.failed = with_end(machine.sound, machine.failed, end, max(now - run.end, 0.0))
     machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued", "checkpointed"))
-    machine.outcomes.append(NewOutcome(run.job_id, run.start, run.end, end, run.user, run.application))
+    about = {"job_id": run.job_id, "start": run.start, "end": run.end}
+    machine.outcomes.append(about | {"outcome": end, "user": run.user, "application": run.application})
     machine.touched = machine.shown = True
 
 

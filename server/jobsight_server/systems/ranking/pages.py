@@ -12,7 +12,6 @@ from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_server.accounting.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
 from jobsight_server.systems.ranking.board import RankQuestion, rank_config
 from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking, predicted_run_time
-from jobsight_server.systems.ranking.settings import RANK_METHODS, RankMethod
 from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import (
     amount_argument,
@@ -26,15 +25,13 @@ from jobsight_server.web.kit.questions import MEMORY_AT_MOST_BYTES, PROCESSORS_A
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
 
 MACHINES_AT_MOST = 10_000
-HOURS_AT_MOST = 10_000
 _LISTED = 100
 _FREE, _ALL = "free", "all"
 
 
 def rank() -> MachineRanking:
-    here = context()
+    here, ranker = context(), part(MachineRanker)
     cluster, name = cluster_argument(), name_argument("name")
-    method = _method()
     needs = MachineFacts(
         system=name_argument("system"),
         memory_bytes=amount_argument("memory", memory_bytes, MEMORY_AT_MOST_BYTES),
@@ -44,26 +41,19 @@ def rank() -> MachineRanking:
     processors = integer_argument("processors", 1, PROCESSORS_AT_MOST)
     everywhere = choice_argument("include", (_FREE, _ALL)) == _ALL
     limit = integer_argument("limit", _LISTED, MACHINES_AT_MOST)
-    hours = None if given("history_hours") is None else integer_argument("history_hours", 1, HOURS_AT_MOST)
     with here.read_engine.connect() as connection:
         run_time_s, predicted = _run_time(connection, cluster)
-        question = RankQuestion(run_time_s, method, cluster, processors, needs, everywhere)
+        question = RankQuestion(run_time_s, ranker.config.method, cluster, processors, needs, everywhere)
         return machine_ranking(
             connection,
-            part(MachineRanker).board.columns(connection),
-            part(MachineRanker).config,
+            ranker.board.columns(connection),
+            ranker.config,
             question,
             here.clock(),
             predicted=predicted,
             name=name,
             limit=limit,
-            history_s=None if hours is None else 3600.0 * hours,
         )
-
-
-def _method() -> RankMethod:
-    chosen = choice_argument("method", RANK_METHODS)
-    return next((method for method in RANK_METHODS if method == chosen), part(MachineRanker).config.method)
 
 
 def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]:
@@ -98,7 +88,6 @@ RANK = Route(
         Parameter("application", "application of the user's job", NAME),
         Parameter("cluster", "only this cluster's machines", NAME),
         Parameter("name", "only the machine of this name, with its rank among all", NAME),
-        Parameter("method", "default: the method of the settings", choice_of(RANK_METHODS)),
         Parameter(
             "processors",
             "processors that must be free (default 1)",
@@ -113,11 +102,6 @@ RANK = Route(
             "limit",
             f"machines in the answer (default {_LISTED})",
             {"type": "integer", "minimum": 1, "maximum": MACHINES_AT_MOST},
-        ),
-        Parameter(
-            "history_hours",
-            "include each machine's sessions of the last hours",
-            {"type": "integer", "minimum": 1, "maximum": HOURS_AT_MOST},
         ),
     ),
     errors=(400, 404),

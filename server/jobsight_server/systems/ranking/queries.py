@@ -73,7 +73,6 @@ class RankedMachine(Record):
     processors: int | None
     memory_bytes: int | None
     flops: float | None
-    history: list[MachineSession]
 
 
 class NotRanked(Record):
@@ -95,7 +94,6 @@ class MachineRanking(Record):
     total: int
     ranked: int
     left_out: NotRanked
-    history_since: float | None
     machines: list[RankedMachine]
 
 
@@ -109,16 +107,14 @@ def machine_ranking(
     predicted: bool = False,
     name: str | None = None,
     limit: int = 100,
-    history_s: float | None = None,
 ) -> MachineRanking:
-    """Return the first ``limit`` machines, or those of ``name``; with the sessions of the last ``history_s``."""
+    """Return the first ``limit`` machines, or those of ``name``."""
     ranks = rank_machines(columns, config, question, now)
     places = [
         (rank, int(number))
         for rank, number in enumerate(ranks.order if name is not None else ranks.order[:limit], 1)
         if name is None or columns.names[number][1] == name
     ]
-    since = None if history_s is None else now - history_s
     weights = np.array(config.vector.weights) / sum(config.vector.weights)
     return MachineRanking(
         now,
@@ -133,13 +129,12 @@ def machine_ranking(
             int((ranks.meets & ~ranks.present).sum()),
             int((ranks.meets & ranks.present & ~ranks.free).sum()),
         ),
-        since,
-        _rows(connection, ranks, places[:limit], now, since),
+        _rows(connection, ranks, places[:limit], now),
     )
 
 
 def _rows(
-    connection: Connection, ranks: MachineRanks, places: Sequence[tuple[int, int]], now: float, since: float | None
+    connection: Connection, ranks: MachineRanks, places: Sequence[tuple[int, int]], now: float
 ) -> list[RankedMachine]:
     columns, vectors = ranks.columns, ranks.vectors
     ids = [int(columns.ids[number]) for _, number in places]
@@ -147,14 +142,10 @@ def _rows(
     query = select(machines).where(machines.c.id.in_(bindparam("ids", expanding=True)))
     for begin in range(0, len(ids), _AT_ONCE):
         stored |= {row.id: row for row in connection.execute(query, {"ids": ids[begin : begin + _AT_ONCE]})}
-    history = {} if since is None else _history(connection, ids, since)
     found = []
     for rank, number in places:
         row, facts = stored[int(columns.ids[number])], columns.facts[number]
         presence = _read_presence(row.presence)
-        sessions = history.get(row.id, [])
-        if since is not None and row.since is not None:
-            sessions = [*sessions, MachineSession(row.since, None, None)]
         found.append(
             RankedMachine.of_row(
                 row,
@@ -176,23 +167,17 @@ def _rows(
                 processors=facts.processors,
                 memory_bytes=facts.memory_bytes,
                 flops=facts.flops,
-                history=sessions,
             )
         )
     return found
 
 
-def _history(connection: Connection, ids: Sequence[int], since: float) -> dict[int, list[MachineSession]]:
-    query = (
-        select(machine_sessions)
-        .where(machine_sessions.c.machine_id.in_(bindparam("ids", expanding=True)), machine_sessions.c.end >= since)
-        .order_by(machine_sessions.c.start)
-    )
-    found: dict[int, list[MachineSession]] = {}
-    for begin in range(0, len(ids), _AT_ONCE):
-        for row in connection.execute(query, {"ids": list(ids[begin : begin + _AT_ONCE])}):
-            found.setdefault(row.machine_id, []).append(MachineSession.of_row(row))
-    return found
+def _history(connection: Connection, number: int, since: float, begin: float | None) -> list[MachineSession]:
+    """Return a machine's sessions since ``since``; the present one began at ``begin``."""
+    of = machine_sessions.c
+    query = select(machine_sessions).where(of.machine_id == number, of.end >= since).order_by(of.start)
+    found = [MachineSession.of_row(row) for row in connection.execute(query)]
+    return found if begin is None else [*found, MachineSession(begin, None, None)]
 
 
 def _state(ranks: MachineRanks, number: int, presence: Presence) -> MachineState:
@@ -270,12 +255,11 @@ class MachineRanker(Machines):
 
     def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
         columns, question = self.board.columns(connection), _question(run_time_s)
-        found = machine_ranking(
-            connection, columns, self.config, question, now, name=name[1], history_s=_HISTORY_S, limit=len(columns)
-        )
+        found = machine_ranking(connection, columns, self.config, question, now, name=name[1], limit=len(columns))
         for row in found.machines:
             if row.cluster == name[0] and row.score is not None:
-                jobs, hours = lost(connection, int(columns.ids[columns.by_name[name]]), now - _HISTORY_S)
+                number, since = int(columns.ids[columns.by_name[name]]), now - _HISTORY_S
+                jobs, hours = lost(connection, number, since)
                 same = {field: getattr(row, field) for field in Reliability.__struct_fields__ if hasattr(row, field)}
                 return Reliability(
                     **same,
@@ -284,7 +268,8 @@ class MachineRanker(Machines):
                     stays=row.survival,
                     lost_jobs=jobs,
                     lost_processor_hours=hours,
-                    history_since=now - _HISTORY_S,
+                    history_since=since,
+                    history=_history(connection, number, since, row.since),
                 )
         return None
 

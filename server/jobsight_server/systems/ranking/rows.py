@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Connection, insert, text
 
 from jobsight_predictor.reliability.machine_facts import MachineFacts
-from jobsight_predictor.reliability.resource_vector import JobEnd, SuccessRecord
+from jobsight_predictor.reliability.resource_vector import SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
 from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
@@ -37,8 +37,7 @@ class StoredFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 UNKNOWN = StoredFacts()
-_decode_facts = msgspec.json.Decoder(StoredFacts).decode
-_encode_facts = msgspec.json.Encoder().encode
+load_facts = msgspec.json.Decoder(StoredFacts).decode
 
 
 def facts_of_node(cpus: int, memory_total_bytes: int | None, interfaces: str, machine: str | None) -> StoredFacts:
@@ -60,14 +59,6 @@ def installation_of(machine: str | None) -> str | None:
     """Return the digest that a reinstallation changes."""
     found = None if machine is None else json.loads(machine).get("id")
     return found if isinstance(found, str) else None
-
-
-def dump_facts(facts: StoredFacts) -> str:
-    return _encode_facts(facts).decode()
-
-
-def load_facts(text: str) -> StoredFacts:
-    return _decode_facts(text)
 
 
 Name = tuple[str, str]
@@ -108,18 +99,6 @@ class Stretch(NamedTuple):
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class NewOutcome:
-    """The outcome of a run on a machine, to be written with its row."""
-
-    job_id: str
-    start: float
-    end: float
-    outcome: JobEnd
-    user: str
-    application: str
-
-
 @dataclass(slots=True)
 class MachineRow:
     """A row of ``machines``. ``shown``: a field that answers show has changed, not only the time of the last sign."""
@@ -147,7 +126,8 @@ class MachineRow:
     shown: bool = False
     ended: list[Session] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
-    outcomes: list[NewOutcome] = field(default_factory=list)
+    outcomes: list[dict[str, Any]] = field(default_factory=list)
+    """New rows of ``machine_outcomes``, without the machine."""
 
     def take(self, step: Step, fresh: SuccessRecord) -> None:
         """Take in a step of the machine's presence; ``fresh`` is the record of a machine without jobs."""
@@ -253,7 +233,9 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow]) -> boo
         connection.execute(insert(machine_sessions), values)
         for number in {number for number, _ in ended}:
             connection.execute(_FORGET, {"machine_id": number, "kept": SESSIONS_KEPT})
-    outcomes = [_outcome(machine, one) for machine in rows for one in machine.outcomes]
+    outcomes = [
+        one | {"machine_id": machine.id, "cluster": machine.cluster} for machine in rows for one in machine.outcomes
+    ]
     if outcomes:
         connection.execute(_KEEP_OUTCOME, outcomes)
     for machine in rows:
@@ -266,14 +248,10 @@ def _shown(presence: Presence) -> tuple[object, ...]:
     return presence.since_s, presence.owner, presence.boots, presence.clock_jumps
 
 
-def _outcome(machine: MachineRow, one: NewOutcome) -> dict[str, Any]:
-    return {"machine_id": machine.id, "cluster": machine.cluster, **asdict(one)}
-
-
 def _values(machine: MachineRow) -> dict[str, Any]:
     return {
         "presence": _encode(machine.presence).decode(),
-        "facts": dump_facts(machine.facts),
+        "facts": _encode(machine.facts).decode(),
         "earlier_boots": _encode(machine.earlier_boots).decode(),
         "since": machine.presence.since_s,
         **asdict(machine.record),

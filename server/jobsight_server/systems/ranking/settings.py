@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 from jobsight_server.settings.declared import Section, setting
 
 RankMethod = Literal["survival", "grv"]
-RANK_METHODS: tuple[RankMethod, ...] = get_args(RankMethod)
 
 
 class RankingSettings(Section, frozen=True, kw_only=True):
