@@ -68,6 +68,11 @@ def label(job_group: JobGroup) -> str:
     return " + ".join(job_group) if job_group else "site"
 
 
+def group_name(key: GroupKey) -> str:
+    """How answers name a group: by those of its fields that are known of the job."""
+    return label(tuple([field for bit, field in enumerate(FIELDS) if key[0] >> bit & 1]))
+
+
 class JobGroups:
     """Puts a job into its group by each of these job groups.
 
@@ -101,10 +106,6 @@ class JobGroups:
         if found is None:
             found = self._by_known[known] = self._groups_for(known)
         return [(index, (mask, values_of(values))) for index, mask, values_of in found]
-
-    def name(self, key: GroupKey) -> str:
-        """The group's name in an answer: those of its fields that are known of the job."""
-        return label(tuple(field for bit, field in enumerate(FIELDS) if key[0] >> bit & 1))
 
     def _groups_for(self, known: int) -> list[tuple[int, int, Any]]:
         levels: dict[int, tuple[int, int, Any]] = {}

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import delete, insert, select, update
 
-from jobsight_predictor.profile.profile import MeanError
+from jobsight_predictor.profile.answer import MeanError
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
 from jobsight_server.storage import schema

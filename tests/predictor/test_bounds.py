@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobsight_predictor.profile.calibration import FailurePrice
 from jobsight_predictor.profile.groups import Group
-from jobsight_predictor.profile.model import FailurePrice
 from jobsight_predictor.profile.prospect import Prospect, Witness, prospect
 from jobsight_predictor.profile.reserve import FEW, Bound, Bounds, Case, wasted
 

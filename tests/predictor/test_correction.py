@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.probability import SCARCE, STATED, TENTHS, Correction
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import MOMENTS, Question
 
 
 def test_what_is_stated_wrongly_comes_true_after_correction() -> None:
@@ -67,7 +67,8 @@ def test_the_jobs_of_a_burst_count_less_and_less(size: int) -> None:
             profile.learn(question, 1.0, forecast)
     site: Any = profile.state()['["site"]'].state
     bursts = 60 / size * sum(k**-0.5 for k in range(1, size + 1))
-    for jobs, _ in (*[exceeding for _, exceeding, _ in site["calibrations"]], site["hit_probability"]["correction"]):
+    exceeding = [site[f"calibration at {moment}"][1] for moment in MOMENTS]
+    for jobs, _ in (*exceeding, site["hit_probability"][2]):
         assert sum(jobs) == pytest.approx(bursts)
 
 

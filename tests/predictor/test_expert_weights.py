@@ -8,17 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.profile.forecast import AtStart, FinishedJob, PendingForecast
-from jobsight_predictor.profile.groups import JobKeys
+from jobsight_predictor.profile.groups import JobKeys, job_keys
 from jobsight_predictor.profile.probability import (
-    ExpertLosses,
     ExpertWeights,
-    FadedLosses,
     Forecasts,
     best_vote,
     capped_error,
 )
-from jobsight_predictor.question import MOMENTS, Question
+from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Question
 from jobsight_predictor.series import accuracy
+
+
+def key_of(user: str | None) -> GroupKey:
+    return job_keys(JobGroups(), Question(user), None).user
 
 
 def score(
@@ -34,7 +36,7 @@ def score(
     forecast.value = answered
     hit = None if answered is None else abs(answered - actual) <= 0.2 * actual
     again = AtStart(None, None, None, None, None, at_start)
-    keys = JobKeys(None, [], [], (0, ()), [])
+    keys = JobKeys(None, [], key_of(user), key_of(user), [])
     experts.score(FinishedJob(Question(user), actual, 1.0, keys, forecast, again, hit, 1, True, True, 1.0))
 
 
@@ -69,24 +71,22 @@ def test_weights_follow_the_candidate_that_is_right() -> None:
         actual = float(rng.uniform(50, 100))
         said: list[float | None] = [actual * 1.02, actual * 1.6, None]
         score(experts, "x", said, actual * 1.02, actual, [actual * 1.6, actual * 1.02, None])
-    good, bad, silent = experts.weights("x", "submission")
+    good, bad, silent = experts.weights(key_of("x"), "submission")
     assert good == 1.0
     assert bad < 1e-3
     assert silent < 0.1
     # As jobs start, the other one is right.
-    assert experts.weights("x", "start") == [bad, good, silent]
+    assert experts.weights(key_of("x"), "start") == [bad, good, silent]
     # A user never seen is given what holds for the site.
-    assert experts.weights("new", "submission")[0] == experts.weights("new", "start")[1] == 1.0
+    assert experts.weights(key_of("new"), "submission")[0] == experts.weights(key_of("new"), "start")[1] == 1.0
 
 
-def test_mean_error_is_against_the_best_single_expert() -> None:
+def test_the_mean_error_of_the_answers_is_beside_that_of_each_expert() -> None:
     experts = ExpertWeights(2)
     for said, answered in (([100.0, 50.0], 50.0), ([100.0, None], 100.0), ([100.0, 100.0], None)):
         score(experts, "x", said, answered, 100.0, said)
-    error = experts.mean_error("x")
-    assert error is not None
-    assert (error.jobs, error.answered, error.best, error.best_expert) == (3, 0.5, 0.0, 0)
-    assert experts.mean_error("nobody") is None
+    losses = experts.users[key_of("x")]
+    assert (losses.jobs, losses.answered, losses.totals.tolist()) == (3, 1.5, [0.0, 1.5])
 
 
 def test_state_goes_through_json_exactly() -> None:
@@ -96,14 +96,12 @@ def test_state_goes_through_json_exactly() -> None:
         said: list[float | None] = [float(rng.uniform(1, 9)), None]
         score(experts, user, said, 3.0, float(rng.uniform(1, 9)), [float(rng.uniform(1, 9)), 2.0])
     restored = ExpertWeights(2)
-    for moment, losses in experts.site.items():
-        restored.site[moment] = FadedLosses.from_state(json.loads(json.dumps(losses.state())))
-    for user, of_user in experts.users.items():
-        restored.users[user] = ExpertLosses.from_state(json.loads(json.dumps(of_user.state())))
+    restored.load(json.loads(json.dumps(experts.state())))
+    for key, of_user in experts.users.items():
+        restored.users.load(key, json.loads(json.dumps(of_user.state())), of_user.until)
     for each in (restored, experts):
         score(each, "x", [4.0, 5.0], 4.0, 5.0, [5.0, None])
+    assert restored.state() == experts.state()
     for moment in MOMENTS:
-        assert restored.site[moment].state() == experts.site[moment].state()
         for user in ("x", None, "y", "new"):
-            assert restored.weights(user, moment) == experts.weights(user, moment)
-    assert restored.mean_error("x") == experts.mean_error("x")
+            assert restored.weights(key_of(user), moment) == experts.weights(key_of(user), moment)

@@ -35,4 +35,6 @@ def test_first_answers_rank_sensibly() -> None:
 def test_state_goes_through_json_exactly() -> None:
     hit_probability = HitProbability()
     hit_probability.learn([0.3, 0.5, 0.1, 0.9], True)
-    assert HitProbability.from_state(json.loads(json.dumps(hit_probability.state()))).state() == hit_probability.state()
+    restored = HitProbability()
+    restored.load(json.loads(json.dumps(hit_probability.state())))
+    assert restored.state() == hit_probability.state()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobsight_predictor.profile.groups import level_name
 from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question, label
 
 WHOLE = Question("x", "solver", "long", 16, 2e9, 3600.0)
@@ -17,7 +18,7 @@ def test_a_fully_described_job_has_a_key_per_job_group() -> None:
 def test_missing_fields_narrow_nothing_and_count_once() -> None:
     job_groups = JobGroups()
     keys = job_groups.keys(Question(user="x"))
-    assert [job_groups.name(key) for _, key in keys] == ["user", "site"]
+    assert [level_name(key) for _, key in keys] == ["user", "site"]
     # The same group as that of a job that given more, at the level of the user.
     assert keys[0][1] in [key for _, key in job_groups.keys(WHOLE)]
 

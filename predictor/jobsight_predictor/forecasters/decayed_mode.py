@@ -37,15 +37,11 @@ class DecayedMode(Forecaster):
     not.
     """
 
-    __slots__ = ("_best", "_fades", "_last", "_rows", "_total", "_weights", "n")
+    __slots__ = ("_best", "_last", "_n", "_rows", "_total", "_weights")
+    kept = ("n", "last", "rows", "weights", "total")
 
-    def __init__(self, fades: Triple | None = None) -> None:
-        """``fades`` of short, medium and long memory; ``FADES`` by default."""
-        fades = FADES if fades is None else fades
-        if len(fades) != 3 or not 0.0 < fades[0] <= fades[1] <= fades[2] < 1.0:
-            raise ValueError(f"fades are {fades}: three are needed, ascending, above 0 and below 1")
-        self._fades = fades
-        self.n = 0  # values learned
+    def __init__(self) -> None:
+        self._n = 0
         self._last = 0.0
         # A row per place. Weights grow by 1/f a value instead of everything else shrinking by f.
         self._rows: list[list[float]] = []
@@ -54,9 +50,9 @@ class DecayedMode(Forecaster):
         self._best: Triple | None = None
 
     @property
-    def last(self) -> float | None:
-        """The last value; None before anything was learned."""
-        return self._last if self.n else None
+    def n(self) -> int:
+        """Number of values learned."""
+        return self._n
 
     def learn(self, value: float) -> None:
         if not 0.0 <= value <= LARGEST:
@@ -90,14 +86,14 @@ class DecayedMode(Forecaster):
         here[1] += short
         here[2] += medium
         here[3] += long
-        fades = self._fades
-        if self.n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
+        fades = FADES
+        if self._n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
             own = long * fades[2]  # the last value itself is not history yet
             if alike - own < LEVEL * (self._total - own):
                 short = self._shift(value, here)
         self._total += long
         self._last = value
-        self.n += 1
+        self._n += 1
         self._best = None
         weights[0] = short / fades[0]
         weights[1] = medium / fades[1]
@@ -106,7 +102,7 @@ class DecayedMode(Forecaster):
             self._rescale()
 
     def forecast(self) -> float | None:
-        return self.best()[1] if self.n else None
+        return self.best()[1] if self._n else None
 
     def best(self) -> Triple:
         """The best place in short, medium and long memory.
@@ -133,54 +129,19 @@ class DecayedMode(Forecaster):
 
     def distribution(self) -> tuple[list[tuple[float, float]], float]:
         """(place, weight) pairs in medium memory, and the sum of weights, in jobs: at most ``n``, and 33 by default."""
-        newest = self._weights[1] * self._fades[1]
+        newest = self._weights[1] * FADES[1]
         places = [(row[0], row[2] / newest) for row in self._rows]
         return places, sum([weight for _, weight in places])
 
-    def copy(self) -> Self:
-        """A copy that has learned the same."""
-        twin = type(self)(self._fades)
-        twin.n = self.n
-        twin._last = self._last
-        twin._rows = [row.copy() for row in self._rows]
-        twin._weights = self._weights.copy()
-        twin._total = self._total
-        return twin
-
     def state(self) -> dict[str, Any]:
-        return {
-            "fades": list(self._fades),
-            "n": self.n,
-            "last": self._last,
-            "rows": [list(row) for row in self._rows],
-            "weights": list(self._weights),
-            "total": self._total,
-        }
+        return super().state() | {"rows": [list(row) for row in self._rows]}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        short, medium, long = state["fades"]
-        restored = cls((short, medium, long))
-        restored.n = state["n"]
-        restored._last = state["last"]
+        restored = super().from_state(state)
         restored._rows = [list(row) for row in state["rows"]]
-        restored._weights = list(state["weights"])
-        restored._total = state["total"]
+        restored._best = None
         return restored
-
-    def row(self) -> list[Any]:
-        """The state, for default fades, without names: for callers that keep tens of thousands."""
-        return [self.n, self._last, self._rows, self._weights, self._total]
-
-    @classmethod
-    def from_row(cls, row: list[Any]) -> Self:
-        """Restores exactly the one whose ``row()`` this was; takes over the lists in it."""
-        restored = cls()
-        restored.n, restored._last, restored._rows, restored._weights, restored._total = row
-        return restored
-
-    def fresh(self) -> Self:
-        return type(self)(self._fades)
 
     def _shift(self, value: float, here: list[float]) -> float:
         """Count the value just learned ``SHIFT`` times in short memory; its weight there."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from math import asinh
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jobsight_predictor.question import Facts
 
-from .groups import STAYS, Parts
+from .parts import Aging, Parts
 from .prospect import GATHERED, PRIOR, TAIL, Prospect, pareto
 from .reserve import wasted
 
@@ -23,13 +23,14 @@ LEAST = 10  # jobs; with the same facts, before they are used
 WASTE_FADE = 0.98  # share; of a waste that still counts one job later
 
 
-class FactsHistory:
+class FactsHistory(Aging):
     """The last jobs of one application that had facts, and what following these would have wasted so far."""
 
+    __slots__ = kept = ("_jobs", "_wasted_by_groups", "_wasted_by_facts")
+
     def __init__(self) -> None:
-        self.until = 0
-        """The last period in which it counts."""
-        self._jobs: deque[tuple[Facts, float]] = deque(maxlen=KEPT)
+        super().__init__()
+        self._jobs: deque[list[Any]] = deque(maxlen=KEPT)  # facts by name, and the need
         self._wasted_by_groups = 0.0
         self._wasted_by_facts = 0.0
 
@@ -40,7 +41,7 @@ class FactsHistory:
 
     def learn(self, facts: Facts, value: float) -> None:
         """Learn what a job with these facts needed."""
-        self._jobs.append((facts, value))
+        self._jobs.append([dict(facts), value])
 
     def score(self, by_groups: float, by_facts: float, value: float) -> None:
         """Learn what a job needed for which both had recommended a reservation."""
@@ -54,8 +55,7 @@ class FactsHistory:
         Euclidean distance in the inverse hyperbolic sines of the facts, each in units of its standard deviation.
         """
         names = [name for name, _ in facts]
-        rows = [(dict(known), value) for known, value in self._jobs if len(known) >= len(names)]
-        rows = [(known, value) for known, value in rows if all(name in known for name in names)]
+        rows = [(known, value) for known, value in self._jobs if all(name in known for name in names)]
         if len(rows) < LEAST:
             return None
         places = np.arcsinh([[known[name] for name in names] for known, _ in rows])
@@ -76,35 +76,15 @@ class FactsHistory:
             masses[place] = masses.get(place, 0.0) + PRIOR * each * share
         return Prospect(masses, PRIOR * each * tail.rest)
 
-    def state(self) -> list[Any]:
-        """The whole state, as JSON values."""
-        return [[[list(fact) for fact in facts], value] for facts, value in self._jobs] + [
-            [self._wasted_by_groups, self._wasted_by_facts]
-        ]
-
-    @classmethod
-    def from_state(cls, state: list[Any]) -> Self:
-        """The history whose ``state()`` this was, exactly."""
-        *jobs, (by_groups, by_facts) = state
-        restored = cls()
-        restored._jobs.extend((tuple((name, value) for name, value in facts), value) for facts, value in jobs)
-        restored._wasted_by_groups, restored._wasted_by_facts = by_groups, by_facts
-        return restored
-
 
 class FactsHistories(Parts[FactsHistory]):
     """The history of each application whose jobs have facts."""
-
-    kind = FactsHistory
 
     def score(self, job: FinishedJob) -> None:
         """Learn what a job with facts needed, and how far both recommendations for it were off."""
         if not job.question.facts:
             return
-        key, forecast = job.keys.application, job.forecast
-        history = self.setdefault(key, FactsHistory())
+        forecast, history = job.forecast, self.to_learn(job.keys.application)
         if forecast.by_groups is not None and forecast.by_facts is not None:
             history.score(forecast.by_groups, forecast.by_facts, job.value)
-        history.until = self.period + STAYS
         history.learn(job.question.facts, job.value)
-        self.changed.add(key)

@@ -1,4 +1,4 @@
-"""The forecast of one job: similar jobs, their votes, how certain it is, and how much to reserve."""
+"""The forecast of one job: the jobs similar to it, their votes, and what to reserve by their distribution."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median_low
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from jobsight_predictor.forecasters import LARGEST
-from jobsight_predictor.question import GroupKey, Moment, Question
+from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import NEAR
 
-from .groups import CANDIDATES, SHARE, SHARES, USER, Group, JobKeys
-from .model import Calibration, Model
+from .calibration import Calibration
+from .groups import CANDIDATES, SHARE, USER, Group, JobKeys, Voter
+from .parts import Stored
 from .probability import Forecasts, best_vote
 from .prospect import Prospect, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
 from .reserve import Basis, Bound, Case, ladder
 
+if TYPE_CHECKING:
+    from .profile import Profile
 
-class PendingForecast:
+
+class PendingForecast(Stored):
     """A forecast kept until its job has ended; ``value`` and ``bound`` are None if nothing was known.
 
     ``forecasts`` are those of each candidate of each job group. ``known`` is the number of jobs of the site learned by
     then; ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by
     the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
-    of jobs near their limit (``stated_near_limit``). ``keys``, ``is_new`` (no job of its application has ended),
-    ``ranking``, ``exceed_probability``, ``is_limit`` (whether it is held to its request), ``of_time`` and ``prospect``
-    serve the immediate answer and are not kept.
+    of jobs near their limit (``stated_near_limit``). ``keys``, ``ranking``, ``exceed_probability``, ``limit`` (the
+    request that it is held to), ``of_time`` and ``prospect`` serve the immediate answer and are not kept.
     """
 
-    __slots__ = (
-        "_attempts", "basis", "bound", "by_facts", "by_groups", "exceed_probability", "features", "forecasts",
-        "is_limit", "is_new", "keys", "known", "of_time", "out_near_limit", "probability", "prospect", "ranking",
-        "stated_exceed", "value",
+    kept = (
+        "forecasts", "value", "bound", "probability", "features", "known", "basis", "by_groups", "by_facts",
+        "stated_exceed", "_attempts", "out_near_limit",
     )  # fmt: skip
+    __slots__ = (*kept, "exceed_probability", "keys", "limit", "of_time", "prospect", "ranking")
 
-    def __init__(self, forecasts: Forecasts, keys: JobKeys | None = None, known: int = 0, is_new: bool = False) -> None:
-        self.forecasts = forecasts
+    def __init__(self, forecasts: Forecasts | None = None, keys: JobKeys | None = None, known: int = 0) -> None:
+        self.forecasts: Forecasts = forecasts or []
         self.keys = keys
         self.known = known
-        self.is_new = is_new
         self.basis: Basis | None = None
         self.ranking: list[tuple[float, float]] = []
         self.value: float | None = None
@@ -49,7 +51,7 @@ class PendingForecast:
         self.stated_exceed: float | None = None
         self.by_groups: float | None = None
         self.by_facts: float | None = None
-        self.is_limit = False
+        self.limit = inf
         self.of_time = False
         self.out_near_limit: float | None = None
         self._attempts: tuple[float, ...] | None = None
@@ -63,29 +65,20 @@ class PendingForecast:
         if self._attempts is None:
             self._attempts = () if self.bound is None else (self.bound,)
             if self.bound is not None and self.prospect is not None:
-                request = None if self.keys is None or not self.is_limit else self.keys.request
-                self._attempts = ladder(
-                    self.prospect, self.bound, inf if request is None else request, of_time=self.of_time
-                )
+                self._attempts = ladder(self.prospect, self.bound, self.limit, of_time=self.of_time)
         return self._attempts
 
     def state(self) -> list[Any]:
         """The part of it that scoring needs, as JSON values."""
-        return [
-            self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis,
-            [self.by_groups, self.by_facts], self.stated_exceed, self.attempts, self.out_near_limit,
-        ]  # fmt: skip
+        assert self.attempts is not None
+        return super().state()
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
         """The forecast whose ``state()`` this was, as far as scoring needs it."""
-        forecasts, value, bound, probability, features, known, basis, bounds, exceed, attempts, near_limit = state
-        restored = cls(forecasts, known=known)
-        restored.value, restored.bound, restored.basis = value, bound, basis
-        restored.probability, restored.features = probability, tuple(features)
-        restored.by_groups, restored.by_facts = bounds
-        restored.stated_exceed, restored.out_near_limit = exceed, near_limit
-        restored._attempts = tuple(attempts)
+        restored = cls()
+        restored.load(state)
+        restored._attempts = tuple(restored.attempts)
         return restored
 
 
@@ -132,23 +125,6 @@ class FinishedJob:
     weight: float
 
 
-def finished_job(
-    model: Model,
-    question: Question,
-    value: float,
-    seconds: float | None,
-    forecast: PendingForecast,
-    at_start: AtStart | None,
-) -> FinishedJob:
-    """The job with all that submodels need; counts it, and adds it to the bursts of its application."""
-    model.n += 1
-    keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
-    burst = model.bursts.add(keys.application, forecast.known, model.n)
-    hit = None if forecast.value is None else abs(forecast.value - value) <= NEAR * value
-    ran_s = seconds or question.requested_time_s or 1.0
-    return FinishedJob(question, value, ran_s, keys, forecast, at_start or forecast, hit, model.n, *burst)
-
-
 BEYOND = 1.01  # share of the request; more than this is no rounding
 ROUNDED = 1.01  # factor; a lower bound may have been this much larger than reported (rounding)
 
@@ -159,12 +135,10 @@ class SimilarJobs:
 
     ``votes`` has the index and the value of each candidate's forecast, ``forecasts`` the values of all candidates.
     ``closest`` is the most specific group, None if there are no votes; ``by_facts`` the distribution and the case of
-    jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``. ``is_new``: no job of its application has
-    ended.
+    jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``.
     """
 
     keys: JobKeys
-    is_new: bool
     forecasts: Forecasts
     votes: list[tuple[int, float]]
     closest: Group | None
@@ -175,61 +149,52 @@ class SimilarJobs:
     out_near_limit: float | None = None
 
 
-def similar_jobs(model: Model, question: Question, *, cut: bool = True) -> SimilarJobs:
+def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> SimilarJobs:
     """The jobs similar to this one; changes nothing. ``cut`` at its request, where requests are limits."""
-    keys = model.keys(question)
+    keys = profile.keys(question)
     request = keys.request
-    shortfall = model.shortfalls.of(question)
+    shortfall = profile.shortfalls.of(keys)
     is_limit = (
         cut
         and request is not None
         and request > ROUNDED * shortfall.lower_bound
-        and model.requests.are_limits
-        and not _beyond(model, keys)
+        and profile.requests.are_limits
+        and not _beyond(profile, keys)
     )
     ceiling = request if request is not None and is_limit else LARGEST
-    is_new = keys.application not in model.bursts and not _lacks_application(model, question)
-    forecasts: Forecasts = [None] * model.size
+    forecasts: Forecasts = [None] * profile.size
     votes: list[tuple[int, float]] = []
-
-    def vote(index: int, values: tuple[float, ...]) -> None:
-        if is_limit and max(values) > ceiling:
-            values = tuple([value if value < ceiling else ceiling for value in values])
-        first = index * len(CANDIDATES)
-        forecasts[first : first + len(CANDIDATES)] = values
-        votes.extend(enumerate(values, first))
-
-    present: list[tuple[GroupKey, Group]] = []
-    for index, key in keys.groups:
-        if (group := model.groups.get(key)) is not None:
-            present.append((key, group))
-            vote(index, group.forecasts())
-    shares: list[Group | None] = [None] * len(SHARES)
-    if request is not None:
-        for index, key in keys.shares:
-            if (group := model.groups.get(key)) is not None:
-                shares[index - model.shares.start] = group
-                vote(index, tuple([share * request for share in group.forecasts()]))
+    present: list[tuple[Voter, Group]] = []
+    for voter in keys.voters:
+        index, key, scale = voter
+        if (group := profile.groups.get(key)) is not None:
+            present.append((voter, group))
+            values = [min(value * scale, ceiling) for value in group.forecasts()]
+            first = index * len(CANDIDATES)
+            forecasts[first : first + len(CANDIDATES)] = values
+            votes.extend(enumerate(values, first))
 
     def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0) -> Case:
         missed = 0.0 if explained else shortfall.share
         return Case(question.requested_time_s, request, is_limit, ended, evidence, missed, largest)
 
-    if not votes:
+    if not present:
         unknown = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
-        return SimilarJobs(keys, is_new, forecasts, votes, None, unknown, case(False, 0.0))
-    levels = first_jobs(model.groups, keys) if is_new else []
-    levels = levels or levels_of(present, shares, request)
-    of_user = [group for key, group in present if key[0] & USER or question.user is None]
+        return SimilarJobs(keys, forecasts, votes, None, unknown, case(False, 0.0))
+    is_new = keys.application not in profile.bursts and not _lacks_application(profile, question)
+    levels = first_jobs(profile.groups, keys) if is_new else []
+    levels = levels or levels_of(present)
+    plain = [(key, group) for (_, key, _), group in present if not key[0] & SHARE]
+    of_user = [group for key, group in plain if key[0] & USER or question.user is None]
     evidence = of_user[-1].evidence if of_user else 0
     fields = keys.application[0]
-    ended = max([group.mode.n for key, group in present if key[0] & fields == fields], default=0)
-    by_groups = prospect(levels, ceiling, of_time=model.of_time)
+    ended = max([group.mode.n for key, group in plain if key[0] & fields == fields], default=0)
+    by_groups = prospect(levels, ceiling, of_time=profile.of_time)
     decides = with_shortfall(by_groups, shortfall, ended, ceiling)
     largest = max([group.top * scale for group, scale, _ in levels[0]])
     of_groups = case(decides is by_groups, largest, evidence, ended)
-    similar = SimilarJobs(keys, is_new, forecasts, votes, present[0][1], decides, of_groups)
-    history = model.facts.get(keys.application) if question.facts else None
+    similar = SimilarJobs(keys, forecasts, votes, present[0][1], decides, of_groups)
+    history = profile.facts.get(keys.application) if question.facts else None
     by_facts = None if history is None else history.prospect(question.facts, ceiling)
     if history is not None and by_facts is not None:
         raised = with_shortfall(by_facts, shortfall, ended, ceiling)
@@ -241,19 +206,19 @@ def similar_jobs(model: Model, question: Question, *, cut: bool = True) -> Simil
     return similar
 
 
-def _beyond(model: Model, keys: JobKeys) -> bool:
+def _beyond(profile: Profile, keys: JobKeys) -> bool:
     """Whether most of the last jobs of this application used more than requested: nothing holds this one to it."""
     fields, values = keys.application
-    of_application = model.groups.get((SHARE | fields, values))
+    of_application = profile.groups.get((SHARE | fields, values))
     return of_application is not None and median_low(of_application.recent) > BEYOND
 
 
-def _lacks_application(model: Model, question: Question) -> bool:
+def _lacks_application(profile: Profile, question: Question) -> bool:
     """Whether the question leaves out the application, rather than naming a new one: jobs of the user are known.
 
     A log without applications has none for its first jobs either, but then their user is new too.
     """
-    known = model.n > 0 if question.user is None else question.user in model.experts.users
+    known = profile.n > 0 if question.user is None else profile.keys(question).user in profile.experts.users
     return question.application is None and known
 
 
@@ -261,45 +226,46 @@ FIRST_SHARE = 0.5  # share; of hits, for a new user
 UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
 
 
-def weigh(model: Model, question: Question, similar: SimilarJobs, moment: Moment) -> PendingForecast:
+def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Moment) -> PendingForecast:
     """The forecast for the job at this moment of its life, which has weights and a price of its own.
 
     Changes nothing. The model must not have learned since the ``similar`` jobs were found; forecasts share their lists.
     """
-    calibration = model.calibrations[moment]
+    calibration = profile.calibrations[moment]
     keys, request = similar.keys, similar.keys.request
-    forecast = PendingForecast(similar.forecasts, keys, model.n, similar.is_new)
-    forecast.is_limit, forecast.of_time = similar.case.is_limit, model.of_time
+    forecast = PendingForecast(similar.forecasts, keys, profile.n)
+    is_limit, forecast.of_time = similar.case.is_limit, profile.of_time
+    if request is not None and is_limit:
+        forecast.limit = request
     price = calibration.price.mean_jobs()
     by_groups, group = similar.prospect, similar.closest
-    if group is None:  # there are no votes
-        if request is not None or by_groups.places:
-            _use(calibration, forecast, by_groups, model.bounds.reserve(by_groups, similar.case, price))
+    if group is None and request is None and not by_groups.places:
         return forecast
-    weights = model.experts.weights(question.user, moment)
+    _use(calibration, forecast, by_groups, profile.bounds.reserve(by_groups, similar.case, price))
+    if group is None:  # there are no votes
+        return forecast
+    weights = profile.experts.weights(keys.user, moment)
     votes: dict[float, float] = {}
     vote = votes.get
     for i, value in similar.votes:
         votes[value] = vote(value, 0.0) + weights[i]
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
-    forecast.features = _features(model, question.user, expected, forecast.value, group)
-    forecast.probability = model.hit_probability.probability(forecast.features)
-    _use(calibration, forecast, by_groups, model.bounds.reserve(by_groups, similar.case, price))
+    forecast.features = _features(profile, keys, expected, forecast.value, group)
+    forecast.probability = profile.hit_probability.probability(forecast.features)
     forecast.by_groups = forecast.bound
     if similar.by_facts is not None:
         by_facts, case = similar.by_facts
-        bound = model.bounds.reserve(by_facts, case, price)
+        bound = profile.bounds.reserve(by_facts, case, price)
         forecast.by_facts = bound.value
         if similar.facts_are_better:
             bound = bound if bound.basis == "request" else bound._replace(basis="facts")
             _use(calibration, forecast, by_facts, bound)
     forecast.out_near_limit = similar.out_near_limit
-    spared = (
-        moment == "start" and request is not None and model.bounds.can_fail(request, question.requested_time_s, price)
-    )
-    if request is not None and forecast.is_limit and model.requests.are_better and not spared:
-        _use(calibration, forecast, by_groups, Bound(request, 0.0, "request"))
+    if request is not None and is_limit and profile.requests.are_better:
+        can_fail = profile.bounds.can_fail(request, question.requested_time_s, price)
+        if moment == "submission" or not can_fail:
+            _use(calibration, forecast, by_groups, Bound(request, 0.0, "request"))
     return forecast
 
 
@@ -309,16 +275,11 @@ def _use(calibration: Calibration, forecast: PendingForecast, prospect: Prospect
     forecast.exceed_probability = calibration.exceeding.correct(forecast.stated_exceed)
 
 
-def _features(model: Model, user: str | None, expected: float, value: float, group: Group) -> tuple[float, ...]:
+def _features(profile: Profile, keys: JobKeys, expected: float, value: float, group: Group) -> tuple[float, ...]:
     """As in ``probability.FEATURES``, of the most specific group."""
-    losses = model.experts.users.get(user)
+    losses = profile.experts.users.get(keys.user)
     user_share = losses.hits.share(FIRST_SHARE) if losses else FIRST_SHARE
     places, total = group.distribution()
     low, high = value / (1.0 + NEAR), value / (1.0 - NEAR)
     near = sum([weight for place, weight in places if low <= place <= high])
-    return (
-        expected,
-        user_share,
-        group.hits.share(user_share),
-        near / (total + UNSEEN),
-    )
+    return expected, user_share, group.hits.share(user_share), near / (total + UNSEEN)

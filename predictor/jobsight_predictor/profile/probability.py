@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import exp
 from operator import mul
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.question import MOMENTS, Moment
+from jobsight_predictor.question import MOMENTS, GroupKey, Moment
+
+from .parts import Aging, Parts, Stored
 
 if TYPE_CHECKING:
     from .forecast import FinishedJob
@@ -24,11 +25,13 @@ TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # probabilities; ends of
 SCARCE = (0.0, 0.01, 0.03, 0.1, 0.3)  # probabilities; ends of the bins of needing more, most of which are small
 
 
-class Correction:
+class Correction(Stored):
     """Shifts the stated probabilities of a bin by how much more or less often they came true, less while jobs are few.
 
     Within a bin, what was likelier stays likelier.
     """
+
+    kept = ("_jobs", "_excess")
 
     def __init__(self, ends: Sequence[float]) -> None:
         """``ends`` of the bins, ascending; a bin has its own upper end."""
@@ -52,14 +55,6 @@ class Correction:
         self._jobs[k] += weight
         self._excess[k] += weight * (came - stated)
 
-    def state(self) -> list[Any]:
-        """The whole state, as JSON values."""
-        return [list(self._jobs), list(self._excess)]
-
-    def load(self, state: Sequence[Sequence[float]]) -> None:
-        """Take over ``state()`` of one with the same bins."""
-        self._jobs, self._excess = map(list, state)
-
 
 FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast")
 """The inputs of the estimate, each 0..1."""
@@ -71,14 +66,14 @@ FINDING = 2000.0  # jobs; after which the step is half of the first
 FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0)  # log odds; before the first job, of a constant and of each feature
 
 
-class Hits:
+class Hits(Stored):
     """A faded share of forecasts within 20 %, close to a prior while there are few."""
 
-    __slots__ = ("hits", "trials")
+    __slots__ = kept = ("hits", "trials")
 
-    def __init__(self, hits: float = 0.0, trials: float = 0.0) -> None:
-        self.hits = hits
-        self.trials = trials
+    def __init__(self) -> None:
+        self.hits = 0.0
+        self.trials = 0.0
 
     def score(self, hit: bool) -> None:
         """Learn whether one more forecast was within 20 %."""
@@ -90,13 +85,15 @@ class Hits:
         return (self.hits + prior) / (self.trials + 1.0)
 
 
-class HitProbability:
+class HitProbability(Stored):
     """Logistic regression of hit or miss on ``FEATURES``, learned online, one small step per job.
 
     Starts from weights that let every feature count, so that the first answers rank sensibly. PQM only considers how
     similar the values are to the first one, not how forecasts fared. What the regression says is corrected by how
     often it came true.
     """
+
+    kept = ("_weights", "_n", "_correction")
 
     def __init__(self) -> None:
         self._weights = list(FIRST_WEIGHTS)
@@ -129,19 +126,6 @@ class HitProbability:
         for i, feature in enumerate(features, start=1):
             weights[i] += push * feature
 
-    def state(self) -> dict[str, Any]:
-        """The whole state, as JSON values."""
-        return {"weights": list(self._weights), "n": self._n, "correction": self._correction.state()}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Restores exactly the one whose ``state()`` this was."""
-        restored = cls()
-        restored._weights = [float(weight) for weight in state["weights"]]
-        restored._n = int(state["n"])
-        restored._correction.load(state["correction"])
-        return restored
-
 
 FADE = 0.995  # share; of a loss that still counts one job later
 PRIOR = 3.0  # jobs; number of a user's own that weigh as much as everything seen on the site
@@ -155,23 +139,10 @@ def capped_error(forecast: float, actual: float) -> float:
     return miss / actual if miss < actual else float(miss > 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertError:
-    """Mean relative error, each capped at 1, over a user's jobs: of the answers, and of the best expert in hindsight.
-
-    ``best_expert`` is the index of that expert.
-    """
-
-    jobs: int
-    answered: float
-    best: float
-    best_expert: int
-
-
-class FadedLosses:
+class FadedLosses(Stored):
     """The losses of each expert's forecasts, older ones fading, and the weights that its votes have for them."""
 
-    __slots__ = ("counts", "losses", "weights")
+    __slots__ = kept = ("losses", "counts", "weights")
 
     def __init__(self, experts: int) -> None:
         self.losses = np.zeros(experts)
@@ -191,84 +162,46 @@ class FadedLosses:
         expected: Floats = (self.losses + 0.5) / (self.counts + 1.0)
         return expected
 
-    def state(self) -> list[Any]:
-        """The whole state, as JSON values."""
-        return [self.losses.tolist(), self.counts.tolist(), self.weights]
 
-    @classmethod
-    def from_state(cls, state: Sequence[Any]) -> Self:
-        """Those whose ``state()`` this was, exactly."""
-        restored = cls(0)
-        losses, counts, restored.weights = state
-        restored.losses = np.array(losses, dtype=np.float64)
-        restored.counts = np.array(counts, dtype=np.float64)
-        return restored
-
-
-class ExpertLosses:
+class ExpertLosses(Aging):
     """A user's losses of each expert: faded, by the moment of the forecast; plain, for the mean error; of the answers.
 
     The last two are those at submission.
     """
 
-    __slots__ = ("answered", "at", "hits", "jobs", "totals")
+    __slots__ = kept = ("at", "totals", "hits", "answered", "jobs")
 
     def __init__(self, experts: int) -> None:
+        super().__init__()
         self.at: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
         self.totals = np.zeros(experts)
         self.hits = Hits()
         self.answered = 0.0
         self.jobs = 0
 
-    def state(self) -> dict[str, Any]:
-        """The whole state, as JSON values."""
-        return {
-            "faded": [self.at[moment].state() for moment in MOMENTS],
-            "totals": self.totals.tolist(),
-            "hits": [self.hits.hits, self.hits.trials],
-            "answered": self.answered,
-            "jobs": self.jobs,
-        }
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Those whose ``state()`` this was, exactly."""
-        restored = cls(0)
-        for moment, faded in zip(MOMENTS, state["faded"], strict=True):
-            restored.at[moment] = FadedLosses.from_state(faded)
-        restored.totals = np.array(state["totals"], dtype=np.float64)
-        restored.hits = Hits(*state["hits"])
-        restored.answered = state["answered"]
-        restored.jobs = state["jobs"]
-        return restored
-
-
-class ExpertWeights:
+class ExpertWeights(Stored):
     """Turns the losses of a fixed number of experts into weights for their votes.
 
     A user's weights rest on the user's own jobs, and on the site's while those are few; an unknown user gets the
     site's. Forecasts at submission and at the start have weights of their own.
     """
 
-    def __init__(self, experts: int) -> None:
-        self._experts = experts
-        self.site: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
-        self.users: dict[str | None, ExpertLosses] = {}
-        self.changed: set[str | None] = set()
-        """Users whose losses changed since they were last stored."""
+    kept = ("site",)
 
-    def weights(self, user: str | None, moment: Moment) -> list[float]:
+    def __init__(self, experts: int) -> None:
+        self.site: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
+        self.users = Parts("user", lambda: ExpertLosses(experts))
+
+    def weights(self, user: GroupKey, moment: Moment) -> list[float]:
         """Weight of each expert's vote, (experts,), 1 for the one expected to be best."""
         losses = self.users.get(user)
         return _votes(self.site[moment].expected()) if losses is None else losses.at[moment].weights
 
     def score(self, job: FinishedJob) -> None:
         """Learn how far each expert and the answer were off, at submission and as the job started."""
-        user, at_submission, at_start = job.question.user, job.forecast.forecasts, job.at_start.forecasts
-        losses = self.users.get(user)
-        if losses is None:
-            losses = self.users[user] = ExpertLosses(self._experts)
-        self.changed.add(user)
+        at_submission, at_start = job.forecast.forecasts, job.at_start.forecasts
+        losses = self.users.to_learn(job.keys.user)
         lost, spoke = _lost(at_submission, job.value)
         losses.totals += lost
         losses.jobs += 1
@@ -287,14 +220,6 @@ class ExpertWeights:
         site.take(lost, spoke)
         user.take(lost, spoke)
         user.weights = _votes((user.losses + PRIOR * site.expected()) / (user.counts + PRIOR))
-
-    def mean_error(self, user: str | None) -> ExpertError | None:
-        """The answers compared with the user's best single expert in hindsight; None for a user without jobs."""
-        losses = self.users.get(user)
-        if losses is None:
-            return None
-        best = int(np.argmin(losses.totals))
-        return ExpertError(losses.jobs, losses.answered / losses.jobs, float(losses.totals[best]) / losses.jobs, best)
 
 
 def _lost(forecasts: Forecasts, actual: float) -> tuple[Floats, Floats]:

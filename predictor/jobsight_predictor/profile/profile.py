@@ -2,179 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from math import inf
+from typing import Any, Protocol, Self
+
+import numpy as np
 
 from jobsight_predictor.forecasters import checked
-from jobsight_predictor.question import GroupKey, Limit, Moment, Objective, Question, label
+from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Limit, Moment, Objective, Question
+from jobsight_predictor.series import NEAR
 
-from .forecast import AtStart, PendingForecast, SimilarJobs, finished_job, similar_jobs, weigh
-from .groups import CANDIDATES, SHARE, SHARES, Part
-from .model import NEARLY_ALL, Model
-from .reserve import Basis, exceeding, needs_of
+from .answer import JobForecast, MeanError, candidate_name, explain
+from .calibration import NEARLY_ALL, Calibration, NearLimit
+from .facts import FactsHistories, FactsHistory
+from .forecast import AtStart, FinishedJob, PendingForecast, SimilarJobs, similar_jobs, weigh
+from .groups import CANDIDATES, SHARES, Burst, Group, Groups, JobKeys, job_keys
+from .parts import Clock, Part, Parts, Stored
+from .probability import ExpertWeights, HitProbability
+from .prospect import Shortfall, Shortfalls
+from .reserve import Bounds, RequestedLimits
 from .running import Outlook
-
-NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
-
-_SHARE_OF_REQUEST = ", share of request"
-DIFFERENT = 0.01  # share of the better one; forecasts further apart than this differ
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerUp:
-    """The next best forecast and its source."""
-
-    value: float
-    forecaster: str
-    level: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobForecast:
-    """A job's expected use and its reservation; ``value`` is None, with a ``reason``, if nothing is known.
-
-    ``attempts`` is the ladder of what to reserve: the bound, and what wastes least after that was too little, each time
-    given that all before were.
-
-    ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
-    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more.
-    ``need`` is the bound of a job that its request does not limit; where that is more, ``limited_by_request``.
-    ``need_steps`` are amounts with the share of such jobs that each is enough for, ascending. What
-    the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
-    seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
-    ``last_values`` what the last of them used, oldest first.
-    """
-
-    value: float | None
-    unit: str
-    forecaster: str | None
-    level: str | None
-    n: int
-    probability: float | None
-    bound: float | None
-    bound_basis: Basis | None
-    need: float | None
-    need_steps: tuple[tuple[float, float], ...]
-    limited_by_request: bool
-    attempts: tuple[float, ...]
-    exceed_probability: float | None
-    coverage: float
-    observed_coverage: float | None
-    observed_cost_coverage: float | None
-    runner_up: RunnerUp | None
-    last_values: tuple[float, ...]
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class MeanError:
-    """Mean relative error, each capped at 1, over a user's jobs: of the answers, and of the best single candidate.
-
-    ``best_candidate`` names the one that was best for the user in hindsight.
-    """
-
-    jobs: int
-    answered: float
-    best: float
-    best_candidate: str
-
-
-def explain(
-    model: Model,
-    unit: str,
-    user: str | None,
-    forecast: PendingForecast,
-    need: PendingForecast,
-    moment: Moment = "submission",
-) -> JobForecast:
-    """The forecast for a job, made for this moment, and its source; ``need``: the same without a cut at its request."""
-    held = model.calibrations[moment].held
-    value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
-    last_values: tuple[float, ...] = ()
-    if value is not None:
-        weights = model.experts.weights(user, moment)
-        forecaster, key, scale = _source(model, forecast, value, weights)
-        level = level_name(model, key)
-        group = model.groups[key]
-        n, last_values = group.mode.n, tuple(last * scale for last in group.recent)
-        for _, other in forecast.ranking[1:]:
-            if abs(other - value) > DIFFERENT * value:
-                its_forecaster, its_key, _ = _source(model, forecast, other, weights)
-                runner_up = RunnerUp(other, its_forecaster, level_name(model, its_key))
-                break
-    correct = model.calibrations[moment].exceeding.correct
-    exceed_probability = forecast.exceed_probability
-    if forecast.is_limit and forecast.bound is not None and forecast.basis == "request":
-        exceed_probability = correct(exceeding(need.prospect, forecast.bound))
-    return JobForecast(
-        value=value,
-        unit=unit,
-        forecaster=forecaster,
-        level=level,
-        n=n,
-        probability=None if value is None else forecast.probability,
-        bound=forecast.bound,
-        bound_basis=forecast.basis,
-        need=need.bound,
-        need_steps=tuple((amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)),
-        limited_by_request=forecast.bound is not None and (need.bound or 0.0) > forecast.bound,
-        attempts=forecast.attempts,
-        exceed_probability=exceed_probability,
-        coverage=model.bounds.coverage,
-        observed_coverage=held.coverage,
-        observed_cost_coverage=held.cost_coverage,
-        runner_up=runner_up,
-        last_values=last_values,
-        reason=NO_HISTORY if value is None else None,
-    )
-
-
-def mean_error(model: Model, user: str | None) -> MeanError | None:
-    """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
-    error = model.experts.mean_error(user)
-    if error is None:
-        return None
-    job_group, candidate = divmod(error.best_expert, len(CANDIDATES))
-    if job_group in model.shares:
-        group = label(SHARES[job_group - model.shares.start]) + _SHARE_OF_REQUEST
-    else:
-        group = label(model.job_groups.groups[job_group])
-    return MeanError(error.jobs, error.answered, error.best, f"{CANDIDATES[candidate]} by {group}")
-
-
-def level_name(model: Model, key: GroupKey) -> str:
-    """How answers name the group."""
-    return model.job_groups.name(key) + (_SHARE_OF_REQUEST if key[0] & SHARE else "")
-
-
-def level_fields(level: str) -> tuple[str, ...]:
-    """What the jobs of a group have in common, by its name in an answer.
-
-    >>> level_fields("user + application, share of request"), level_fields("site")
-    (('user', 'application'), ())
-    """
-    fields = level.removesuffix(_SHARE_OF_REQUEST)
-    return () if fields == label(()) else tuple(fields.split(" + "))
-
-
-def _source(model: Model, forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:
-    """(candidate, key, factor) of the most specific group that forecast ``value``, by the greatest weight.
-
-    The factor converts the group's values to the unit.
-    """
-    width = len(CANDIDATES)
-    assert forecast.keys is not None
-    for index, key in (*forecast.keys.groups, *forecast.keys.shares):
-        matching = [i for i in range(index * width, (index + 1) * width) if forecast.forecasts[i] == value]
-        if matching:
-            best = max(matching, key=weights.__getitem__)
-            return CANDIDATES[best % width], key, (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
-    raise LookupError(f"no candidate forecast {value!r}")
-
 
 QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""
+
+_SITE_KEY = '["site"]'
+_SHAPE = 18
+"""Version of the stored state; state of another version is retrained."""
+
+
+class Learner(Protocol):
+    """A submodel that learns from finished jobs."""
+
+    def score(self, job: FinishedJob) -> None: ...
 
 
 class Profile:
@@ -186,6 +47,8 @@ class Profile:
 
     A job that waited may be forecast again as it starts. These forecasts have weights and a calibration of their own;
     otherwise the model learns by those at submission.
+
+    State is stored by key: the few ``state_keys`` of a question are enough to answer it and to learn such a job.
     """
 
     def __init__(
@@ -199,30 +62,54 @@ class Profile:
     ) -> None:
         """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
         self.unit = unit
-        self._model = Model(coverage, metric, objective, limit)
+        self.n = 0
+        """Number of jobs learned."""
+        self.job_groups = JobGroups()
+        self.size = len(CANDIDATES) * (len(self.job_groups.groups) + len(SHARES))
+        self.of_time = metric == "runtime"
+        self.clock = Clock()
+        self.groups = Groups("group", Group)
+        self.bursts = Parts("kind", Burst)
+        self.facts = FactsHistories("facts", FactsHistory)
+        self.shortfalls = Shortfalls("shortfall", Shortfall)
+        self.experts = ExpertWeights(self.size)
+        self.bounds = Bounds(coverage, objective, of_time=self.of_time)
+        self.requests = RequestedLimits(metric, self.bounds, limit)
+        self.hit_probability = HitProbability()
+        self.near_limit = NearLimit()
+        self.calibrations = {moment: Calibration(coverage, moment) for moment in MOMENTS}
+        # In the order in which they learn from a job: requests go by bounds that have.
+        self._learners: tuple[Learner, ...] = (
+            self.experts, self.bounds, self.hit_probability, *self.calibrations.values(), self.near_limit, self.groups,
+            self.requests, self.shortfalls, self.facts,
+        )  # fmt: skip
+        self._parts: dict[str, Parts[Any]] = {
+            "user": self.experts.users, "kind": self.bursts, "shortfall": self.shortfalls, "facts": self.facts,
+            "group": self.groups,
+        }  # fmt: skip
+        self._of_site: dict[str, Stored] = {
+            "clock": self.clock, "losses": self.experts, "mean_job": self.bounds.mean_job,
+            **{f"calibration at {moment}": calibration for moment, calibration in self.calibrations.items()},
+            "requests": self.requests, "hit_probability": self.hit_probability, "near_limit": self.near_limit,
+        }  # fmt: skip
+        self._is_site_changed = False
         # Emptied whenever something is learned.
         self._latest: dict[tuple[Question, bool], tuple[SimilarJobs, dict[Moment, PendingForecast]]] = {}
 
     @property
-    def n(self) -> int:
-        """Number of jobs learned."""
-        return self._model.n
+    def are_limits(self) -> bool:
+        """Whether requests are enforced: hardly any job has used more than it requested."""
+        return self.requests.are_limits
 
-    @property
-    def observed_coverage(self) -> float | None:
-        """Share of finished jobs within their bounds at submission; None before the first."""
-        return self._model.calibrations["submission"].held.coverage
-
-    @property
-    def observed_cost_coverage(self) -> float | None:
-        """The same, each job weighted by its use times its seconds; None before the first."""
-        return self._model.calibrations["submission"].held.cost_coverage
+    def keys(self, question: Question) -> JobKeys:
+        """The keys under which jobs similar to this one are kept."""
+        return job_keys(self.job_groups, question, self.requests.of(question))
 
     def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
         """The job's expected use, how much to reserve, how certain that is, and the basis. Changes nothing."""
         forecast = self.forecast_job(question, moment)
-        need = self.forecast_job(question, moment, cut=False) if forecast.is_limit else forecast
-        return explain(self._model, self.unit, question.user, forecast, need, moment)
+        need = self.forecast_job(question, moment, cut=False) if forecast.limit < inf else forecast
+        return explain(self, forecast, need, moment)
 
     def forecast_job(self, question: Question, moment: Moment = "submission", *, cut: bool = True) -> PendingForecast:
         """The current forecast for the job, to be judged when it has ended. Changes nothing.
@@ -236,22 +123,26 @@ class Profile:
         if latest is None:
             if len(self._latest) >= QUESTIONS_AT_MOST:
                 self._latest.clear()
-            latest = self._latest[question, cut] = similar_jobs(self._model, question, cut=cut), {}
+            latest = self._latest[question, cut] = similar_jobs(self, question, cut=cut), {}
         similar, by_moment = latest
         forecast = by_moment.get(moment)
         if forecast is None:
-            forecast = by_moment[moment] = weigh(self._model, question, similar, moment)
+            forecast = by_moment[moment] = weigh(self, question, similar, moment)
         return forecast
 
     def outlook(self, question: Question) -> Outlook:
         """The distribution of what the job needs in all, for when it runs. Changes nothing."""
-        forecast, model = self.forecast_job(question, "start"), self._model
-        return Outlook.of(forecast.prospect, model.near_limit.correction.shifts, of_time=model.of_time)
+        forecast = self.forecast_job(question, "start")
+        return Outlook.of(forecast.prospect, self.near_limit.correction.shifts, of_time=self.of_time)
 
-    @property
-    def are_limits(self) -> bool:
-        """Whether requests are enforced: hardly any job has used more than it requested."""
-        return self._model.requests.are_limits
+    def mean_error(self, user: str | None) -> MeanError | None:
+        """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
+        losses = self.experts.users.get(self.keys(Question(user)).user)
+        if losses is None:
+            return None
+        best = int(np.argmin(losses.totals))
+        of_best = float(losses.totals[best])
+        return MeanError(losses.jobs, losses.answered / losses.jobs, of_best / losses.jobs, candidate_name(self, best))
 
     def learn(
         self,
@@ -274,58 +165,86 @@ class Profile:
             ValueError: the value, which is named, is not a measurement; nothing changes then.
         """
         checked(value)
-        model = self._model
+        self._latest.clear()
+        self._is_site_changed = True
         if at is not None:
-            self._latest.clear()
-            model.advance(at)
+            self._advance(at)
         if lower_bound:
             self._learn_lower_bound(question, value, forecast, at_start)
             return
         if forecast is None:
             forecast = self.forecast_job(question)
         self._latest.clear()
-        job = finished_job(model, question, value, seconds, forecast, at_start)
-        for submodel in model.learners:
+        self.n += 1
+        keys = forecast.keys or self.keys(question)  # none with a forecast that was stored meanwhile
+        burst = self.bursts.to_learn(keys.application).add(forecast.known, self.n)
+        hit = None if forecast.value is None else abs(forecast.value - value) <= NEAR * value
+        ran_s = seconds or question.requested_time_s or 1.0
+        job = FinishedJob(question, value, ran_s, keys, forecast, at_start or forecast, hit, self.n, *burst)
+        for submodel in self._learners:
             submodel.score(job)
 
     def _learn_lower_bound(
         self, question: Question, value: float, forecast: PendingForecast | None, at_start: AtStart | None
     ) -> None:
-        model, expected = self._model, self.forecast_job(question).value
+        expected = self.forecast_job(question).value
         self._latest.clear()
         if expected is None or value >= expected:  # or it says nothing: such jobs need more anyway
-            model.shortfalls.add(question, value)
+            self.shortfalls.to_learn(self.keys(question).application).add(value)
         if forecast is not None:
             again = at_start or forecast
-            model.near_limit.learn(model.requests.of(question), value, again.out_near_limit, NEARLY_ALL, 1.0)
-            model.calibrations["submission"].score_lower_bound(forecast, value)
-            model.calibrations["start"].score_lower_bound(again, value)
-            model.is_site_changed = True
+            self.near_limit.learn(self.requests.of(question), value, again.out_near_limit, NEARLY_ALL, 1.0)
+            self.calibrations["submission"].score_lower_bound(forecast, value)
+            self.calibrations["start"].score_lower_bound(again, value)
 
-    def mean_error(self, user: str | None) -> MeanError | None:
-        """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
-        return mean_error(self._model, user)
-
-    def state_keys(self, question: Question) -> list[str]:
-        """Keys of the state that the answer to this question needs, and that learning such a job changes."""
-        return self._model.state_keys(question)
-
-    def changed_state(self) -> dict[str, Part]:
-        """The state changed since the last call, by key."""
-        return self._model.changed_state()
-
-    def state(self) -> dict[str, Part]:
-        """All state, by key."""
-        return self._model.state()
+    def _advance(self, at: float) -> None:
+        """Take note of the end of a job; drop what nothing was learned of for long."""
+        has_moved = self.clock.advance(at)
+        for parts in self._parts.values():
+            parts.period = self.clock.period
+            if has_moved:
+                parts.drop_old()
 
     def too_old(self) -> int | None:
         """The current period, if it began since this was called last; else None.
 
         The caller, which stores ``changed_state``, deletes the parts that count until an earlier one.
         """
-        clock = self._model.clock
-        has_moved, clock.has_moved = clock.has_moved, False
-        return clock.period if has_moved else None
+        has_moved, self.clock.has_moved = self.clock.has_moved, False
+        return self.clock.period if has_moved else None
+
+    def state_keys(self, question: Question) -> list[str]:
+        """Keys of the state that the answer to this question needs, and that learning such a job changes."""
+        keys = self.keys(question)
+        needed: list[tuple[Parts[Any], list[GroupKey]]] = [
+            (self.experts.users, [keys.user]),
+            (self.bursts, [keys.application]),
+            (self.shortfalls, [keys.application, keys.user]),
+            (self.facts, [keys.application] if question.facts else []),
+            (self.groups, [*[key for _, key, _ in keys.voters], *keys.first_jobs]),
+        ]
+        named = [parts.state_key(key) for parts, of_job in needed for key in dict.fromkeys(of_job)]
+        return [_SITE_KEY, *named]
+
+    def changed_state(self) -> dict[str, Part]:
+        """The state changed since the last call, by key."""
+        found: dict[str, Part] = {}
+        for parts in self._parts.values():
+            found |= parts.take_changed()
+        if self._is_site_changed:
+            site = {name: kept.state() for name, kept in self._of_site.items()}
+            job_groups = [list(job_group) for job_group in self.job_groups.groups]
+            said = {"shape": _SHAPE, "objective": self.bounds.objective, "templates": job_groups, "n": self.n}
+            found[_SITE_KEY] = Part(said | site, None)
+        self._is_site_changed = False
+        return dict(sorted(found.items()))
+
+    def state(self) -> dict[str, Part]:
+        """All state, by key."""
+        for parts in self._parts.values():
+            parts.changed.update(parts)
+        self._is_site_changed |= self.n > 0
+        return self.changed_state()
 
     def load(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Load parts (state, until) from ``changed_state`` or ``state``, but those that are too old by now.
@@ -334,7 +253,23 @@ class Profile:
             ValueError: it has other job groups, another objective or another version.
         """
         self._latest.clear()
-        self._model.load(state)
+        if _SITE_KEY in state:  # decides whether the others can be read
+            self._load_site(state[_SITE_KEY][0])
+        for name, (piece, until) in state.items():
+            kind, *key = json.loads(name)
+            if kind in self._parts and until >= self.clock.period:
+                self._parts[kind].load((key[0], tuple(key[1:])), piece, until)
+
+    def _load_site(self, site: Mapping[str, Any]) -> None:
+        if site.get("shape") != _SHAPE or site["objective"] != self.bounds.objective:
+            raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
+        if tuple(map(tuple, site["templates"])) != self.job_groups.groups:
+            raise ValueError("this state was learned with other job groups: retrain on the finished jobs")
+        self.n = site["n"]
+        for name, kept in self._of_site.items():
+            kept.load(site[name])
+        for parts in self._parts.values():
+            parts.period = self.clock.period
 
     @classmethod
     def from_state(

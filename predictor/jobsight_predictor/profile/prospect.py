@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from jobsight_predictor.question import GroupKey, Question
+from jobsight_predictor.question import GroupKey
 
-from .groups import STAYS, Group, JobKeys, Part
+from .groups import APPLICATION, SHARE, USER, Group, JobKeys, Voter
+from .parts import Aging, Parts
 
 if TYPE_CHECKING:
     from .forecast import FinishedJob
@@ -21,20 +21,21 @@ OVER = 0.03  # share; a shortfall that is less likely than this to concern the n
 GROWTH_LEFT = 0.25  # share; of the sign of growth that is left after a job that needed no more
 BELOW = 0.99  # factor; where need grows, the next job may need a little less than the last
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
-Place = tuple[str | None, str | None]
-"""User and application of jobs; None if a report names none."""
-
-
-class Shortfall(NamedTuple):
+class Shortfall(Aging):
     """``lower_bound`` was too little: for ``pending`` jobs that have not been run again with more, as far as known, in
     ``since`` jobs; and for ``grown`` jobs one after the other, of which each that needed no more leaves a share."""
 
-    lower_bound: float = 0.0
-    pending: int = 0
-    since: int = 0
-    grown: float = 0.0
+    __slots__ = kept = ("lower_bound", "pending", "since", "grown")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.lower_bound = 0.0
+        self.pending = self.since = 0
+        self.grown = 0.0
 
     @property
     def share(self) -> float:
@@ -46,93 +47,50 @@ class Shortfall(NamedTuple):
         grown = self.grown / (self.grown + 1.0)
         return 1.0 - (1.0 - again) * (1.0 - grown)
 
+    def add(self, lower_bound: float) -> None:
+        """Learn from a job that needed more than this. One that failed with less counts as the same job."""
+        if self.pending and lower_bound > self.lower_bound:
+            self.lower_bound = lower_bound
+        else:
+            self.lower_bound = self.lower_bound if self.pending else lower_bound
+            self.pending = min(self.pending + 1, MOST)
+            self.grown = min(self.grown + 1.0, MOST)
+        self.since = 0
+
+    def score(self, value: float) -> None:
+        """Learn from a job that used ``value`` and had enough."""
+        if value <= self.lower_bound:
+            self.since += 1
+            self.grown *= GROWTH_LEFT
+        elif self.pending:
+            self.pending -= 1
+        else:
+            self.lower_bound = BELOW * value
+            self.grown = min(self.grown + 1.0, MOST)
+        if self.share < OVER:
+            self._forget()
+
 
 NONE = Shortfall()
 
 
-class Shortfalls:
+class Shortfalls(Parts[Shortfall]):
     """Reservations that were too small lately, by user and application, whatever the jobs requested.
 
     A user whose job was killed for want of more runs it again, and where need has grown, it stays so. Where requests
-    are lowered as recommended, the log has the lowered one, and the next question the user's.
+    are lowered as recommended, the log has the lowered one, and the next question the user's. A job counts with those
+    of its application, and with those of no known application.
     """
 
-    def __init__(self) -> None:
-        self._of: dict[Place, Shortfall] = {}
-        self._until: dict[Place, int] = {}  # the last period in which each counts
-        self._changed: set[Place] = set()
-        self.period = 0
-
-    def add(self, question: Question, lower_bound: float) -> None:
-        """Learn from a job that needed more than this. One that failed with less counts as the same job."""
-        place = (question.user, question.application)
-        known = self._of.get(place, NONE)
-        if known.pending and lower_bound > known.lower_bound:
-            known = known._replace(lower_bound=lower_bound)
-        else:
-            least = known.lower_bound if known.pending else lower_bound
-            known = Shortfall(least, min(known.pending + 1, MOST), 0, min(known.grown + 1.0, MOST))
-        self._learn(place, known._replace(since=0))
-
     def score(self, job: FinishedJob) -> None:
-        """Learn from a job that used ``value`` and had enough."""
-        value = job.value
-        for place in _places(job.question):
-            known = self._of.get(place, NONE)
-            if known == NONE:
-                continue
-            if value <= known.lower_bound:
-                known = known._replace(since=known.since + 1, grown=GROWTH_LEFT * known.grown)
-            elif known.pending:
-                known = known._replace(pending=known.pending - 1)
-            else:
-                known = known._replace(lower_bound=BELOW * value, grown=min(known.grown + 1.0, MOST))
-            self._learn(place, NONE if known.share < OVER else known)
+        """Learn from a job that had enough."""
+        for key in {job.keys.application, job.keys.user}:
+            if key in self and self[key].share > 0.0:
+                self.to_learn(key).score(job.value)
 
-    def of(self, question: Question) -> Shortfall:
+    def of(self, keys: JobKeys) -> Shortfall:
         """The one that is likeliest to concern such a job; ``NONE`` if there is none."""
-        return max([self._of.get(place, NONE) for place in _places(question)], key=lambda known: known.share)
-
-    def _learn(self, place: Place, known: Shortfall) -> None:
-        self._of[place] = known
-        self._until[place] = self.period + STAYS
-        self._changed.add(place)
-
-    def drop_old(self) -> None:
-        """Drop what counts until an earlier period than the current one."""
-        for place in [place for place, until in self._until.items() if until < self.period]:
-            del self._of[place], self._until[place]
-            self._changed.discard(place)
-
-    @staticmethod
-    def state_keys(question: Question) -> list[str]:
-        """Keys of the state that may concern such a job."""
-        return [_name(place) for place in _places(question)]
-
-    def changed_state(self) -> dict[str, Part]:
-        """The state changed since the last call, by key."""
-        found = {_name(place): Part(list(self._of[place]), self._until[place]) for place in self._changed}
-        self._changed.clear()
-        return found
-
-    def state(self) -> dict[str, Part]:
-        """All state, by key."""
-        self._changed.update(self._of)
-        return self.changed_state()
-
-    def load(self, place: Place, state: list[Any], until: int) -> None:
-        """Take over the state of ``place``, which counts ``until`` that period."""
-        self._of[place], self._until[place] = Shortfall(*state), until
-
-
-def _places(question: Question) -> list[Place]:
-    """Where the job counts: with the jobs of its application, and with those of no known application."""
-    user, application = question.user, question.application
-    return [(user, application)] if application is None else [(user, application), (user, None)]
-
-
-def _name(place: Place) -> str:
-    return _encode(["shortfall", *place])
+        return max([self.get(key, NONE) for key in (keys.application, keys.user)], key=lambda known: known.share)
 
 
 TAIL = 3.0  # index; values above all seen follow this Pareto law: of those beyond x, 1 in 8 is beyond 2 x
@@ -171,23 +129,27 @@ Level = Sequence[Witness]
 """Groups of the same jobs, or as specific: they share their weight."""
 
 
-def levels_of(
-    present: Sequence[tuple[GroupKey, Group]], shares: Sequence[Group | None], request: float | None
-) -> list[Level]:
-    """Of the groups of a job: the most specific, one in between, the user's, the site's."""
-    by_user = [group for key, group in present if key[0] & 1]
-    chosen = [present[len(present) // BETWEEN][1], by_user[-1] if by_user else None, present[-1][1]]
-    levels: list[Level] = [[Witness(present[0][1], 1.0, present[0][0][0] & 1 == 1)]]
-    n, n_shares = present[0][1].mode.n, 0
-    for place, (group, share) in enumerate(zip(chosen, shares, strict=True)):
-        level = []
-        bursts = place < len(chosen) - 1 and bool(by_user)
-        if group is not None and group.mode.n > n:  # with no more jobs than the one before, it adds nothing
-            level.append(Witness(group, 1.0, bursts))
+def levels_of(present: Sequence[tuple[Voter, Group]]) -> list[Level]:
+    """Of the groups of a job: the most specific, one in between, the user's, the site's; shares beside these."""
+    values = [(key, group) for (_, key, _), group in present if not key[0] & SHARE]
+    shares = {key[0] & ~SHARE: Witness(group, scale) for (_, key, scale), group in present if key[0] & SHARE}
+    of_user = [group for key, group in values if key[0] & USER]
+    first_key, first = values[0]
+    chosen = (
+        (values[len(values) // BETWEEN][1], USER | APPLICATION),
+        (of_user[-1] if of_user else first, USER),
+        (values[-1][1], 0),
+    )
+    levels: list[Level] = [[Witness(first, 1.0, bool(first_key[0] & USER))]]
+    n, n_shares = first.mode.n, 0
+    for group, fields in chosen:
+        level, share = [], shares.get(fields)
+        if group.mode.n > n:  # with no more jobs than the one before, it adds nothing
+            level.append(Witness(group, 1.0, bool(fields and of_user)))
             n = group.mode.n
-        if request is not None and share is not None and share.mode.n > n_shares:
-            level.append(Witness(share, request, bursts))
-            n_shares = share.mode.n
+        if share is not None and share.group.mode.n > n_shares:
+            level.append(share._replace(bursts=bool(fields and of_user)))
+            n_shares = share.group.mode.n
         if level:
             levels.append(level)
     return levels

@@ -13,6 +13,7 @@ import numpy as np
 from jobsight_predictor.forecasters import LARGEST, Floats
 from jobsight_predictor.question import OBJECTIVES, Limit, Objective, Question
 
+from .parts import Stored
 from .prospect import Prospect
 
 if TYPE_CHECKING:
@@ -206,8 +207,10 @@ def held(attempts: Sequence[float], value: float, request: float = 0.0) -> float
 MEAN_OF = 5000  # jobs; memory of the site's mean job and mean requested time
 
 
-class MeanJob:
+class MeanJob(Stored):
     """The site's mean job, in value x seconds, and how long jobs request to run."""
+
+    kept = ("value_seconds", "_n", "_mean_seconds", "_timed")
 
     def __init__(self) -> None:
         self.value_seconds = 0.0
@@ -227,15 +230,6 @@ class MeanJob:
             self._mean_seconds += (seconds - self._mean_seconds) / min(self._timed, MEAN_OF)
         job = min(value * self.seconds(seconds), LARGEST)
         self.value_seconds += (job - self.value_seconds) / min(self._n, MEAN_OF)
-
-    def state(self) -> list[float]:
-        """The whole state, as JSON values."""
-        return [self.value_seconds, self._n, self._mean_seconds, self._timed]
-
-    def load(self, state: Sequence[float]) -> None:
-        """Take over ``state()``."""
-        self.value_seconds, n, self._mean_seconds, timed = state
-        self._n, self._timed = int(n), int(timed)
 
 
 FEW = 5  # jobs; of an application, before its next ones may be reserved below their own quantile
@@ -352,12 +346,14 @@ REQUESTED = {"memory": "requested_memory_bytes", "runtime": "requested_time_s"}
 """The field of a question that requests the metric."""
 
 
-class RequestedLimits:
+class RequestedLimits(Stored):
     """Counts the jobs that used more than they had requested.
 
     A request is a limit as long as at least as many jobs stay within it as within bounds: then no forecast and no bound
     need exceed it. ``limit`` "yes" or "no" settles it beforehand.
     """
+
+    kept = ("_asked", "_beyond", "_wasted_by_requests", "_wasted_by_bounds")
 
     def __init__(self, metric: str, bounds: Bounds, limit: Limit = "auto") -> None:
         self._bounds = bounds
@@ -401,12 +397,3 @@ class RequestedLimits:
             self._wasted_by_bounds *= REQUEST_FADE
             self._wasted_by_requests += wasted(request, value) * job.seconds + failure * (value > request)
             self._wasted_by_bounds += wasted(bound, value) * job.seconds + failure * (value > bound)
-
-    def state(self) -> list[float]:
-        """The whole state, as JSON values."""
-        return [self._asked, self._beyond, self._wasted_by_requests, self._wasted_by_bounds]
-
-    def load(self, state: list[float]) -> None:
-        """Take over ``state()``."""
-        asked, beyond, self._wasted_by_requests, self._wasted_by_bounds = state
-        self._asked, self._beyond = int(asked), int(beyond)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Question
+from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Question, group_name
 
 BINS = 100
 """Steps of the grid over (0, 1]."""
@@ -215,7 +215,7 @@ class GroupAccuracy(AccuracyHistory):
             histogram = self._histograms.get(key)
             if histogram is not None:
                 weights = histogram.weights()
-                jobs, source = float(weights.sum()), self._groups.name(key)
+                jobs, source = float(weights.sum()), group_name(key)
                 own = np.concatenate(([0.0], np.cumsum(weights)))
                 cdf = (own + self._prior * cdf) / (jobs + self._prior)
                 cdf[-1] = 1.0

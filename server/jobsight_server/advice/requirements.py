@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from jobsight_predictor.estimators.base import JobOutcome
 from jobsight_predictor.estimators.hierarchical import Hierarchical
-from jobsight_predictor.profile.profile import level_fields
+from jobsight_predictor.profile.groups import level_fields
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB
 from jobsight_server.advice.decision import LEAST_JOBS, MORE_THAN_FAILED

@@ -11,8 +11,8 @@ from msgspec import Meta
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.answer import JobForecast, MeanError, RunnerUp
 from jobsight_predictor.profile.groups import CANDIDATES
-from jobsight_predictor.profile.profile import JobForecast, MeanError, RunnerUp
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import Series, SeriesForecast

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.model import Held
+from jobsight_predictor.profile.calibration import Held
 from jobsight_predictor.series import accuracy, within20
 from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.forecasts.record import Metric, Record, Share

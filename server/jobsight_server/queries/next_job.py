@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from jobsight_predictor.profile.profile import level_fields
+from jobsight_predictor.profile.groups import level_fields
 from jobsight_predictor.question import Question
 from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
 from jobsight_server.advice.recommendation import (

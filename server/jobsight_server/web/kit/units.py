@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.profile import level_fields
+from jobsight_predictor.profile.groups import level_fields
 from jobsight_server.accounting.amounts import clock_text, memory_text, time_text
 from jobsight_server.forecasts import Prediction
 

@@ -1,0 +1,146 @@
+"""What an answer says of a forecast: the value, the reservation, and the jobs that both come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from jobsight_predictor.question import Moment, label
+
+from .forecast import PendingForecast
+from .groups import CANDIDATES, SHARE_OF_REQUEST, SHARES, Group, Voter, level_name
+from .reserve import Basis, exceeding, needs_of
+
+if TYPE_CHECKING:
+    from .profile import Profile
+
+NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
+
+DIFFERENT = 0.01  # share of the better one; forecasts further apart than this differ
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The next best forecast and its source."""
+
+    value: float
+    forecaster: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobForecast:
+    """A job's expected use and its reservation; ``value`` is None, with a ``reason``, if nothing is known.
+
+    ``attempts`` is the ladder of what to reserve: the bound, and what wastes least after that was too little, each time
+    given that all before were.
+
+    ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
+    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more.
+    ``need`` is the bound of a job that its request does not limit; where that is more, ``limited_by_request``.
+    ``need_steps`` are amounts with the share of such jobs that each is enough for, ascending. What
+    the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
+    seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
+    ``last_values`` what the last of them used, oldest first.
+    """
+
+    value: float | None
+    unit: str
+    forecaster: str | None
+    level: str | None
+    n: int
+    probability: float | None
+    bound: float | None
+    bound_basis: Basis | None
+    need: float | None
+    need_steps: tuple[tuple[float, float], ...]
+    limited_by_request: bool
+    attempts: tuple[float, ...]
+    exceed_probability: float | None
+    coverage: float
+    observed_coverage: float | None
+    observed_cost_coverage: float | None
+    runner_up: RunnerUp | None
+    last_values: tuple[float, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """Mean relative error, each capped at 1, over a user's jobs: of the answers, and of the best single candidate.
+
+    ``best_candidate`` names the one that was best for the user in hindsight.
+    """
+
+    jobs: int
+    answered: float
+    best: float
+    best_candidate: str
+
+
+def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, moment: Moment) -> JobForecast:
+    """The forecast for a job, made for this moment, and its source; ``need``: the same without a cut at its request."""
+    held = profile.calibrations[moment].held
+    value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
+    last_values: tuple[float, ...] = ()
+    if value is not None:
+        assert forecast.keys is not None
+        weights = profile.experts.weights(forecast.keys.user, moment)
+        forecaster, voter, group = _source(profile, forecast, value, weights)
+        level, n = level_name(voter.key), group.mode.n
+        last_values = tuple([last * voter.scale for last in group.recent])
+        for _, other in forecast.ranking[1:]:
+            if abs(other - value) > DIFFERENT * value:
+                its_forecaster, its_voter, _ = _source(profile, forecast, other, weights)
+                runner_up = RunnerUp(other, its_forecaster, level_name(its_voter.key))
+                break
+    correct = profile.calibrations[moment].exceeding.correct
+    exceed_probability = forecast.exceed_probability
+    if forecast.limit < inf and forecast.bound is not None and forecast.basis == "request":
+        exceed_probability = correct(exceeding(need.prospect, forecast.bound))
+    return JobForecast(
+        value=value,
+        unit=profile.unit,
+        forecaster=forecaster,
+        level=level,
+        n=n,
+        probability=None if value is None else forecast.probability,
+        bound=forecast.bound,
+        bound_basis=forecast.basis,
+        need=need.bound,
+        need_steps=tuple((amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)),
+        limited_by_request=forecast.bound is not None and (need.bound or 0.0) > forecast.bound,
+        attempts=forecast.attempts,
+        exceed_probability=exceed_probability,
+        coverage=profile.bounds.coverage,
+        observed_coverage=held.coverage,
+        observed_cost_coverage=held.cost_coverage,
+        runner_up=runner_up,
+        last_values=last_values,
+        reason=NO_HISTORY if value is None else None,
+    )
+
+
+def candidate_name(profile: Profile, index: int) -> str:
+    """How answers name a candidate of a group, by its place among all."""
+    of_group, candidate = divmod(index, len(CANDIDATES))
+    groups = [label(group) for group in profile.job_groups.groups]
+    groups += [label(group) + SHARE_OF_REQUEST for group in SHARES]
+    return f"{CANDIDATES[candidate]} by {groups[of_group]}"
+
+
+def _source(
+    profile: Profile, forecast: PendingForecast, value: float, weights: Sequence[float]
+) -> tuple[str, Voter, Group]:
+    """The candidate, voter and group of the most specific group that forecast ``value``, by the greatest weight."""
+    width = len(CANDIDATES)
+    assert forecast.keys is not None
+    for voter in forecast.keys.voters:
+        first = voter.number * width
+        matching = [i for i in range(first, first + width) if forecast.forecasts[i] == value]
+        if matching:
+            best = max(matching, key=weights.__getitem__)
+            return CANDIDATES[best % width], voter, profile.groups[voter.key]
+    raise LookupError(f"no candidate forecast {value!r}")
