@@ -176,6 +176,8 @@ class Agent:
         self._log.say(
             f"{self._node} of cluster {config.cluster}: {ports}; every {config.interval:g} s to {config.server}"
         )
+        if reading.uncounted:
+            self._log.say(f"{', '.join(reading.uncounted)} count no bytes: bandwidth is a lower bound")
         for metric in dict.fromkeys(reading.missed):
             self._log.say(f"{metric} cannot be read under {config.host_root}")
 
@@ -219,7 +221,7 @@ class Agent:
         """Closes the open readings, as several batches if one cannot hold them. ``last``: the agent is stopping."""
         sent_at = round(self._clock(), 3)
         with self._lock:
-            machine = machine_to_wire(self._facts, self._owner.now(), self._uptime_s())
+            machine = machine_to_wire(self._facts, self._owner.now(), self._open[-1].boottime_s if self._open else None)
             bodies = [
                 pack(
                     to_wire(
@@ -241,13 +243,6 @@ class Agent:
                 self._keep_open(error)
             else:
                 self._open = []
-
-    def _uptime_s(self) -> float | None:
-        """The uptime at the last open reading; None for readings that a former agent left."""
-        if not self._introduced or not self._open:
-            return None
-        uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME) - (self._clock() - max(r.time for r in self._open))
-        return round(uptime_s, 3) if 0.0 <= uptime_s < 1e15 else None
 
     def _keep_open(self, error: OSError) -> None:
         """The spool could not be written: keeps the readings in memory, up to ten batches' worth."""

@@ -53,6 +53,8 @@ class BatchColumns:
     cpu_busy_s: list[float | None]
     marks: list[tuple[int, Mark]]
     jobs: dict[str, list[tuple[int, JobUsage]]] = field(default_factory=dict)
+    boottime_s: list[float | None] = field(default_factory=list)
+    uncounted: tuple[str, ...] = ()
 
 
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
@@ -121,6 +123,8 @@ def to_columns(readings: Sequence[Reading]) -> BatchColumns:
         cpu_busy_s=[reading.cpu_busy_s for reading in ordered],
         marks=[(index, reading.mark) for index, reading in enumerate(ordered) if reading.mark is not None],
         jobs=jobs,
+        boottime_s=[reading.boottime_s for reading in ordered],
+        uncounted=last.uncounted,
     )
 
 
@@ -154,6 +158,10 @@ def to_wire(
         **({"jobs": [_job_to_wire(job, uses) for job, uses in columns.jobs.items()]} if columns.jobs else {}),
         "agent": {**_fields(cost), "metrics_missed": dict(cost.metrics_missed)},
     }
+    if any(columns.boottime_s):
+        batch["boottime_s"] = columns.boottime_s
+    if columns.uncounted:
+        batch["uncounted"] = columns.uncounted
     if machine is not None:
         batch["machine"] = machine
     return batch

@@ -23,10 +23,15 @@ PATTERNS = (
     "pbs*.service/jobid/{job}",  # PBS Pro, OpenPBS
     "torque/{job}",
 )
+# Where schedulers have their jobs' groups, also under names that no pattern matches: SLUIDs of Slurm 26.05, and those
+# of PBS before 20. Slurm's own processes are in ``system``.
+_SLICES = ("slurm*/uid_*", "*/*slurmstepd.scope", "pbs*.service/jobid", "pbspro.slice", "pbspro", "torque")
+_NO_JOB = "system"
 _STAT_BYTES = 16 * 1024
 _MOST_OPEN = 512  # files that are kept open, which halves what a reading costs: four for each job
 _US_PER_S = 1_000_000
 _NS_PER_S = 1_000_000_000
+_HUGE_PAGES = re.compile(r"hugetlb\.\w+\.(current|usage_in_bytes)")
 
 
 class CgroupReader:
@@ -42,24 +47,32 @@ class CgroupReader:
         # With systemd, ``cpuacct`` is a link to ``cpu,cpuacct``; some containers mount only the latter.
         accounts = (mount / name for name in ("cpuacct", "cpu,cpuacct"))
         self._cpu = self._mount if self._unified else next((str(path) for path in accounts if path.exists()), "")
+        self._huge = self._mount if self._unified else str(mount / "hugetlb")
+        self._huge_files: dict[str, list[str]] = {}
         self._patterns = [_compiled(pattern) for pattern in patterns]
+        self._slices = [_compiled(f"{each}/{JOB}") for each in _SLICES] if patterns else []
 
     def read(self, missed: list[str]) -> tuple[JobUsage, ...]:
         """Each job's use now, in order of their ids.
 
-        A group that cannot be read, a second one of the same job, one whose name is no job id, and those beyond
-        ``MOST_JOBS`` add ``cgroups`` to ``missed``.
+        A group that cannot be read, a second one of the same job, one whose name is no job id, one among a
+        scheduler's that no pattern matches, and those beyond ``MOST_JOBS`` add ``cgroups`` to ``missed``.
         """
         found: dict[str, str] = {}
+        matched: set[str] = set()
         for root in dict.fromkeys((self._memory, self._cpu)):
             for pattern in self._patterns:
                 for job, path in _matches(root, pattern, missed) if root else ():
+                    matched.add(path)
                     if not sendable_name(job, LONGEST_JOB) or found.setdefault(job, path) != path:
                         missed.append("cgroups")
+        others = {path: name for each in self._slices for name, path in _matches(self._memory, each, [])}
+        missed += ["cgroups" for path, name in others.items() if path not in matched and name != _NO_JOB]
         jobs = sorted(found)
         missed += ["cgroups"] * (len(jobs) - MOST_JOBS)
         self._before, self._open = self._open, {}
         usages = [self._usage(job, found[job], missed) for job in jobs[:MOST_JOBS]]
+        self._huge_files = {path: files for path, files in self._huge_files.items() if path in matched}
         _close(self._before)
         return tuple(usage for usage in usages if usage is not None)
 
@@ -74,30 +87,43 @@ class CgroupReader:
         """None where the group has just disappeared, or has neither memory nor CPU time."""
         memory, cpu = f"{self._memory}/{path}", f"{self._cpu}/{path}"
         try:
+            huge = self._huge_bytes(path)
             if self._unified:
-                usage = self._read_unified(job, memory)
+                usage = self._read_unified(job, memory, huge)
             else:
-                usage = self._read_version_1(job, memory, cpu if self._cpu else "")
+                usage = self._read_version_1(job, memory, cpu if self._cpu else "", huge)
         except (OSError, ValueError):
             missed.append("cgroups")
             return None
         return usage if usage.charged_bytes is not None or usage.cpu_s is not None else None
 
-    def _read_unified(self, job: str, folder: str) -> JobUsage:
+    def _huge_bytes(self, path: str) -> int:
+        """The group's huge pages of all sizes, which are in none of the files on memory."""
+        folder = f"{self._huge}/{path}"
+        if path not in self._huge_files:
+            try:
+                names = os.listdir(folder)  # noqa: PTH208 - for each job
+            except OSError:  # the controller is off, or the group is gone
+                names = []
+            self._huge_files[path] = [f"{folder}/{name}" for name in names if _HUGE_PAGES.fullmatch(name)]
+        return sum(_whole(self._contents(file)) or 0 for file in self._huge_files[path])
+
+    def _read_unified(self, job: str, folder: str, huge: int) -> JobUsage:
         stat = self._contents(f"{folder}/memory.stat")
         anon, shmem, file = (_line(stat, label) for label in (b"anon", b"shmem", b"file"))
         busy_us = _line(self._contents(f"{folder}/cpu.stat"), b"usage_usec")
+        uncharged = 0 if _line(stat, b"hugetlb") else huge  # charged where mounted with memory_hugetlb_accounting
         return JobUsage(
             job=job,
             cpu_s=None if busy_us is None else round(busy_us / _US_PER_S, 6),
-            anon_bytes=anon,
+            anon_bytes=_plus(anon, huge),
             shmem_bytes=shmem,
             file_bytes=_cache(file, shmem),
-            charged_bytes=_whole(self._contents(f"{folder}/memory.current")),
-            peak_bytes=_whole(self._contents(f"{folder}/memory.peak")),
+            charged_bytes=_plus(_whole(self._contents(f"{folder}/memory.current")), uncharged),
+            peak_bytes=_plus(_whole(self._contents(f"{folder}/memory.peak")), uncharged),
         )
 
-    def _read_version_1(self, job: str, memory: str, cpu: str) -> JobUsage:
+    def _read_version_1(self, job: str, memory: str, cpu: str, huge: int) -> JobUsage:
         stat = self._contents(f"{memory}/memory.stat")
         anon, shmem, cache = (_line(stat, label) for label in (b"total_rss", b"total_shmem", b"total_cache"))
         if shmem is None:
@@ -107,11 +133,11 @@ class CgroupReader:
         return JobUsage(
             job=job,
             cpu_s=None if busy_ns is None else round(busy_ns / _NS_PER_S, 6),
-            anon_bytes=anon,
+            anon_bytes=_plus(anon, huge),
             shmem_bytes=shmem,
             file_bytes=_cache(cache, shmem),
-            charged_bytes=_whole(self._contents(f"{memory}/memory.usage_in_bytes")),
-            peak_bytes=_whole(self._contents(f"{memory}/memory.max_usage_in_bytes")),
+            charged_bytes=_plus(_whole(self._contents(f"{memory}/memory.usage_in_bytes")), huge),
+            peak_bytes=_plus(_whole(self._contents(f"{memory}/memory.max_usage_in_bytes")), huge),
         )
 
     def _contents(self, path: str) -> bytes | None:
@@ -186,6 +212,10 @@ def _matches(
             yield from _matches(root, rest, missed, f"{path}{name}/")
         elif (match := first.fullmatch(name)) is not None:
             yield match[1], f"{path}{name}"
+
+
+def _plus(bytes_: int | None, more: int) -> int | None:
+    return None if bytes_ is None else bytes_ + more
 
 
 def _cache(file: int | None, shmem: int | None) -> int | None:

@@ -9,12 +9,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jobsight_agent.cgroups import PATTERNS, CgroupReader
 from jobsight_agent.config import Config
-from jobsight_agent.interfaces import Port, find_interfaces, find_ports, read_words
-from jobsight_agent.procfiles import busy_ticks, bytes_in_and_out, memory_bytes, network_rows
+from jobsight_agent.interfaces import find_interfaces
+from jobsight_agent.ports import Port, find_ports, read_port
+from jobsight_agent.procfiles import (
+    busy_ticks,
+    bytes_in_and_out,
+    huge_pages,
+    memory_bytes,
+    network_rows,
+    number,
+    shrinkable_bytes,
+)
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
 
 LOOK_AGAIN_S = 60.0  # for what a listing does not show: link speeds, what is stacked on what
@@ -38,6 +48,7 @@ class NodeReader:
         cgroups: Sequence[str] = PATTERNS,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        boottime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
     ) -> None:
         self._open: dict[str, int] = {}
         self._proc = str(root / "proc")
@@ -47,9 +58,11 @@ class NodeReader:
         self._cgroups = CgroupReader(root, cgroups)
         self._clock = clock
         self._monotonic = monotonic
+        self._boottime = boottime
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
         self._cards: tuple[Interface, ...] = ()
         self._ports: tuple[Port, ...] = ()
+        self._uncounted: tuple[str, ...] = ()
         self._cpus = os.cpu_count() or 1
         self._look_again = float("-inf")
         self._listed: frozenset[tuple[str, int]] = frozenset()
@@ -62,7 +75,7 @@ class NodeReader:
         if listed != self._listed or self._monotonic() >= self._look_again:
             self._listed = listed
             self._find(missed)
-        now = self._clock()
+        now, boottime_s = self._clock(), self._boottime()
         cards_in, cards_out = self._read_cards(missed)
         ports_in, ports_out = self._read_ports(missed)
         memory_total, memory_used = self._read_memory(missed)
@@ -81,10 +94,12 @@ class NodeReader:
             mark=mark,
             missed=tuple(missed),
             jobs=jobs,
+            boottime_s=round(boottime_s, 6),
+            uncounted=self._uncounted,
         )
 
     def _contents(self, name: str) -> bytes:
-        """A file of ``/proc``, kept open: that halves what a reading costs.
+        """A file below ``/proc``, kept open: that halves what a reading costs.
 
         Raises:
             OSError: it cannot be read.
@@ -96,6 +111,18 @@ class NodeReader:
         while piece := os.pread(descriptor, PIECE_BYTES, len(contents)):  # the kernel may hand over a page at a time
             contents += piece
         return contents
+
+    def _number(self, path: str) -> int:
+        """The number that is all of a file of ``/sys``, kept open too.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it has no number.
+        """
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            descriptor = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return number(os.pread(descriptor, 64, 0).strip())
 
     def close(self) -> None:
         """Closes the files that are kept open; the next reading opens them again."""
@@ -124,13 +151,15 @@ class NodeReader:
         self._look_again = self._monotonic() + LOOK_AGAIN_S
         self.close()
         try:
-            ports = find_ports(self._sys, self._widths)
+            known = {port.interface.name: port for port in self._ports}
+            ports, uncounted = find_ports(self._sys, self._widths, known)
             cards = find_interfaces(self._sys, infiniband_counted=bool(ports), widths=self._widths)
         except OSError:  # not just a missing file; continue with what was known
             missed.append("interfaces")
             return
         ports = tuple(port for port in ports if port.interface.name not in self._exclude)
         cards = tuple(card for card in cards if card.name not in self._exclude)
+        uncounted = tuple(name for name in uncounted if name not in self._exclude and sendable_name(name))
         found = len(cards) + len(ports)
         # One name that the server does not accept would cost the whole batch.
         ports = tuple(port for port in ports if sendable_name(port.interface.name))
@@ -141,20 +170,17 @@ class NodeReader:
         missed += ["network" for card in self._cards if card.name not in names]  # what it carried last
         self._cards = cards[:MOST_INTERFACES]
         self._ports = ports[: MOST_INTERFACES - len(self._cards)]
+        self._uncounted = uncounted[:MOST_INTERFACES]
 
     def _read_cards(self, missed: list[str]) -> tuple[Counts, Counts]:
         if not self._cards:
             return [], []
-        try:
-            rows = network_rows(self._contents("net/dev"))
-        except OSError:
-            rows = {}
         counts_in: Counts = []
         counts_out: Counts = []
         for position, card in enumerate(self._cards):
             try:
-                count_in, count_out = bytes_in_and_out(rows[card.name])
-            except (KeyError, ValueError):
+                count_in, count_out = self._card_bytes(card.name)
+            except (OSError, KeyError, ValueError):
                 counts_in.append(None)
                 counts_out.append(None)
                 missed.append("network")
@@ -166,12 +192,26 @@ class NodeReader:
                     self._cards = (*self._cards[:position], _wider(card), *self._cards[position + 1 :])
         return counts_in, counts_out
 
+    def _card_bytes(self, name: str) -> tuple[int, int]:
+        """The bytes in and out of one card.
+
+        From sysfs, which shows the network that it was mounted in: ``/proc/net`` shows that of the process, and an
+        agent in a container, with the node's files below ``host_root``, would read the container's.
+        """
+        card = f"{self._sys}/class/net/{name}"
+        try:
+            return self._number(f"{card}/statistics/rx_bytes"), self._number(f"{card}/statistics/tx_bytes")
+        except FileNotFoundError:
+            if not os.path.exists(card):  # noqa: PTH110 - the card is gone, and a namesake elsewhere is another one
+                raise
+        return bytes_in_and_out(network_rows(self._contents("net/dev"))[name])
+
     def _read_ports(self, missed: list[str]) -> tuple[Counts, Counts]:
         counts: tuple[Counts, Counts] = ([], [])
         for position, port in enumerate(self._ports):
-            for path, column in zip((port.data_in, port.data_out), counts, strict=True):
+            for paths, column in zip((port.data_in, port.data_out), counts, strict=True):
                 try:
-                    value, stuck = read_words(path, port.interface.width_bits)
+                    value, stuck = read_port(port, paths)
                 except (OSError, ValueError):
                     value, stuck = None, False
                     missed.append("infiniband")
@@ -179,21 +219,41 @@ class NodeReader:
                 if stuck:
                     missed.append("infiniband_stuck")
                 elif value is not None and value > port.interface.most_bytes:
-                    port = Port(_wider(port.interface), port.data_in, port.data_out)
+                    port = replace(port, interface=_wider(port.interface))
                     self._ports = (*self._ports[:position], port, *self._ports[position + 1 :])
                 column.append(value)
         return counts
 
     def _read_memory(self, missed: list[str]) -> tuple[int | None, int | None]:
+        """Total memory and what of it is in use: not available, no free huge page, and not ZFS's to give back."""
         try:
             contents = self._contents("meminfo")
         except OSError:
             contents = b""
         total, available = memory_bytes(contents, b"MemTotal:"), memory_bytes(contents, b"MemAvailable:")
-        if total is None or available is None or available > total:
+        try:
+            if total is None or available is None or available > total:
+                raise ValueError(f"{available} bytes of {total} are available")
+            free = self._free_huge_bytes(contents) + self._cache_of_zfs()
+        except (OSError, ValueError):
             missed.append("memory")
             return total, None
-        return total, total - available
+        return total, max(0, total - available - free)
+
+    def _free_huge_bytes(self, contents: bytes) -> int:
+        """The pool takes its pages from the available memory once, whether or not they are in use."""
+        any_pages, free = huge_pages(contents)
+        pools = Path(f"{self._sys}/kernel/mm/hugepages")
+        if not any_pages or not pools.exists():
+            return free
+        sizes = {pool: number(pool.name[10:-2].encode()) * 1024 for pool in pools.glob("hugepages-*kB")}
+        return sum(size * self._number(f"{pool}/free_hugepages") for pool, size in sizes.items())
+
+    def _cache_of_zfs(self) -> int:
+        try:
+            return shrinkable_bytes(self._contents("spl/kstat/zfs/arcstats"))
+        except FileNotFoundError:
+            return 0
 
     def _read_cpu(self, missed: list[str]) -> float | None:
         try:

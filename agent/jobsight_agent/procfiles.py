@@ -54,15 +54,44 @@ def memory_bytes(contents: bytes, label: bytes) -> int | None:
         return None
 
 
+def huge_pages(contents: bytes) -> tuple[bool, int]:
+    """From ``/proc/meminfo``: whether a pool of huge pages has any, and the bytes of free ones of the default size.
+
+    Raises:
+        ValueError: the count of pages or their size makes no sense.
+    """
+    size = memory_bytes(contents, b"Hugepagesize:") or 0
+    total, free = (_count_after(contents, label) for label in (b"HugePages_Total:", b"HugePages_Free:"))
+    if free > total or (total and not size):
+        raise ValueError(f"{free} free of {total} huge pages of {size} bytes")
+    return bool(total or memory_bytes(contents, b"Hugetlb:")), free * size
+
+
+def _count_after(contents: bytes, label: bytes) -> int:
+    rest = (b"\n" + contents).partition(b"\n" + label)[2]
+    return number(rest.partition(b"\n")[0].strip(), MOST_BYTES) if rest else 0
+
+
+def shrinkable_bytes(contents: bytes) -> int:
+    """What ZFS's cache (``arcstats``) gives back when memory is needed: its size above its minimum.
+
+    Raises:
+        ValueError: a number is damaged.
+    """
+    found = {line[0]: number(line[2], MOST_BYTES) for line in map(bytes.split, contents.splitlines())
+             if len(line) == 3 and line[0] in (b"size", b"c_min")}  # fmt: skip
+    return max(0, found[b"size"] - found[b"c_min"]) if len(found) == 2 else 0
+
+
 def busy_ticks(contents: bytes) -> int:
     """Busy clock ticks of all processors together, from ``/proc/stat``.
 
-    All modes but idle and iowait; guest time is part of user time already.
+    All modes but idle, iowait and steal, during which another machine ran; guest time is part of user time already.
 
     Raises:
         ValueError: the line is truncated, or a different one.
     """
-    label, user, nice, system, _idle, _iowait, irq, softirq, steal, _rest = contents.split(None, 9)
+    label, user, nice, system, _idle, _iowait, irq, softirq, _steal, _rest = contents.split(None, 9)
     if label != b"cpu":
         raise ValueError(f"not the processors' line: {label[:40]!r}")
-    return sum(number(ticks, MOST_TICKS) for ticks in (user, nice, system, irq, softirq, steal))
+    return sum(number(ticks, MOST_TICKS) for ticks in (user, nice, system, irq, softirq))

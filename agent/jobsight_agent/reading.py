@@ -15,8 +15,9 @@ _LONGEST_NAME = 64  # of an interface or a boot
 _MOST_BYTES = 2**63 - 1
 _MOST_CPUS = 2**31 - 1
 _LATEST = 8e9  # in the year 2223; not much later, a double cannot tell a microsecond from the next
-_FIELDS = 12
-_FIELDS_WITHOUT_JOBS = 11  # of an agent before wire format 2
+# What the records of earlier releases lack at their end: jobs, the time since the boot, uncounted ports.
+_ADDED: tuple[Any, ...] = ([], None, [])
+_FIELDS = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class Reading:
 
     ``time`` is UTC epoch seconds; ``bytes_in`` and ``bytes_out`` are the raw counters in bytes, one per interface;
     ``cpu_busy_s`` is cumulative over all processors; ``missed`` names those of ``METRICS`` that could not be read.
+    ``boottime_s`` is the time since the boot, which no step of the clock changes. ``uncounted`` are the ports whose
+    traffic no counter shows.
     """
 
     time: float
@@ -82,11 +85,13 @@ class Reading:
     mark: Mark | None = None
     missed: tuple[str, ...] = ()
     jobs: tuple[JobUsage, ...] = ()
+    boottime_s: float | None = None
+    uncounted: tuple[str, ...] = ()
 
     @property
-    def shape(self) -> tuple[str, int, tuple[Interface, ...]]:
+    def shape(self) -> tuple[str, int, tuple[Interface, ...], tuple[str, ...]]:
         """What all readings of a batch have in common."""
-        return self.boot_id, self.cpus, self.interfaces
+        return self.boot_id, self.cpus, self.interfaces, self.uncounted
 
 
 def to_record(reading: Reading) -> list[Any]:
@@ -107,6 +112,8 @@ def to_record(reading: Reading) -> list[Any]:
             [u.job, u.cpu_s, u.anon_bytes, u.shmem_bytes, u.file_bytes, u.charged_bytes, u.peak_bytes]
             for u in reading.jobs
         ],
+        reading.boottime_s,
+        reading.uncounted,
     ]
 
 
@@ -119,12 +126,13 @@ def from_record(record: Any) -> Reading:
         ValueError: it is not such a record; files in the spool may be damaged or foreign.
     """
     fields = _list(record)
-    if len(fields) == _FIELDS_WITHOUT_JOBS:
-        fields.append([])
+    if len(fields) < _FIELDS:
+        fields += _ADDED[len(fields) - _FIELDS :]
     if len(fields) != _FIELDS:
         raise ValueError(f"not a reading: {len(fields)} fields, not {_FIELDS}")
     try:
-        time, boot_id, cpus, total, interfaces, bytes_in, bytes_out, used, busy_s, mark, missed, jobs = fields
+        time, boot_id, cpus, total, interfaces, bytes_in, bytes_out, used, busy_s, mark, missed, *added = fields
+        jobs, boottime_s, uncounted = added
         ports = tuple(_interface(*_list(interface)) for interface in _list(interfaces))
         reading = Reading(
             time=_number(time, _LATEST),
@@ -139,10 +147,13 @@ def from_record(record: Any) -> Reading:
             mark=None if mark is None else _mark(*_list(mark)),
             missed=tuple(_one_of(name, METRICS) for name in _list(missed)),
             jobs=tuple(_job_usage(*_list(job)) for job in _list(jobs)),
+            boottime_s=None if boottime_s is None else _number(boottime_s, 1e15),
+            uncounted=tuple(_name(name, _LONGEST_NAME) for name in _list(uncounted)),
         )
     except TypeError as error:
         raise ValueError(f"not a reading: {error}") from error
-    if len({port.name for port in ports}) != len(ports) or len(ports) > MOST_INTERFACES:
+    names = [port.name for port in ports] + [*reading.uncounted]
+    if len(set(names)) != len(names) or max(len(ports), len(reading.uncounted)) > MOST_INTERFACES:
         raise ValueError(f"not a reading: {len(ports)} interfaces; at most {MOST_INTERFACES}, each with its own name")
     if len({usage.job for usage in reading.jobs}) != len(reading.jobs) or len(reading.jobs) > MOST_JOBS:
         raise ValueError(f"not a reading: {len(reading.jobs)} jobs; at most {MOST_JOBS}, each with its own id")

@@ -41,7 +41,10 @@ TIMES = (
     (1700000017.25, (216000, 1200), (2000, 40), None, 118.25, Mark("4711.server", "start")),
 )
 READINGS = [Reading(t, BOOT, 16, 68719476736, PORTS, i, o, used, cpu, mark) for t, i, o, used, cpu, mark in TIMES]
-WITH_JOBS = [replace(reading, jobs=jobs) for reading, jobs in zip(READINGS, USES, strict=True)]
+WITH_JOBS = [
+    replace(reading, jobs=jobs, boottime_s=reading.time - 1699913600.0, uncounted=("qedr0/1",))
+    for reading, jobs in zip(READINGS, USES, strict=True)
+]
 COST = AgentCost("0.1.0", 0.05, 20971520, 4, 0, {"memory": 1}, 0, 0, 0)
 
 
@@ -57,7 +60,7 @@ def test_the_golden_batch_is_made_from_readings_in_any_order() -> None:
 
 
 def test_the_golden_batch_with_jobs_is_of_format_2() -> None:
-    assert wire(WITH_JOBS) == json.loads(JOBS_GOLDEN.read_text())
+    assert json.loads(json.dumps(wire(WITH_JOBS))) == json.loads(JOBS_GOLDEN.read_text())
     assert list(wire(WITH_JOBS)) == list(json.loads(JOBS_GOLDEN.read_text()))
     decode(JOBS_GOLDEN.read_bytes())
 

@@ -6,9 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jobsight_agent.cgroups import PATTERNS, CgroupReader
 from jobsight_agent.counters import NodeReader
@@ -93,7 +97,6 @@ def test_cpuacct_is_found_where_it_is_mounted_with_cpu(tmp_path: Path) -> None:
 def test_groups_of_something_else_are_no_jobs(tmp_path: Path) -> None:
     unified(tmp_path, "system.slice/slurmd.service")
     unified(tmp_path, "system.slice/slurmstepd.scope/system")
-    unified(tmp_path, "system.slice/slurmstepd.scope/job_")
     unified(tmp_path, "user.slice/job_3")
     write(tmp_path / MOUNT / "torque", **{"4711.head": "a file"})
     assert read(tmp_path) == ((), [])
@@ -148,9 +151,10 @@ def test_what_cannot_be_sent_is_counted(tmp_path: Path) -> None:
     unified(tmp_path, "pbs_jobs.service/jobid/4711")  # a second one of the same job
     assert len(read(tmp_path)[0]) == 1
     assert read(tmp_path)[1] == ["cgroups"] * 2
+    write(tmp_path / "other" / MOUNT, cgroup__controllers="cpu memory\n")
     for number in range(MOST_JOBS + 3):
-        (tmp_path / MOUNT / f"many/{number}").mkdir(parents=True)
-    assert read(tmp_path, ("many/{job}",)) == ((), ["cgroups"] * 3)
+        (tmp_path / "other" / MOUNT / f"many/{number}").mkdir(parents=True)
+    assert read(tmp_path / "other", ("many/{job}",)) == ((), ["cgroups"] * 3)
 
 
 def test_a_node_without_cgroups_misses_nothing(tmp_path: Path) -> None:
@@ -169,7 +173,8 @@ def test_a_reading_keeps_its_jobs_on_disk_and_an_older_journal_is_still_read(tmp
     assert reading.jobs == (FULL,)
     record = to_record(reading)
     assert from_record(record) == reading
-    assert from_record(record[:-1]).jobs == ()
+    assert from_record(record[:12]) == replace(reading, boottime_s=None)
+    assert from_record(record[:11]) == replace(reading, boottime_s=None, jobs=())
     for wrong in (
         ["", 1, 1, 1, 1, 1, 1],
         ["1", -1, 1, 1, 1, 1, 1],
@@ -178,9 +183,62 @@ def test_a_reading_keeps_its_jobs_on_disk_and_an_older_journal_is_still_read(tmp
         ["1", float("nan"), 1, 1, 1, 1, 1],
     ):
         with pytest.raises(ValueError, match="not a"):
-            from_record([*record[:-1], [wrong]])
+            from_record([*record[:11], [wrong]])
     with pytest.raises(ValueError, match="each with its own id"):
-        from_record([*record[:-1], [record[-1][0]] * 2])
+        from_record([*record[:11], [record[11][0]] * 2])
+
+
+SLUIDS = ("s5K1KKYAYG5D00", "s0000000000001", "sZZZZZZZZZZZZZ", "s5K1KKYAYG5D01")
+OTHER_NAMES = [
+    *((unified, f"system.slice/{scope}/{name}") for name in SLUIDS
+      for scope in ("slurmstepd.scope", "n01_slurmstepd.scope", "a-b_slurmstepd.scope")),
+    *((unified, f"{top}.slice/slurmstepd.scope/{name}") for name in SLUIDS for top in ("slurm", "machine")),
+    *((version_1, f"slurm{node}/uid_{uid}/{name}") for name in SLUIDS for node in ("", "_n01") for uid in (0, 1000)),
+    *((layout, f"pbspro.slice/pbspro-{job}.slice") for layout in (unified, version_1)
+      for job in ("4711.head", "4711[3].head", "4711.head\\x2d2", "1.a.example.org")),
+    *((version_1, f"pbspro/{job}") for job in ("4711.head", "4711[].head", "4711[3].head", "1.a.example.org")),
+    *((unified, f"system.slice/slurmstepd.scope/{name}") for name in ("job_", "4711", "job-4711")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layout", "path"), OTHER_NAMES, ids=[f"{one.__name__} {path}" for one, path in OTHER_NAMES])
+def test_a_group_of_a_scheduler_that_no_pattern_matches_is_missed(tmp_path: Path, layout: type, path: str) -> None:
+    layout(tmp_path, path)
+    assert read(tmp_path) == ((), ["cgroups"])
+    assert read(tmp_path, ()) == ((), []), "no cgroups are to be read"
+    layout(tmp_path, "torque/4711")  # a job beside it is read
+    assert read(tmp_path) == ((FULL,), ["cgroups"])
+    folder, _, name = path.rpartition("/")
+    assert read(tmp_path, (f"{folder}/{name[:1]}{{job}}", "torque/{job}"))[1] == []
+
+
+HUGE = st.dictionaries(st.sampled_from(("64KB", "2MB", "32MB", "1GB", "16GB")), st.integers(0, 2**40), max_size=4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(HUGE, st.sampled_from((unified, version_1)), st.booleans())
+def test_huge_pages_of_a_job_are_its_memory(
+    tmp_path_factory: pytest.TempPathFactory, sizes: dict[str, int], layout: Any, charged: bool
+) -> None:
+    """Of all sizes; what is only reserved is not used, and a kernel may charge them with the rest."""
+    root = tmp_path_factory.mktemp("huge")
+    folder = layout(root, "torque/4711")
+    version_2 = layout is unified
+    pages = folder if version_2 else root / MOUNT / "hugetlb/torque/4711"
+    charged = charged and version_2 and any(sizes.values())
+    pages.mkdir(parents=True, exist_ok=True)
+    for size, count in sizes.items():
+        (pages / f"hugetlb.{size}.{'current' if version_2 else 'usage_in_bytes'}").write_text(f"{count}\n")
+        (pages / f"hugetlb.{size}.rsvd.{'current' if version_2 else 'usage_in_bytes'}").write_text(f"{count + 7}\n")
+        (pages / f"hugetlb.{size}.{'max' if version_2 else 'limit_in_bytes'}").write_text("max\n")
+    if charged:
+        (folder / "memory.stat").write_text((folder / "memory.stat").read_text() + f"hugetlb {sum(sizes.values())}\n")
+    (usage,), missed = read(root)
+    more = sum(sizes.values())
+    added = 0 if charged else more
+    assert missed == []
+    assert (usage.anon_bytes, usage.shmem_bytes, usage.file_bytes) == (300 * MB + more, 50 * MB, 600 * MB)
+    assert (usage.charged_bytes, usage.peak_bytes) == (960 * MB + added, 990 * MB + added)
 
 
 @pytest.fixture

@@ -19,61 +19,7 @@ from jobsight_agent.reading import MOST_INTERFACES, Interface, Reading, from_rec
 from jobsight_server.ingest.counters import correct
 from jobsight_server.ingest.wire import decode, unpack
 
-STAT = """\
-cpu  1000 200 300 40000 5000 60 70 8 900 0
-cpu0 500 100 150 20000 2500 30 35 4 450 0
-cpu1 500 100 150 20000 2500 30 35 4 450 0
-intr 12345 0 0
-ctxt 1
-btime 1700000000
-"""
-MEMINFO = "MemTotal:       16384 kB\nMemFree:         1024 kB\nMemAvailable:    4096 kB\nBuffers: 1 kB\n"
-
-
-class Node:
-    """A tree that a test writes as a kernel would show it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.devices: dict[str, tuple[int, int]] = {}
-        self.write("proc/stat", STAT)
-        self.write("proc/meminfo", MEMINFO)
-        self.write("proc/sys/kernel/random/boot_id", "0b8e6f5c-3f3a-4e0e-9a51-6f9f1d2c7a10\n")
-        self.network()
-
-    def write(self, path: str, text: str) -> None:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-
-    def network(self) -> None:
-        rows = [f"{name:>6}: {i} 2 0 0 0 0 0 0 {o} 3 0 0 0 0 0 0" for name, (i, o) in self.devices.items()]
-        self.write("proc/net/dev", "\n".join(["Inter-| Receive", " face |bytes", *rows]) + "\n")
-
-    def device(self, name: str, bytes_in: int, bytes_out: int, *, card: bool = True, **files: str) -> None:
-        folder = self.root / "sys/class/net" / name
-        folder.mkdir(parents=True)
-        index = len(self.devices) + 1
-        link = index if card or "type" in files else index + 100  # a virtual one's other end is elsewhere
-        for file, text in {"type": "1", "ifindex": str(index), "iflink": str(link), **files}.items():
-            self.write(f"sys/class/net/{name}/{file}", text + "\n")
-        if card:
-            pci = self.root / "sys/devices" / name
-            pci.mkdir(parents=True)
-            (folder / "device").symlink_to(pci)
-        self.devices[name] = (bytes_in, bytes_out)
-        self.network()
-
-    def port(self, name: str, data_in: int, data_out: int, *, folder: str = "counters", **files: str) -> None:
-        device, number = name.split("/")
-        base = f"sys/class/infiniband/{device}/ports/{number}"
-        self.write(f"{base}/{folder}/port_rcv_data{'_64' if folder == 'counters_ext' else ''}", f"{data_in}\n")
-        self.write(f"{base}/{folder}/port_xmit_data{'_64' if folder == 'counters_ext' else ''}", f"{data_out}\n")
-        for file, text in files.items():
-            self.write(f"{base}/{file}", text + "\n")
-
-    def read(self) -> Reading:
-        return NodeReader(self.root, clock=lambda: 1700000000.1234567).read()
+from .tree import Node
 
 
 @pytest.fixture
@@ -93,8 +39,9 @@ def test_a_plain_node(node: Node) -> None:
         bytes_in=(2**40,),
         bytes_out=(123,),
         memory_used_bytes=(16384 - 4096) * 1024,
-        # user + nice + system + irq + softirq + steal; guest is user time, idle and iowait are no work
-        cpu_busy_s=(1000 + 200 + 300 + 60 + 70 + 8) / os.sysconf("SC_CLK_TCK"),
+        # user + nice + system + irq + softirq; guest is user time, and steal that of another machine
+        cpu_busy_s=(1000 + 200 + 300 + 60 + 70) / os.sysconf("SC_CLK_TCK"),
+        boottime_s=5000.5,
     )
 
 
@@ -285,8 +232,8 @@ def test_a_table_longer_than_a_page_is_read_to_its_end(tmp_path: Path) -> None:
     ("path", "content", "missed"),
     [
         ("proc/stat", "cpu  1 2 3 4 5 6 7 8", "cpu"),  # the last number may be cut
-        ("proc/stat", "cpu  1 2 3 4 5 6 7 -8 0 0\n", "cpu"),
-        ("proc/stat", "cpu  1 2 3 4 5 6 7 1_0 0 0\n", "cpu"),
+        ("proc/stat", "cpu  1 2 3 4 5 6 -7 8 0 0\n", "cpu"),
+        ("proc/stat", "cpu  1 2 3 4 5 6 1_0 8 0 0\n", "cpu"),
         ("proc/stat", f"cpu  {'9' * 400} 2 3 4 5 6 7 8 0 0\n", "cpu"),
         ("proc/stat", "cpu0 1 2 3 4 5 6 7 8 0 0\n", "cpu"),
         ("proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 5", "memory"),
@@ -365,7 +312,7 @@ def test_this_machine_agrees_with_psutil() -> None:
     traffic = psutil.net_io_counters(pernic=True, nowrap=False)
     after = reader.read()
     assert before.missed == after.missed == ()
-    busy_s = sum(getattr(times, mode) for mode in ("user", "nice", "system", "irq", "softirq", "steal"))
+    busy_s = sum(getattr(times, mode) for mode in ("user", "nice", "system", "irq", "softirq"))
     assert (before.cpu_busy_s or 0) <= busy_s + 0.02 <= (after.cpu_busy_s or 0) + 0.04
     assert before.memory_total_bytes == memory.total
     assert before.memory_used_bytes == pytest.approx(memory.total - memory.available, rel=0.05)

@@ -296,7 +296,7 @@ class GroupWriter:
             values["boot_id"] = batch.boot_id
             values["cpus"] = batch.cpus
             values["memory_total_bytes"] = batch.memory_total_bytes
-            values["interfaces"] = batch.interfaces
+            values["interfaces"] = [*batch.interfaces, *map(_uncounted, batch.uncounted)]
             values["agent"] = batch.agent
             values["machine"] = batch.machine
             values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
@@ -322,6 +322,11 @@ class GroupWriter:
         stored = write_many(self._connection, statement, rows)
         self._counts[f"{name}_stored", ""] += stored
         self._counts[f"{name}_overlapping", ""] += len(rows) - stored
+
+
+def _uncounted(name: str) -> dict[str, Any]:
+    """Return a port whose traffic no counter shows, as a node's interfaces are stored."""
+    return {"name": name, "kind": "infiniband", "width_bits": 64, "speed_bps": None, "uncounted": True}
 
 
 def _job_rows(node_id: int, batch: Batch) -> list[_JobRow]:

@@ -125,6 +125,8 @@ class Batch(Struct, frozen=True):
     agent: AgentReport = AgentReport()
     machine: BatchMachine | None = None
     jobs: Annotated[list[BatchJob], Meta(max_length=MAX_JOBS)] = []
+    boottime_s: list[Seconds | None] | None = None
+    uncounted: Annotated[list[Word], Meta(max_length=MAX_INTERFACES)] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,8 @@ def decode(payload: bytes | bytearray) -> Batch:
             _check_counter(name, interface, column)
     _check_length("memory_used_bytes", batch.memory_used_bytes, n)
     _check_length("cpu_busy_s", batch.cpu_busy_s, n)
+    if batch.boottime_s is not None:
+        _check_length("boottime_s", batch.boottime_s, n)
     if len({interface.name for interface in batch.interfaces}) != interfaces:
         raise WireError("two interfaces have the same name")
     if batch.time[0] < 0 or not all(map(operator.lt, batch.time, batch.time[1:])):
@@ -194,7 +198,8 @@ def decode(payload: bytes | bytearray) -> Batch:
             raise WireError(f"a mark of job {mark.job!r} points to reading {mark.index} of {n}")
     _check_jobs(batch)
     machine = () if batch.machine is None else filter(None, (batch.machine.id, batch.machine.system))
-    for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks), *machine):
+    marked = (mark.job for mark in batch.marks)
+    for text in (batch.cluster, batch.node, batch.boot_id, *batch.uncounted, *marked, *machine):
         if "\x00" in text:
             raise WireError(f"the name {text!r} contains a NUL character")
     return batch
@@ -242,7 +247,7 @@ _DECODED_FACTOR = 10
 
 # As many as in a batch of the largest allowed shape, and some for punctuation in names.
 _MOST_OF = {
-    b",": MAX_READINGS * (2 * MAX_INTERFACES + 3) + 3 * MAX_MARKS + 6 * MAX_JOB_READINGS + 8 * MAX_JOBS + 10_000,
+    b",": MAX_READINGS * (2 * MAX_INTERFACES + 4) + 3 * MAX_MARKS + 6 * MAX_JOB_READINGS + 8 * MAX_JOBS + 10_000,
     b":": 50_000 + 8 * MAX_JOBS,
     b"[": 20_000 + 6 * MAX_JOBS,
 }

@@ -44,6 +44,13 @@ def test_golden_batch_with_jobs() -> None:
     )
     assert (second.job, second.index, second.peak_bytes) == ("4712[3].server", [3], None)
     assert decode(GOLDEN).jobs == []
+    assert decode(GOLDEN_JOBS).boottime_s == [86400.0, 86410.0, 86417.25, 86420.0]
+    assert decode(GOLDEN_JOBS).uncounted == ["qedr0/1"]
+    assert (decode(GOLDEN).boottime_s, decode(GOLDEN).uncounted) == (None, [])
+    with pytest.raises(WireError, match="boottime_s has 1 values for 4 times"):
+        decode(changed(boottime_s=[1.0]))
+    with pytest.raises(WireError, match="length >= 1"):
+        decode(changed(uncounted=[""]))
 
 
 def a_job(**changes: Any) -> dict[str, Any]:
