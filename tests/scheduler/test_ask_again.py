@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 
-import numpy as np
 import pytest
 
 from jobsight_predictor.question import Question
@@ -40,29 +39,6 @@ def test_it_hurts_where_the_next_job_is_unlike_the_last() -> None:
     rows = [*BEGIN, (1, 10, 10, 3, "b"), (2, 100, 100, 1, "a")]
     assert starts("easy++", "last-two", 3, rows, again=False) == [0, 0, 0, 30, 40]
     assert starts("easy++", "last-two", 3, rows, again=True) == [0, 0, 0, 110, 10]
-
-
-def test_the_shortest_job_is_another_one_once_more_is_known() -> None:
-    rows: list[Row] = [(0, 10, 100, 1, "a"), (0, 10, 100, 1, "a"), (1, 10, 100, 2, "a"), (2, 50, 50, 2, "b")]
-    assert starts("sjf", "last-two", 2, rows, again=False) == [0, 0, 60, 10]
-    assert starts("sjf", "last-two", 2, rows, again=True) == [0, 0, 10, 20]
-
-
-@pytest.mark.parametrize("policy", ["easy++", "sjf"])
-def test_where_nothing_was_learned_of_a_user_both_are_the_same(policy: str) -> None:
-    rng = np.random.default_rng(5)
-    rows: list[Row] = [
-        (float(i // 2), float(rng.integers(1, 40)), 40.0, int(rng.integers(1, 5)), f"user{i}") for i in range(120)
-    ]
-    once = starts(policy, "last-two", 4, rows, again=False)
-    assert once == starts(policy, "last-two", 4, rows, again=True)
-    assert max(np.array(once) - [row[0] for row in rows]) > 100  # they waited
-
-
-def test_a_running_job_keeps_the_forecast_of_its_start() -> None:
-    """Job 3 starts at 1 without a forecast and so holds the machine until 101, whatever is learned at 10."""
-    rows: list[Row] = [*BEGIN[:2], (1, 60, 100, 2, "a"), (2, 10, 10, 4, "b"), (3, 30, 35, 2, "c")]
-    assert starts("easy++", "last-two", 4, rows, again=True) == [0, 0, 1, 61, 10]
 
 
 class Counted(Jobsight):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jobsight_scheduler.coallocation.communication import Habits, communication
+from jobsight_scheduler.coallocation.communication import communication
 from jobsight_scheduler.workload.canonical import canonical, offered_load, scaled_to
 from jobsight_scheduler.workload.lublin import (
     BATCH,
@@ -62,12 +62,6 @@ def test_logarithms_of_run_times_are_hyper_gamma(kind: LublinParameters, nodes: 
     assert stats.kstest(drawn, lambda x: cdf(x) / cdf(np.array(12.0))).pvalue > 0.001
 
 
-def test_large_jobs_run_longer() -> None:
-    rng = np.random.default_rng(3)
-    small, large = (np.log(run_times(BATCH, np.full(JOBS, nodes), rng)).mean() for nodes in (1.0, 128.0))
-    assert large > small + 0.3
-
-
 @KINDS
 def test_the_daily_cycle(kind: LublinParameters) -> None:
     shape, scale = kind.daily
@@ -111,8 +105,8 @@ def test_load_is_what_arrives_of_what_there_is() -> None:
 
 def test_applications_of_a_user_communicate_alike() -> None:
     rng = np.random.default_rng(8)
-    users, unknown = rng.integers(0, 30, 20_000), np.full(20_000, -1)
-    drawn = communication(users, unknown, seed=9)
+    users = rng.integers(0, 30, 20_000)
+    drawn = communication(users, seed=9)
     within, between = [], []
     for user in range(30):
         for application in np.unique(drawn.application[users == user]):
@@ -130,16 +124,5 @@ def test_applications_of_a_user_communicate_alike() -> None:
         assert (mine[1:] == mine[:-1]).mean() > 0.8
     stated = np.log(drawn.stated_bps / drawn.bandwidth_bps)
     assert np.median(stated) == pytest.approx(math.log(2.0), abs=0.5)
-    again = communication(users, unknown, seed=9)
+    again = communication(users, seed=9)
     np.testing.assert_array_equal(drawn.bandwidth_bps, again.bandwidth_bps)
-
-
-def test_given_applications_are_kept() -> None:
-    users, applications = np.array([1, 1, 2, 2]), np.array([5, 6, 5, 5])
-    drawn = communication(users, applications, seed=1, habits=Habits(job_spread=0.0))
-    assert drawn.application.tolist() == [5, 6, 5, 5]
-    first, other, foreign, same = drawn.bandwidth_bps.tolist()
-    assert foreign == same
-    assert len({first, other, foreign}) == 3
-    with pytest.raises(ValueError, match="3 users and 4 applications"):
-        communication(users[:3], applications, seed=1)

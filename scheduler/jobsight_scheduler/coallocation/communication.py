@@ -59,7 +59,7 @@ class Habits:
     half_bps: float | None = None
     """Bandwidth at which jobs communicate half of the time; the share rises with it. None: the share is drawn."""
     applications: int = 4
-    """Largest number of applications of a user, if the trace does not record them."""
+    """Largest number of applications of a user."""
     loyalty: float = 0.85
     """Probability that a user's next job is of the same application as the last."""
     stated_bias: float = 2.0
@@ -80,21 +80,14 @@ class Communication:
     stated_bps: Floats
 
 
-def communication(users: Ints, applications: Ints, seed: int, habits: Habits | None = None) -> Communication:
-    """Draw the communication of jobs, given in the order of submission with their users and applications.
-
-    Negative applications are unknown: those jobs are divided among applications of their users. The same seed
-    gives the same result.
-
-    Raises:
-        ValueError: the arrays differ in length.
+def communication(users: Ints, seed: int, habits: Habits | None = None) -> Communication:
+    """Draw the communication of jobs, given by their users in the order of submission, and divide them among
+    applications of these. The same seed gives the same result.
     """
-    if len(users) != len(applications):
-        raise ValueError(f"{len(users)} users and {len(applications)} applications are not of the same jobs")
     habits = habits or Habits()
     rng = np.random.default_rng(seed)
-    labels = np.where(applications >= 0, applications, _dealt(users, habits, rng))
-    pairs, of_job = np.unique(np.stack([users, labels, applications >= 0]), axis=1, return_inverse=True)
+    labels = _dealt(users, habits, rng)
+    pairs, of_job = np.unique(np.stack([users, labels]), axis=1, return_inverse=True)
     kinds = pairs.shape[1]
     typical: Floats = habits.median_bps * np.exp(habits.application_spread * rng.standard_normal(kinds))
     share = np.asarray(rng.beta(habits.share[0], habits.share[1], kinds))
@@ -103,7 +96,7 @@ def communication(users: Ints, applications: Ints, seed: int, habits: Habits | N
     bandwidth = typical[of_job] * np.exp(habits.job_spread * rng.standard_normal(len(users)))
     drawn = np.clip(share[of_job] + habits.share_spread * rng.standard_normal(len(users)), 0.0, 1.0)
     return Communication(
-        application=labels.astype(np.int64),
+        application=labels,
         bandwidth_bps=bandwidth,
         share=drawn if habits.half_bps is None else bandwidth / (bandwidth + habits.half_bps),
         stated_bps=typical[of_job] * factor[user_of_job],
@@ -141,7 +134,7 @@ def draw_communication(trace: Trace, jobs: Workload, seed: int, habits: Habits |
     of single runs.
     """
     users = trace["user"][jobs.row].astype(np.int64)
-    drawn = communication(users, np.full(len(jobs), -1), seed, habits)
+    drawn = communication(users, seed, habits)
     questions = [
         replace(question, application=str(number))
         for question, number in zip(questions_of(trace, jobs.row), drawn.application.tolist(), strict=True)

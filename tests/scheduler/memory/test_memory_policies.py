@@ -1,4 +1,4 @@
-"""Policies on nodes of several memory sizes: against a slow oracle, and against the plain simulator on one size."""
+"""Policies on nodes of several memory sizes, against a slow oracle and by hand."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from jobsight_scheduler.memory.cases import Estimated, Oracle
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation
-from jobsight_scheduler.policies import choose_policy
-from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.workload.canonical import Workload
 
 Job = tuple[int, int, int, int, int, int]
 """Submit, run, estimate, nodes, memory requested and used."""
@@ -190,25 +187,6 @@ def test_small_workloads_second_by_second(policy: str, order: Order) -> None:
         assert simulation.failures == 0
         assert nodes.free == nodes.nodes
         assert simulation.start_s.tolist() == oracle(policy, jobs, classes, order), (case, classes, jobs)
-
-
-@pytest.mark.parametrize("policy", MEMORY_POLICIES)
-def test_nodes_of_one_size_give_the_plain_schedule(policy: str) -> None:
-    rng = random.Random(3)
-    for case in range(400):
-        classes = [NodeClass(rng.choice([1, 3, 4, 7, 10]), 32.0)]
-        jobs = drawn_jobs(rng, classes)
-        ready = memory_jobs_of(jobs)
-        simulation = MemorySimulation(
-            ready, Nodes(classes), MEMORY_POLICIES[policy], Oracle(ready), np.random.default_rng(0)
-        )
-        assert simulation.advance(10_000)
-        workload = Workload(
-            ready.submit_s, ready.run_s, ready.estimate_s, ready.nodes, np.arange(len(jobs)), Counter(jobs=len(jobs))
-        )
-        plain = Simulation(workload, classes[0].count, choose_policy(policy).make)
-        assert plain.advance(10_000)
-        np.testing.assert_array_equal(simulation.start_s, plain.start_s, err_msg=str((case, classes, jobs)))
 
 
 def test_two_machines_where_a_lowered_job_no_longer_blocks_the_larger_one() -> None:
