@@ -91,6 +91,16 @@ class RealWorkload:
                          "--mem=900M", in_part=True),
         ]  # fmt: skip
 
+    def ending_early(self, count: int) -> list[RealJob]:
+        """Jobs of the third user with a task on each of two nodes, of which now one, now the other ends early."""
+        jobs = []
+        for number in range(count):
+            early = self.hold("early", 40 + 83 * number % 400, stay_s=3 + number % 3)
+            late = self.hold("late", 30 + 59 * number % 300, stay_s=9 + number % 4)
+            task = f"srun sh -c 'if [ $SLURM_PROCID = {number % 2} ]; then exec {early}; else exec {late}; fi'"
+            jobs.append(self._submit(f"early {number}", task, "-N2", "-n2", "--mem=600M"))
+        return jobs
+
     def whole_nodes(self, count: int, *options: str) -> RealJob:
         """A job of the third user with all processors of so many nodes, and one task on each."""
         task = f"srun {self.hold('alone', 300)}"
