@@ -47,10 +47,10 @@ def schedule_figures(table: JobTable, capacity: int) -> dict[str, Any]:
 
 
 def by_user(table: JobTable) -> dict[str, dict[str, Any]]:
-    """Figures of each user's jobs, users with the most jobs first; ``-`` if the trace does not name the user."""
+    """Figures of each user's jobs, users with the most jobs first; ``-`` if the user is unknown."""
     users, counts = np.unique(table.user, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    return {(str(user) if user >= 0 else "-"): _of_jobs(table, table.user == user) for user in users[order].tolist()}
+    return {user: _of_jobs(table, table.user == user) for user in users[order].tolist()}
 
 
 def by_size(table: JobTable) -> dict[str, dict[str, Any]]:

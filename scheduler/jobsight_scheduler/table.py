@@ -27,7 +27,7 @@ class ScheduleError(ValueError):
 class JobTable:
     """Arrays of shape (jobs,), in the order of submission; times in seconds. ``run_s`` is the dedicated run time.
 
-    ``user`` is -1 if unknown.
+    ``user`` is a name, or a number as text; ``-`` if unknown.
     """
 
     job: Ints
@@ -37,7 +37,7 @@ class JobTable:
     processors: Ints
     run_s: Floats
     estimate_s: Floats
-    user: Ints
+    user: NDArray[np.str_]
 
     def __len__(self) -> int:
         return len(self.job)
@@ -56,7 +56,7 @@ class JobTable:
         return np.maximum(1.0, (self.wait_s + self.run_s) / np.maximum(self.run_s, 10.0))
 
 
-def table_of(workload: Workload, start_s: Floats, users: Floats) -> JobTable:
+def table_of(workload: Workload, start_s: Floats, users: NDArray[np.str_] | None = None) -> JobTable:
     """Return the table of jobs that all started and ran undisturbed. ``users``: of the trace's jobs, by row."""
     return JobTable(
         job=np.arange(1, len(workload) + 1),
@@ -66,7 +66,7 @@ def table_of(workload: Workload, start_s: Floats, users: Floats) -> JobTable:
         processors=workload.processors,
         run_s=workload.run_s,
         estimate_s=workload.estimate_s,
-        user=users[workload.row].astype(np.int64) if len(users) else np.full(len(workload), -1),
+        user=np.full(len(workload), "-") if users is None else users[workload.row],
     )
 
 
@@ -87,7 +87,7 @@ def write_parquet(table: JobTable, file: Path) -> None:
     DataFrame({field.name: getattr(table, field.name) for field in fields(JobTable)}).to_parquet(file, engine="pyarrow")
 
 
-def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
+def read_schedule(file: Path, workload: Workload, users: NDArray[np.str_]) -> JobTable:
     """Return the schedule in a CSV file with the columns ``job``, ``start_s`` and, optionally, the others of
     ``SCHEDULE``.
 
@@ -119,5 +119,7 @@ def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
     return table
 
 
-def _written(column: Floats | Ints) -> list[str]:
+def _written(column: Floats | Ints | NDArray[np.str_]) -> list[str]:
+    if column.dtype.kind == "U":
+        return [str(value) for value in column]
     return [str(int(value)) if value == int(value) else repr(value) for value in column.tolist()]

@@ -83,11 +83,11 @@ def test_schedules_by_a_key_use_the_room() -> None:
     assert entry.rules == (check_room_is_used,)
     simulation = Simulation(jobs, CAPACITY, entry.make)
     assert simulation.advance(10_000)
-    table = table_of(jobs, simulation.start_s, np.empty(0))
+    table = table_of(jobs, simulation.start_s)
     assert validate(table, CAPACITY, entry.rules) == []
     late = simulation.start_s.copy()
     late[250:] += 10_000.0
-    findings = validate(table_of(jobs, late, np.empty(0)), CAPACITY, entry.rules)
+    findings = validate(table_of(jobs, late), CAPACITY, entry.rules)
     assert {finding.rule for finding in findings} == {"room"}
 
 

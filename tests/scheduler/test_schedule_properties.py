@@ -40,7 +40,7 @@ def test_work_is_conserved_and_promises_are_kept(policy: str, jobs: list[tuple[f
     questions = [Question(user=str(i % 2)) for i in range(len(jobs))]
     simulation = Simulation(workload, CAPACITY, choose_policy(policy).make, questions)
     assert simulation.advance(100 * len(jobs))
-    table = table_of(workload, simulation.start_s, np.empty(0))
+    table = table_of(workload, simulation.start_s)
     # Capacity, submission, run time and each policy's own rules: EASY's head and every conservative job start by
     # when they were promised.
     assert validate(table, CAPACITY, choose_policy(policy).rules) == []

@@ -20,7 +20,7 @@ Row = tuple[float, float, float, float, int]  # submit, start, run, estimate, pr
 def table(*rows: Row) -> JobTable:
     submit, start, run, estimate, processors = (np.array(column) for column in zip(*rows, strict=True))
     jobs = Workload(submit * 1.0, run * 1.0, estimate * 1.0, processors, np.arange(len(rows)), Counter())
-    return table_of(jobs, start * 1.0, np.empty(0))
+    return table_of(jobs, start * 1.0)
 
 
 def rules_broken(schedule: JobTable, capacity: int, policy: str | None = None) -> list[tuple[str, int]]:
@@ -81,8 +81,8 @@ def test_delaying_any_job_that_waited_is_noticed(policy: str) -> None:
     simulation = Simulation(jobs, 8, choose_policy(policy).make)
     assert simulation.advance(10_000)
     starts = simulation.start_s
-    assert validate(table_of(jobs, starts, np.empty(0)), 8, choose_policy(policy).rules) == []
+    assert validate(table_of(jobs, starts), 8, choose_policy(policy).rules) == []
     for job in range(0, 60, 7):
         late = starts.copy()
         late[job:] += 1000.0  # the machine stands idle for no reason
-        assert policy == "sjf" or validate(table_of(jobs, late, np.empty(0)), 8, choose_policy(policy).rules)
+        assert policy == "sjf" or validate(table_of(jobs, late), 8, choose_policy(policy).rules)

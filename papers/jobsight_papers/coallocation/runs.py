@@ -73,7 +73,7 @@ def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
         SHARINGS[policy.sharing],
     )
     simulation.advance(2 * len(jobs))
-    return figures(simulation, job_table(simulation, np.empty(0)))
+    return figures(simulation, job_table(simulation))
 
 
 def known(drawn: SyntheticWorkload, scenario: Scenario, seed: int) -> SyntheticWorkload:

@@ -91,7 +91,7 @@ def compared(
         make = partial(Scheduler, placement=PLACEMENTS[placement], bandwidth=source, ask_again=way == AGAIN)
         simulation = CoSimulation(jobs.work, clusters, make)
         simulation.advance(2 * len(jobs.work.jobs))
-        table = job_table(simulation, np.empty(0))
+        table = job_table(simulation)
         found = figures(simulation, table)
         took = np.array([(table.end_s - table.submit_s)[part].mean() for part in parts])
         none = took if name == "none" else none

@@ -186,8 +186,8 @@ FULL = 1.0 + 1e-9
 """Demand over capacity above which a link is saturated."""
 
 
-def job_table(simulation: CoSimulation, users: Floats) -> JobTable:
-    """Return the table of a finished simulation. ``users``: of the trace's jobs, by row; may be empty."""
+def job_table(simulation: CoSimulation, users: NDArray[np.str_] | None = None) -> JobTable:
+    """Return the table of a finished simulation. ``users``: of the trace's jobs, by row."""
     return replace(table_of(simulation.work.jobs, simulation.start_s, users), end_s=simulation.end_s)
 
 

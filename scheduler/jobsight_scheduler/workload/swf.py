@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote, unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,14 @@ _SHOWN = 40
 _GZIP_MAGIC = b"\x1f\x8b"
 # A number, perhaps followed by words.
 _COUNT = re.compile(r"([0-9]+)(?=\s|$)", re.ASCII)
+
+
+_USER = re.compile(r"UserName ([0-9]{1,18}): (\S*)", re.ASCII)
+
+
+def user_line(number: int, name: str) -> str:
+    """Return the line of a header that names the user ``number``, spaces and the like in percent encoding."""
+    return f"; UserName {number}: {quote(name)}\n"
 
 
 class TraceError(ValueError):
@@ -70,6 +79,17 @@ class Trace:
             if name.strip() == "MaxProcs" and count is not None and int(count[1][:18]) > 0:
                 return int(count[1][:18])
         return None
+
+    @property
+    def users(self) -> NDArray[np.str_]:
+        """The user of each job, shape (jobs,): the name that the header gives its number (``user_line``), else the
+        number, or ``-`` where it is unknown.
+        """
+        found = (_USER.fullmatch(line) for line in self.header)
+        names = {int(match[1]): unquote(match[2]) for match in found if match is not None}
+        numbers, of_job = np.unique(self["user"], return_inverse=True)
+        known = [names.get(int(number), f"{number:.17g}") if number >= 0.0 else "-" for number in numbers.tolist()]
+        return np.array(known, dtype=np.str_)[of_job]
 
     def place(self, row: int) -> str:
         """Return the place of the job in ``row``."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_scheduler.workload.swf import FIELDS
+from jobsight_scheduler.workload.swf import FIELDS, user_line
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
@@ -19,8 +19,8 @@ _AT_ONCE = 1000
 def site_trace(connection: Connection, cluster: str) -> Iterator[str]:
     """Return all ended runs of ``cluster`` with known processors, in the order of submission, line by line.
 
-    Names of users, applications and queues become numbers, in the order of appearance; MaxProcs is the largest number
-    of processors in use at once.
+    Names of users, applications and queues become numbers, in the order of appearance; the last lines name the users.
+    MaxProcs is the largest number of processors in use at once.
 
     Raises:
         UserError: there are none.
@@ -92,6 +92,8 @@ def _lines(rows: Any, first: float, most: int) -> Iterator[str]:
             "queue": number("queue", question.queue),
         }
         yield " ".join(_written(values.get(field)) for field in FIELDS) + "\n"
+    for name, found in numbers["user"].items():
+        yield user_line(found, name)
 
 
 def _written(value: float | None) -> str:

@@ -305,10 +305,12 @@ def test_a_missing_and_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.storage
-def test_the_finished_jobs_of_a_site(engine: Engine, database_url: str, simulate: Command) -> None:
+def test_the_finished_jobs_of_a_site(
+    engine: Engine, database_url: str, simulate: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited."""
     rows = [
-        {"job_id": "1", "submitted": 100.0, "start": 100.0, "end": 200.0, "processors": 4, "user": "<b>"},
+        {"job_id": "1", "submitted": 100.0, "start": 100.0, "end": 200.0, "processors": 4, "user": "<b> [red]"},
         {"job_id": "2", "submitted": 110.5, "start": 120.5, "end": 200.0, "processors": 2, "user": "u"},
         {"job_id": "3", "submitted": 90.0, "start": 200.0, "end": 230.0, "processors": 6, "user": "u"},
         {"job_id": "4", "submitted": 90.0, "start": 200.0, "end": None, "processors": 6, "user": "u"},
@@ -326,12 +328,17 @@ def test_the_finished_jobs_of_a_site(engine: Engine, database_url: str, simulate
             "1 0 110 30 6 -1 -1 6 150 512 1 1 -1 1 1 -1 -1 -1",
             "2 10 0 100 4 -1 -1 4 150 768 1 2 -1 1 1 -1 -1 -1",
             "3 20.5 10 79.5 2 -1 -1 2 150 1536 1 1 -1 1 1 -1 -1 -1",
+            "; UserName 1: u",
+            "; UserName 2: %3Cb%3E%20%5Bred%5D",
         ]
     for cluster in ((), ("--cluster", "c")):
         figures = simulate(database_url, *cluster, "--policy", "fcfs", "--validate")
         # 6 processors: job 1 from 0 to 30, then 2 and 3 side by side.
         assert (figures["trace"], figures["processors"], figures["broken_rules"]) == ("finished jobs of c", 6, 0)
         assert figures["mean_wait_s"] == pytest.approx((0 + 20 + 9.5) / 3)
+        assert {user: of_user["jobs"] for user, of_user in figures["by_user"].items()} == {"u": 2, "<b> [red]": 1}
+    assert main(["simulate", database_url, "--policy", "fcfs"]) == 0
+    assert re.search(r"^  <b> \[red\] +1 ", capsys.readouterr().out, re.MULTILINE)
 
 
 OWN = """

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.ask_again:
         settings["ask_again"] = True
     spent += carry_out(simulation, args.placement, len(given.workload))
-    table = job_table(simulation, given.trace["user"])
+    table = job_table(simulation, given.trace.users)
     account: dict[str, Any] = {
         "trace": given.name,
         "policy": f"aware by {args.bandwidth}" if args.placement == "aware" else args.placement,
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     }
     for other in others:
         carry_out(other, args.placement, len(given.workload))
-        beside = job_table(other, given.trace["user"])
+        beside = job_table(other, given.trace.users)
         account["against"] = {args.placement: figures(other, beside) | differences(table, beside)}
     findings: list[BrokenRule] = []
     if args.validate:

@@ -62,12 +62,12 @@ def _simulated(given: MachineWorkload, policy: ChosenPolicy) -> tuple[JobTable, 
     except PolicyError as error:
         why = str(error)
         raise UserError(f"--policy {why if why.startswith(policy.name) else f'{policy.name}: {why}'}") from error
-    return table_of(given.workload, simulation.start_s, given.trace["user"]), spent
+    return table_of(given.workload, simulation.start_s, given.trace.users), spent
 
 
 def _read_schedule(file: Path, given: MachineWorkload) -> JobTable:
     try:
-        return read_schedule(file, given.workload, given.trace["user"])
+        return read_schedule(file, given.workload, given.trace.users)
     except ScheduleError as error:
         raise UserError(str(error)) from error
     except OSError as error:

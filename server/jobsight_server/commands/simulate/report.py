@@ -173,7 +173,7 @@ def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for group, figures in groups.items():
         table.add_row(
-            group,
+            Text(group),
             f"{figures['jobs']:,}",
             f"{figures['mean_wait_s']:,.0f}",
             f"{figures['max_wait_s']:,.0f}",
