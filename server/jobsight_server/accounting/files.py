@@ -125,6 +125,13 @@ class Content:
             kept = (kept + piece)[-WINDOW_BYTES:]
         return kept if skipped == offset else b""
 
+    def until(self, offset: int) -> Iterator[bytes]:
+        """Yield the content before ``offset``, in pieces."""
+        self._rewind()
+        while offset > 0 and (piece := self.read(min(PIECE_BYTES, offset))):
+            offset -= len(piece)
+            yield piece
+
     def _rewind(self) -> None:
         self.damage = None
         self._raw.seek(0)

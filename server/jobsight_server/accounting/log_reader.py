@@ -17,6 +17,7 @@ from jobsight_server.accounting.formats import RecordReader
 from jobsight_server.accounting.guess import WrongFormatError, check_format, is_blank, open_guessed
 from jobsight_server.accounting.load import LoadReport, learn_zone, parse_chunk, store_chunk
 from jobsight_server.accounting.origin import NOTHING, Given
+from jobsight_server.accounting.parsers.slurm.reader import TextReader
 from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import lock_cluster, reject_label, take_back
@@ -96,6 +97,8 @@ class LogReader:
         if self.log_format is None and is_blank(content, final):
             return  # tried again in the next round
         reader = open_guessed(self.log_format, content, self.given)
+        if isinstance(reader, TextReader) and place.offset:
+            reader = reader.resumed(content.until(place.offset))
         content.go_to(place.offset)
         self.report.files += 1
         if not reader.by_lines:

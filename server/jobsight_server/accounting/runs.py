@@ -23,6 +23,8 @@ STATES = RUNNING, ENDED, REQUEUED, DELETED, QUEUED = "running", "ended", "requeu
 
 # The R or D record that ends a run may appear to be this long before its start.
 _SLACK_S = 60.0
+# A job that Slurm requeues is submitted again when its run ends.
+_AGAIN_S = 2.0
 
 
 class AccountingError(ValueError):
@@ -219,6 +221,20 @@ class JobRuns:
 
     def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
         """Apply a record of kind Q, S, E, R, D or A; ``utc`` is its stamp. Return the outcome, for counting."""
+        outcome = self._apply(event, utc, utc_known)
+        if event.submitted is not None:
+            self._requeue_resubmitted()
+        return outcome
+
+    def _requeue_resubmitted(self) -> None:
+        """Count runs as requeued that ended abnormally when their job was submitted again, as after a failed node."""
+        again = [run.record.queued for run in self.runs if run.record.queued is not None]
+        for run in self.runs:
+            end, failed = run.record.end, run.record.ended_abnormally and run.record.failure is None
+            if run.state == ENDED and failed and end is not None and any(0 <= at - end <= _AGAIN_S for at in again):
+                run.state, run.changed = REQUEUED, True
+
+    def _apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
         if event.run is not None:
             known = self._find(event.run.start, event.submitted)
             if event.kind == "Q":

@@ -41,7 +41,8 @@ Unit = Annotated[str, Meta(extra_json_schema={"enum": [*dict.fromkeys(_UNITS.val
 class Efficiency(Record):
     """A run's request and use of one resource, and the recommended request for similar jobs.
 
-    ``used``: for processors the mean number busy, for bandwidth the mean, for GPUs the largest number busy;
+    ``requested``: of processors those held. ``used``: for processors the mean number busy, for bandwidth the mean, for
+    GPUs the largest number busy;
     ``efficiency`` is its share of ``requested`` and may be above 1. ``at_least``: the run ran out of it, and would have
     used more. ``apportioned``: the use is its share of its nodes' use, by processors held. ``reason``: why there is no
     use or no efficiency.
@@ -81,7 +82,8 @@ def efficiencies(
     request = JobRequest(processors, nodes or None, memory, walltime)
     found = recommend(connection, reader, run.cluster, question, request, None)
     used_s = _run_time(run)
-    requested = {"processors": asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
+    # Nobody else could use what was held, whatever the job asked for: a whole node, for example.
+    requested = {"processors": run.processors or asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
     by_metric = {entry.metric: entry for entry in profile}
     return (
         sentence(found),

@@ -239,7 +239,7 @@ def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
         assert stored(engine, "job_id", "state", "used_walltime_s", "suspended_s") == [
             ("1", "requeued", 0.0, None),
             ("1", "ended", 6.0, None),
-            ("2", "requeued", 3.0, None),
+            ("2", "ended", 3.0, None),
             ("3", "ended", 9.0, 3.0),
         ]
 

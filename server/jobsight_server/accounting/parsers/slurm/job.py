@@ -33,21 +33,22 @@ from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, 
 from jobsight_server.accounting.used import used_text
 from jobsight_server.storage.facts import facts_in, readable_name
 
-NEEDED = ("User", "State", "Submit", "Start", "End")
-"""Required columns, besides ``JobIDRaw``, or ``JobID`` without arrays."""
-
 _REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
-# Ended because of its nodes or of other jobs: its run does not show its need.
-_EVICTED = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "RESIZING"})
-_ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY"})
+# Never began well, or goes on with other nodes: its run does not show its need.
+_EVICTED = frozenset({"BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "RESIZING"})
+# The end of a node or of a preempted job is a requeue only if the job is submitted again at that time (``JobRuns``).
+_BY_NODE = frozenset({"NODE_FAIL", "PREEMPTED"})
+_ENDED = _BY_NODE | {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY"}
 _RUNS = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT"})
 _STATES = _REQUEUED | _EVICTED | _ENDED | _RUNS | {"PENDING"}
 # Flags that Slurm adds to a job's state.
 _FLAGS = frozenset({"POWER_UP_NODE", "UPDATE_DB", "RESV_DEL_HOLD", "EXPEDITING", "POWERING_UP_NODE", "RESERVED"})
 
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
-_TASK_ID = re.compile(r"[0-9]+_[0-9]+", re.ASCII)
+_SHOWN_ID = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}", re.ASCII)
 _MIB = 2**20
+_PER_CPU_FLAG = 2**31
+_PER_CPU = re.compile(r"([0-9]{1,20})M[nc]?", re.ASCII)
 
 # At the end of the administrator's comment: ``jobsight_asked=mem_per_node:4000M,time:60``.
 _ASKED = re.compile(r"\bjobsight_asked=([a-z_]+:[0-9a-zA-Z]+(?:,[a-z_]+:[0-9a-zA-Z]+)*)", re.ASCII)
@@ -58,8 +59,8 @@ _ASKED_MINUTES = re.compile(r"[0-9]{1,15}", re.ASCII)
 def event_of(rows: Sequence[Row], cluster: str | None = None) -> JobEvent:
     """Return the event of a job in its row and the rows of its steps: Q while the job waits, S while it runs.
 
-    E or R when it has ended: R is any early end of a run, by a requeue, a preemption, a failed node or a resize. D is
-    a job that was over before it ran. The submission identifies a run: a requeued job has the same id, and another
+    E or R when it has ended: R is an early end of a run, by a requeue or a resize. D is a job that was over before it
+    ran. The submission identifies a run: a requeued job has the same id, and another
     submission. ``cluster``: Slurm's name of the cluster whose jobs count, None if unknown.
 
     Raises:
@@ -168,7 +169,7 @@ def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float
         nodes=_shares(nodes, processors),
         processors=processors or None,
         requested_walltime_s=_limit_s(row),
-        requested_memory_bytes=_requested_memory(row, requested, processors, node_count or None),
+        requested_memory_bytes=_requested_memory(row, requested, asked_processors or processors, node_count or None),
         requested_nodes=str(node_count) if node_count else None,
         suspended_s=clock_s("Suspended", row.get("Suspended", "")) or None,
         asked_processors=None if asked_processors == processors else asked_processors or None,
@@ -247,20 +248,25 @@ def _shares(nodes: tuple[str, ...], processors: int | None) -> tuple[tuple[str, 
 def _requested_memory(
     row: Row, requested: Mapping[str, float], processors: int | None, node_count: int | None
 ) -> int | None:
-    """Return the whole job's memory: ``ReqMem`` from 21.08 on; before, it ends in n per node, or c per CPU.
+    """Return the whole job's memory: of ``ReqTRES``, else ``ReqMem``, which may end in n per node or c per CPU.
 
-    None also for 1 MiB per node, which Slurm writes without a request or limit.
+    Older releases also mark memory per CPU by 2^31 or 2^63, added to its MiB. None also for 1 MiB per node, which Slurm
+    writes without a request or limit.
     """
     text = row.get("ReqMem", "")
-    if text in UNKNOWN or text == "?":
+    if "mem" in requested or text in UNKNOWN or text == "?":
         size = int(requested.get("mem", 0))
+    elif (flagged := _PER_CPU.fullmatch(text)) and int(flagged[1]) >= _PER_CPU_FLAG:
+        size = int(flagged[1]) % _PER_CPU_FLAG * _MIB * (processors or 0)
     elif text[-1] in "nc":
         size = int(amount("ReqMem", text[:-1]) * ((node_count if text[-1] == "n" else processors) or 0))
     else:
         size = int(amount("ReqMem", text))
     if size > LARGEST_BYTES:
         raise AccountingError("ReqMem is not a size", text)
-    return None if size in (0, (node_count or 1) * _MIB) else size
+    # A flag of which only the rounded sum is left, as in 2.00P.
+    is_rounded_flag = "mem" not in requested and size >= _PER_CPU_FLAG * _MIB
+    return None if is_rounded_flag or size in (0, (node_count or 1) * _MIB) else size
 
 
 def _elapsed_s(row: Row) -> float | None:
@@ -280,9 +286,9 @@ def _limit_s(row: Row) -> float | None:
 
 
 def _array_task(row: Row) -> str | None:
-    """Return the id that people see, if the raw id is there as well."""
+    """Return the id that people see of a task or of a heterogeneous job's part, if the raw id is there as well."""
     shown = row.get("JobID", "")
-    return shown if "JobIDRaw" in row and _TASK_ID.fullmatch(shown) else None
+    return shown if "JobIDRaw" in row and _SHOWN_ID.fullmatch(shown) else None
 
 
 def _asked(comment: str) -> dict[str, str]:

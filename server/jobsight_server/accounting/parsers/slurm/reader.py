@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from jobsight_server.accounting.files import LONGEST_RECORD, Chunk, RawRecord
 from jobsight_server.accounting.parsers.slurm import filetxt
-from jobsight_server.accounting.parsers.slurm.job import NEEDED, event_of
+from jobsight_server.accounting.parsers.slurm.job import event_of
 from jobsight_server.accounting.parsers.slurm.sacct_json import JsonRecords, first_field, rows_of
-from jobsight_server.accounting.parsers.slurm.sacct_text import Header, JobRows, TextRecords
+from jobsight_server.accounting.parsers.slurm.sacct_text import Header, JobRows, TextRecords, last_header
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
@@ -38,29 +38,34 @@ class JsonReader:
 
 @dataclass(frozen=True, slots=True)
 class TextReader:
-    """Reads ``sacct -P`` with this header; ``cluster`` as for JSON."""
+    """Reads ``sacct -P`` with this header; ``cluster`` as for JSON. Reading resumes below ``last``."""
 
     header: Header
     cluster: str | None = None
+    last: Header | None = None
     by_lines: bool = False
     form: str = "text of sacct"
 
     @property
     def missing(self) -> str:
         """Return the header's error; empty if it has all required columns."""
-        absent = [column for column in NEEDED if column not in self.header.columns]
-        return f"the header has no column {absent[0]}; ask sacct for it with --format" if absent else ""
+        return self.header.missing
+
+    def resumed(self, before: Iterable[bytes]) -> TextReader:
+        """Return the reader of what follows ``before``, pieces of the text from its beginning on."""
+        return replace(self, last=last_header(before, self.header))
 
     def split(self, read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
-        return TextRecords(self.header).split(read, tail, most_records)
+        return TextRecords(self.last if tail and self.last else self.header).split(read, tail, most_records)
 
     def event(self, record: RawRecord) -> JobEvent:
         _check(record)
-        if self.missing:
-            raise AccountingError(self.missing)
         assert isinstance(record, JobRows)
-        rows = [text_of(row).split(self.header.delimiter.decode("utf-8")) for row in record.rows]
-        return event_of([dict(zip(self.header.columns, row, strict=True)) for row in rows], self.cluster)
+        header = record.header or self.header
+        if header.missing:
+            raise AccountingError(header.missing)
+        rows = [text_of(row).split(header.delimiter.decode("utf-8")) for row in record.rows]
+        return event_of([dict(zip(header.columns, row, strict=True)) for row in rows], self.cluster)
 
 
 @dataclass(frozen=True, slots=True)

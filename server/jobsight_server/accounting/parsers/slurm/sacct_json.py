@@ -215,6 +215,7 @@ class _Sacct(Struct):
     required: dict[str, Any] = {}
     comment: Any = None
     array: dict[str, Any] = {}
+    het: dict[str, Any] = {}
     exit_code: Any = None
     derived_exit_code: Any = None
     steps: list[_Step] = []
@@ -236,9 +237,11 @@ def rows_of(data: bytes) -> list[Row]:
     record = _decoded(data)
     time, of_tres, of_association = record.time, record.tres or _JobTres(), record.association or _Association()
     array, task = (_number(f"array.{name}", record.array.get(name)) for name in ("job_id", "task_id"))
+    whole, part = (_number(f"het.{name}", record.het.get(name)) for name in ("job_id", "job_offset"))
+    of_het = f"{whole}+{part}" if whole not in ("", "0") else ""
     job = {
         "JobIDRaw": f"{record.job_id}",
-        "JobID": f"{array}_{task}" if array not in ("", "0") and task else "",
+        "JobID": f"{array}_{task}" if array not in ("", "0") and task else of_het,
         "User": record.user or of_association.user or "",
         "Cluster": of_association.cluster or record.cluster or "",
         "State": _words("state.current", record.state.get("current")),

@@ -8,7 +8,7 @@ a row with too many fields is rejected, so run sacct with another delimiter.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from jobsight_server.accounting.files import (
@@ -26,17 +26,13 @@ TOO_MANY = "more fields than the header; use sacct --delimiter=$'\\x1f'"
 _TOO_FEW = "fewer fields than the header"
 _NO_ID = "not a job id"
 _NO_JOB = "a step without the row of its job"
+_ID_COLUMN = b"JobID"
+NEEDED = ("User", "State", "Submit", "Start", "End")
+"""Required columns, besides ``JobIDRaw``, or ``JobID`` without arrays."""
 
 _HEADER = re.compile(rb"[A-Za-z]+([^A-Za-z0-9\r\n]+)[A-Za-z]+(?:\1[A-Za-z]+)*(?:\1)?\r?")
 _ROW_ID = re.compile(rb"([0-9]{1,10}(?:_[0-9]{1,10}|_\[[^\]]{0,500}\]|\+[0-9]{1,6})?)(\.[A-Za-z0-9+]{1,20})?")
 _FREE_TEXT = frozenset({"JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Extra"})
-
-
-@dataclass(frozen=True, slots=True)
-class JobRows(RawRecord):
-    """A record with its rows, each without its line end."""
-
-    rows: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +44,23 @@ class Header:
     line: bytes
 
     @property
+    def missing(self) -> str:
+        """Return which required column it lacks; empty if it has all."""
+        absent = [column for column in NEEDED if column not in self.columns]
+        return f"the header has no column {absent[0]}; ask sacct for it with --format" if absent else ""
+
+    @property
     def id_column(self) -> int:
         """Return the raw id, which nodes use, else the one that people see."""
         return self.columns.index("JobIDRaw" if "JobIDRaw" in self.columns else "JobID")
+
+
+@dataclass(frozen=True, slots=True)
+class JobRows(RawRecord):
+    """A record with its rows, each without its line end, below this header."""
+
+    rows: tuple[bytes, ...] = ()
+    header: Header | None = None
 
 
 def header_of(beginning: bytes) -> Header | None:
@@ -61,6 +71,17 @@ def header_of(beginning: bytes) -> Header | None:
         return None
     columns = tuple(name.decode() for name in line.split(match[1]))
     return Header(columns, match[1], line) if {"JobID", "JobIDRaw"} & set(columns) else None
+
+
+def last_header(pieces: Iterable[bytes], first: Header) -> Header:
+    """Return the last header in a text that begins with ``first``."""
+    found, held = first, b""
+    for piece in pieces:
+        *lines, held = (held + piece).split(b"\n")
+        if any(_ID_COLUMN in line for line in lines):
+            found = next(filter(None, map(header_of, reversed(lines))), found)
+        held = held[-LONGEST_ROW:]
+    return found
 
 
 def first_cluster(header: Header, beginning: bytes) -> str | None:
@@ -92,6 +113,7 @@ class _Group:
     size: int = 0
     damage: str | None = None
     suspects: list[_Row] = field(default_factory=list)
+    header: Header | None = None
 
     def add(self, row: _Row) -> None:
         """Add a row of the job. A damaged line among its rows was one of them."""
@@ -118,7 +140,7 @@ class _Group:
             too_long = self.size > LONGEST_RECORD
             rows = () if too_long or self.damage else tuple(row.data.rstrip(b"\r\n") for row in self.rows)
             shown = data[:HEAD_BYTES] if too_long else data
-            record = JobRows(shown, self.size, self.rows[-1].complete, too_long, self.damage, rows)
+            record = JobRows(shown, self.size, self.rows[-1].complete, too_long, self.damage, rows, self.header)
             built.add(record, data)
         for row in self.suspects:
             built.add(JobRows(row.data[:HEAD_BYTES], len(row.data), row.complete, damage=row.damage), row.data)
@@ -126,9 +148,12 @@ class _Group:
 
 
 class TextRecords:
-    """Splits text with this header."""
+    """Splits text that begins below this header; another header counts from its line on."""
 
     def __init__(self, header: Header) -> None:
+        self._begin(header)
+
+    def _begin(self, header: Header) -> None:
         self._header = header
         self._delimiters = len(header.columns) - 1
         self._id_column = header.id_column
@@ -147,7 +172,7 @@ class TextRecords:
             elif not row.is_step:
                 group.flush(built)
                 yield from built.full()
-                group.job_id = row.job_id
+                group.job_id, group.header = row.job_id, self._header
                 group.add(row)
             elif row.job_id == group.job_id:
                 group.add(row)
@@ -163,7 +188,7 @@ class TextRecords:
         pending: list[bytes] = []  # lines that are not a complete row yet, their size and delimiters
         size = found = 0
         for line in lines_of(read):
-            count = line.count(self._header.delimiter)
+            count, is_inside = line.count(self._header.delimiter), False
             if pending:
                 begins = count == self._delimiters and self._id_of(line) is not None
                 if not begins and found + count <= self._delimiters and size + len(line) <= LONGEST_ROW:
@@ -174,8 +199,12 @@ class TextRecords:
                         pending = []
                     continue
                 yield self._row(b"".join(pending))
-                pending = []
-            if not line.strip() or (count == self._delimiters and not self._open_ended):
+                pending, is_inside = [], found < self._delimiters
+            # Within a row, it is from a job's name.
+            if not is_inside and (header := header_of(line.removeprefix(BYTE_ORDER_MARK))) is not None:
+                yield _Row(line)  # ends the rows of the job before it
+                self._begin(header)
+            elif not line.strip() or (count == self._delimiters and not self._open_ended):
                 yield self._row(line)
             else:
                 pending, size, found = [line], len(line), count
@@ -185,7 +214,7 @@ class TextRecords:
     def _row(self, data: bytes) -> _Row:
         bare = data.rstrip(b"\r\n")
         complete = data.endswith(b"\n")
-        if not bare or bare.removeprefix(BYTE_ORDER_MARK) == self._header.line:
+        if not bare:
             return _Row(data)
         count = data.count(self._header.delimiter)
         if count != self._delimiters:

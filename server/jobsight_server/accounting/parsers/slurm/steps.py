@@ -80,8 +80,8 @@ def step_of(row: Row) -> SlurmStep:
         cpu_s=max(clock_s("TotalCPU", row.get("TotalCPU", "")) or 0.0, used.get("cpu", 0.0)),
         out_of_memory="OUT_OF_MEMORY" in row["State"].upper() or code.signal == OUT_OF_MEMORY,
         exit=code,
-        # A task without any memory was not measured, so the sum lacks it.
-        incomplete=tasks != 1 and not least.get("mem"),
+        # A task without any memory was not measured, so the sum lacks it. An average is no peak.
+        incomplete=(tasks != 1 and not least.get("mem")) or not ("mem" in used or row.get("MaxRSS")),
         used_gpus=_used_of_gpus(used, largest, least, tasks),
     )
 
@@ -101,14 +101,12 @@ def exit_code(column: str, row: Row) -> ExitCode | None:
 
 
 def _resident(row: Row, tasks: int | None) -> float:
-    """Return the sum over a step's tasks if only their average or largest is a column; 0 if neither.
+    """Return the most that a step's tasks held at least, if only their average and largest are columns.
 
-    The largest is a lower bound of the sum over several tasks.
+    The average is of the last sample, so it is no peak; the largest is a lower bound of the sum over several tasks.
     """
-    average, largest = row.get("AveRSS"), row.get("MaxRSS")
-    if average and tasks:
-        return amount("AveRSS", average) * tasks
-    return amount("MaxRSS", largest) if largest else 0.0
+    average, largest = (amount(name, row.get(name) or "0") for name in ("AveRSS", "MaxRSS"))
+    return max(average * (tasks or 1), largest)
 
 
 def gpus_of(resources: Mapping[str, float]) -> int | None:
