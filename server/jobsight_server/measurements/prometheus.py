@@ -21,11 +21,16 @@ _MOST_VALUES = 20_000_000  # of all pieces of a life: 320 MB
 _LARGEST = 1e24  # above any job's bytes
 _ROUNDED_S = 0.001  # of times in questions
 _PIECE_S = 6 * 3600.0  # of a life, in one answer
+_OF_QUERY = ("PromQL warning", "PromQL info")  # warnings about the query, not about missing data
 _MOST_STEPS = 10_000  # Prometheus gives at most 11,000 values of a series
 
 
 class QueryError(Exception):
     """The server refuses the query, and would again."""
+
+
+class TooMuchError(QueryError):
+    """The answer is longer than Jobsight reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class _Data(Struct):
 class _Answer(Struct):
     data: _Data
     is_partial: bool = msgspec.field(default=False, name="isPartial")  # of VictoriaMetrics in a cluster
+    warnings: list[str] | None = None  # of Thanos, without one of its stores
 
 
 _decoding = threading.Lock()
@@ -70,7 +76,7 @@ def scraped(source: MeasurementSource, selector: str, since: float, until: float
             found.setdefault(tuple(sorted(series.labels.items())), []).append(series)
             values += len(series.time)
         if values > _MOST_VALUES:
-            raise QueryError(f"{source.url} has more than {_MOST_VALUES:,} values for a query: {selector}")
+            raise TooMuchError(f"{source.url} has more than {_MOST_VALUES:,} values for a query: {selector}")
         begin = end
     return [_one(parts) for parts in found.values()]
 
@@ -100,7 +106,7 @@ def _ask(
         if source.token_file is not None:
             headers["Authorization"] = f"Bearer {source.token_file.read_text().strip()}"
         place = f"{source.url.rstrip('/')}/api/v1/{what}"
-        answered = post(place, question, headers, source.timeout_s, _MOST_BYTES)
+        answered = post(place, {**question, "partial_response": "false"}, headers, source.timeout_s, _MOST_BYTES)
     except (OSError, UnavailableError, ValueError) as error:
         raise UnavailableError(f"{source.url}: {error}") from error
     if answered.status in (400, 422):
@@ -108,7 +114,7 @@ def _ask(
     if answered.status != 200:
         raise UnavailableError(f"{source.url}: HTTP {answered.status} ({_said(answered.body)})")
     if not answered.is_whole:
-        raise QueryError(f"{source.url} has more than {_MOST_BYTES >> 20} MiB for a query: {question['query']}")
+        raise TooMuchError(f"{source.url} has more than {_MOST_BYTES >> 20} MiB for a query: {question['query']}")
     try:
         # One at a time: an answer takes ten times its bytes as objects.
         with _decoding:
@@ -116,8 +122,10 @@ def _ask(
             found = [_series(result, since, until) for result in answer.data.result if result.values]
     except (msgspec.DecodeError, ValueError) as error:
         raise UnavailableError(f"{source.url} does not answer as Prometheus does: {error}") from error
-    if answer.is_partial:
-        raise UnavailableError(f"{source.url}: a part of its storage does not answer (isPartial)")
+    warnings = [text for text in answer.warnings or () if not text.startswith(_OF_QUERY)]
+    if answer.is_partial or warnings:
+        why = warnings[0][:200] if warnings else "isPartial"
+        raise UnavailableError(f"{source.url}: a part of its storage does not answer ({why})")
     for series in found:
         if (beyond := series.value[np.abs(series.value) > _LARGEST]).size:
             raise QueryError(f"{source.url} has a value of {beyond[0]:g} for a query: {question['query']}")

@@ -29,7 +29,14 @@ from jobsight_server.profiler.runs import (
     read_windows,
 )
 from jobsight_server.profiler.sampled import NO_READINGS, NodeEvidence, job_cgroup, read_job_rows, shifted
-from jobsight_server.profiler.site_monitoring import SiteMonitoring, cgroup_of, gpus_of, readings_of_node, traffic_of
+from jobsight_server.profiler.site_monitoring import (
+    METRIC_OF,
+    SiteMonitoring,
+    cgroup_of,
+    gpus_of,
+    readings_of_node,
+    traffic_of,
+)
 from jobsight_server.profiler.usage import FASTEST, JobInterval, Speeds, link_speeds, uncounted
 from jobsight_server.profiler.values import Measurements
 
@@ -291,8 +298,9 @@ def _evidence(run: EndedRun, node: str, found: JobMeasurements, there: NodeHisto
         near = [shifted(other, 0.0) for other in beside.near]
         idle = idle_beside(readings, JobInterval(at.start, at.end, 1), False, False, near)
     group, traffic = cgroup_of(series), traffic_of(series, run.start)
+    too_low = {METRIC_OF[quantity]: why for quantity, why in found.too_low.items() if quantity in METRIC_OF}
     return NodeEvidence(
-        node, run.nodes[node], readings, at, beside, idle, group, speeds, None, None, traffic, NO_READINGS
+        node, run.nodes[node], readings, at, beside, idle, group, speeds, None, None, traffic, NO_READINGS, too_low
     )
 
 

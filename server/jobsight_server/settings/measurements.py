@@ -37,9 +37,10 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
     """A server with Prometheus's HTTP API, and its metrics that measure jobs of ``cluster``.
 
     ``presets`` name exporters; ``queries`` are the site's own, by quantity, and take precedence. Every series of a
-    preset must have ``labels``; ``node_label`` is the label with the node's name. Jobs are queried ``delay_s`` after
-    their end, when their last readings have been scraped. ``FIXED`` are no settings: a query is given up after
-    ``timeout_s``, and the site's own queries are evaluated every ``step_s`` of a job's life.
+    preset must have ``labels``; ``node_label`` is the label with the node's name. ``devices`` matches the network
+    devices to count; without it, known virtual ones are left out. Jobs are queried ``delay_s`` after their end, when
+    their last readings have been scraped. ``FIXED`` are no settings: a query is given up after ``timeout_s``, and the
+    site's own queries are evaluated every ``step_s`` of a job's life.
     """
 
     FIXED: ClassVar[frozenset[str]] = frozenset({"timeout_s", "step_s"})
@@ -49,6 +50,7 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
     presets: tuple[Preset, ...] = ()
     queries: dict[Quantity, str] = {}
     labels: dict[str, str] = {}
+    devices: str = ""
     node_label: str | None = None
     headers: dict[str, str] = {}
     token_file: Path | None = None
@@ -68,6 +70,10 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"expected presets ({', '.join(PRESETS)}) or queries")
         if wrong := [name for name in (*self.labels, self.node_label or "a") if not _LABEL.fullmatch(name)]:
             raise ValueError(f"{wrong[0]!r} is no name of a label")
+        try:
+            re.compile(self.devices)
+        except re.error as error:
+            raise ValueError(f"devices {self.devices!r}: {error}") from error
         for name, value in self.headers.items():
             if not (name.isascii() and value.isascii() and (name + value).isprintable()):
                 raise ValueError(f"header {name!r} is not printable ASCII")
