@@ -141,8 +141,6 @@ def _whole(job: MatchJob, match: Match, resources: Mapping[str, Resource]) -> st
 
 
 def _related(relation: Relation, first: Resource, second: Resource) -> bool:
-    if relation.same is None:
-        return (first.name, second.name) in (relation.pairs or ())
     value = first.attributes.get(relation.same)
     return value is not None and value == second.attributes.get(relation.same)
 

@@ -205,16 +205,9 @@ class Eligibility:
     def related(self, relation: Relation, mine: int, other: int, resources: Integers, chosen: int) -> Flags:
         """Return which ``resources`` of dependency ``mine`` are related to ``chosen`` of dependency ``other``."""
         members, to = self.type_of(mine).members[resources], self.type_of(other).members[chosen]
-        if relation.same is not None:
-            codes = self._codes(relation.same)
-            found: Flags = (codes[members] == codes[to]) & (codes[members] >= 0)
-            return found
-        is_first = self.dependencies[mine].of.name == relation.between[0]
-        pairs = relation.pairs or frozenset()
-        names = [self.problem.resources[member].name for member in (to, *members)]
-        return np.array(
-            [((name, names[0]) if is_first else (names[0], name)) in pairs for name in names[1:]], dtype=np.bool_
-        )
+        codes = self._codes(relation.same)
+        found: Flags = (codes[members] == codes[to]) & (codes[members] >= 0)
+        return found
 
     def type_of(self, number: int) -> ResourcesOfType:
         """Return the resources of a dependency's type."""

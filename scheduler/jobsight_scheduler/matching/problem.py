@@ -122,21 +122,14 @@ class Dependency(Part, frozen=True):
 
 
 class Relation(Part, frozen=True):
-    """Every instance of one and every instance of the other dependency of ``between`` must be related.
-
-    They are if their attribute ``same`` has equal values, or, with ``pairs``, if (name of the first's instance, name
-    of the second's) is one of these.
-    """
+    """The instances of both dependencies of ``between`` must have the same value of the attribute ``same``."""
 
     between: tuple[Name, Name]
-    same: Name | None = None
-    pairs: Annotated[frozenset[tuple[Name, Name]], Meta(max_length=100_000)] | None = None
+    same: Name
 
     def __post_init__(self) -> None:
         if self.between[0] == self.between[1]:
             raise InvalidProblemError(".between: give the names of two different dependencies of the job")
-        if (self.same is None) == (self.pairs is None):
-            raise InvalidProblemError("give either 'same' (an attribute) or 'pairs' (of names of resources)")
 
 
 class MatchJob(Part, frozen=True):

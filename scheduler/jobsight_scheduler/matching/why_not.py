@@ -181,8 +181,7 @@ def _apart(eligibility: Eligibility, empty: Packing, job: int) -> str:
     names = [dependency.name for dependency in of.dependencies]
     if of.relations:
         ends = "; ".join(
-            " and ".join(relation.between) + (f" in the same {relation.same}" if relation.same else " in allowed pairs")
-            for relation in of.relations[:_LISTED]
+            f"{' and '.join(relation.between)} in the same {relation.same}" for relation in of.relations[:_LISTED]
         )
         return f"each of {', '.join(names)} fits, but not with {ends}"
     packing, failing = Packing(eligibility, empty.candidates), names[-1]

@@ -45,8 +45,6 @@ def is_eligible(resource: dict[str, Any], dependency: dict[str, Any]) -> bool:
 
 
 def are_related(relation: dict[str, Any], one: dict[str, Any], other: dict[str, Any]) -> bool:
-    if "pairs" in relation:
-        return [one["name"], other["name"]] in relation["pairs"]
     value = one["attributes"].get(relation["same"])
     return value is not None and value == other["attributes"].get(relation["same"])
 
