@@ -20,20 +20,18 @@ from jobsight_server.forecasts.events import Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.memory import together
-from jobsight_server.profiler.runs import EndedRun, Neighbours, Readings
+from jobsight_server.profiler.runs import EndedRun, Neighbours
 from jobsight_server.profiler.sampled import (
     NodeEvidence,
     attribution_of,
     cgroup_cpu,
     cgroup_memory,
-    cpu_of,
-    from_samples,
-    network_of,
-    over_nodes,
+    largest,
     peak_was_read,
     sampled_memory,
+    sampled_rate,
 )
-from jobsight_server.profiler.usage import FASTEST, MOST_UNKNOWN, SUM, by_fabric, fastest
+from jobsight_server.profiler.usage import FASTEST, MOST_UNKNOWN, SUM, by_fabric, cpu, fastest, network
 from jobsight_server.profiler.values import (
     ABOVE_NODES,
     ABOVE_PROCESSORS,
@@ -61,6 +59,7 @@ from jobsight_server.storage.sample_columns import Floats
 ABOVE = f"above {SLACK}"
 
 CGROUP = "cgroup"
+BITS = 8.0  # of a byte
 PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the log has the CPU time too
 
 
@@ -105,28 +104,27 @@ def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: 
     readings = [own, log, of_nodes] if is_first else [log, of_nodes, own]
     if how != "exclusive" and (own or log):  # a share of its nodes' memory shows less
         readings.remove(of_nodes)
-    sizes = [node.memory_bytes for node in nodes]
-    most = sum(filter(None, sizes)) / processors if sizes and None not in sizes and processors > 0 else None
+    most = _per(processors, [node.memory_bytes for node in nodes])
     checked = [plausible(one, most, ABOVE_NODES) for one in readings if one is not None]
     found = decided(checked, run.memory_quantity == "virtual")
     read = own if own is not None and is_whole else of_nodes
     if found.value is not None and read in readings:
         found = replace(found, mean=read.mean, idle_age_s=read.idle_age_s)
-    groups = [node.group for node in nodes if node.group is not None]
-    if not groups or len(groups) < len(nodes) or processors <= 0:
-        return found
-    caches = [np.nanmax(group.cache) for group in groups if np.isfinite(group.cache).any()]
-    peaks = [group.charged_peak for group in groups if group.charged_peak is not None]
-    return replace(
-        found,
-        cache=float(sum(caches)) / processors if len(caches) == len(nodes) else None,
-        charged_peak=sum(peaks) / processors if len(peaks) == len(nodes) else None,
-    )
+    groups = [node.group for node in nodes]
+    caches = [None if group is None else largest(group.cache) for group in groups]
+    peaks = [None if group is None else group.charged_peak for group in groups]
+    return replace(found, cache=_per(processors, caches), charged_peak=_per(processors, peaks))
+
+
+def _per(processors: int, of_nodes: Sequence[float | None]) -> float | None:
+    """Return the sum over the nodes per processor; None unless each is known."""
+    known = [value for value in of_nodes if value is not None]
+    return sum(known) / processors if known and len(known) == len(of_nodes) and processors > 0 else None
 
 
 def _cgroup_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int) -> tuple[Measurement | None, bool]:
     """Return memory from the run's own cgroups, if any was read; and whether all were, often enough."""
-    groups = {node.node: node.group for node in nodes if node.group is not None}
+    groups = [node.group for node in nodes if node.group is not None]
     found = [cgroup_memory(node.group, node.boundaries, _times(node)) for node in nodes if node.group is not None]
     held = [one for one in found if not isinstance(one, Missing)]
     total = together(held) if held and processors > 0 else None
@@ -135,15 +133,15 @@ def _cgroup_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int
     is_whole = total.is_whole and len(held) == len(nodes)
     peak, mean = total.peak / processors, total.mean / processors
     entry = Measurement(peak, peak, CGROUP, CGROUP, mean=mean, quantity="resident")
-    read = [peak_was_read(group) for group in groups.values()]
-    counted = [float(np.nanmax(one.cpu_s)) for one in groups.values() if np.isfinite(one.cpu_s).any()]
+    read = [peak_was_read(group) for group in groups]
     if not is_whole:
         return entry.at_least(NOT_ALL_READ), False
     if False in read:
         return entry.at_least(PEAK_NOT_READ), True
     if run.memory_incomplete and not all(read):  # only the kernel's own maximum replaces an incomplete log
         return entry.at_least(PARTLY_MEASURED), True
-    return entry.at_least(None if is_seen(sum(counted) if counted else None, run.run_s) else PROCESSES_NOT_SEEN), True
+    cpu_s = _per(1, [largest(group.cpu_s) for group in groups])
+    return entry.at_least(None if is_seen(cpu_s, run.run_s) else PROCESSES_NOT_SEEN), True
 
 
 def _logged_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int, is_whole: bool) -> Measurement | None:
@@ -171,18 +169,17 @@ def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int
     logged_s = run.used_cpu_s if looked and is_seen(run.used_cpu_s, run.run_s) else None
     # CPU time after a cgroup's last reading is assumed; a log with CPU time has all of it.
     cpu_s = _cgroup_cpu(nodes, PRECISE if logged_s is not None else MOST_UNKNOWN)
-    readings = [from_samples(over_nodes(nodes, cpu_of), how, processors, length_s)]
+    readings = [sampled_rate(nodes, cpu, how, processors, length_s)]
     if logged_s is not None and run.run_s > 0:
         readings.insert(0, from_log(logged_s / run.run_s, processors))
     elif looked and run.used_cpu_s is not None and run.run_s > 0:
         readings.append(without(NOT_SEEN, None))
     if cpu_s is not None and run.run_s > 0 and processors > 0:
         readings.insert(0, Measurement(cpu_s / run.run_s / processors, source=CGROUP, attribution=CGROUP))
-    cpus = [node.cpus for node in nodes]
-    there = sum(filter(None, cpus)) if cpus and None not in cpus else processors
-    most = SLACK * max(there / processors, 1.0) if processors > 0 else None
-    found = next((one for one in readings if one.value is not None), readings[-1])
-    found = plausible(found, most, ABOVE_PROCESSORS)
+    most = SLACK * max(_per(processors, [node.cpus for node in nodes]) or 1.0, 1.0)
+    checked = [plausible(one, most, ABOVE_PROCESSORS) for one in readings]
+    above = next((one for one in checked if one.missing is ABOVE_PROCESSORS), readings[-1])
+    found = next((one for one in checked if one.value is not None), above)
     return found if found.value is None or found.value <= SLACK else replace(found, reason=ABOVE)
 
 
@@ -287,9 +284,9 @@ def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_
     """
     if nodes and all(node.traffic is not None for node in nodes):
         alone = [replace(node, readings=node.traffic, neighbours=Neighbours((), ())) for node in nodes]
-        own = from_samples(over_nodes(alone, network_of), CGROUP, processors, length_s)
+        own = sampled_rate(alone, network, CGROUP, processors, length_s, BITS)
         return own if own.value is None else replace(own, source=CGROUP)
-    added = from_samples(over_nodes(nodes, network_of), how, processors, length_s)
+    added = sampled_rate(nodes, network, how, processors, length_s, BITS)
     if added.value is None:
         return added
     parts = {node.node: by_fabric(node.readings, node.speeds) for node in nodes if node.readings is not None}
@@ -297,8 +294,9 @@ def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_
     if SUM in names or not names:
         return replace(added, fabric=SUM if names else None)
     found = {names[0]: added}
-    if len(names) > 1:
-        found = {name: _on_fabric(name, nodes, parts, how, processors, length_s) for name in names}
+    for name in names if len(names) > 1 else ():  # over the nodes that have it
+        having = [replace(node, readings=parts[node.node][name]) for node in nodes if name in parts[node.node]]
+        found[name] = sampled_rate(having, network, how, processors, length_s, BITS)
     if missing := next((entry for entry in found.values() if entry.value is None), None):
         return missing
     values = {name: entry.value for name, entry in found.items() if entry.value is not None}
@@ -312,16 +310,3 @@ def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_
     if name not in found:
         return replace(without(Missing(f"its nodes have no {name}"), how), fabrics=several)
     return replace(found[name], fabric=name, fabrics=several)
-
-
-def _on_fabric(
-    name: str,
-    nodes: Sequence[NodeEvidence],
-    parts: Mapping[str, Mapping[str, Readings]],
-    how: str,
-    processors: int,
-    length_s: float,
-) -> Measurement:
-    """Return the bandwidth on one fabric, over the nodes that have it."""
-    having = [replace(node, readings=parts[node.node][name]) for node in nodes if name in parts[node.node]]
-    return from_samples(over_nodes(having, network_of), how, processors, length_s)

@@ -21,7 +21,7 @@ from jobsight_server.profiler.memory import (
     together,
 )
 from jobsight_server.profiler.runs import Boundaries, Neighbours, NodeRun, Readings, attribution
-from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Rates, Speeds, cpu, network
+from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Rates, Speeds
 from jobsight_server.profiler.values import NO_PROCESSORS, SHORT_S, TOO_SHORT, Measurement, Missing, without
 from jobsight_server.storage.engine import fetch_by_keys
 from jobsight_server.storage.job_columns import load_columns
@@ -65,29 +65,11 @@ class NodeEvidence:
     too_low: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NodesTotal:
-    """Sums over the nodes of a run."""
-
-    value: float
-    peak: float | None
-
-
 def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     """Return memory per processor: the largest sum over the nodes at one reading, less their idle levels."""
-    if length_s <= 0:
-        return without(NO_TIME, how)
-    if processors <= 0:
-        return without(NO_PROCESSORS, how)
-    if not nodes:
-        return without(NO_NODES, how)
-    held: list[NodeMemory] = []
-    for node in nodes:
-        found = _of(node, _memory_of)
-        if isinstance(found, Missing):
-            source = IDLE_UNKNOWN if found is NOT_KNOWN else None
-            return replace(without(Missing(found.kind, node.node), how), source=source)
-        held.append(found)
+    held = _of_each(nodes, _memory_of, processors, length_s)
+    if isinstance(held, Missing):
+        return replace(without(held, how), source=IDLE_UNKNOWN if held.kind == NOT_KNOWN.kind else None)
     if length_s <= SHORT_S:
         return without(TOO_SHORT, how)
     use = together(held)
@@ -105,76 +87,60 @@ def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, len
     )
 
 
-def from_samples(total: Callable[[], NodesTotal | Missing], how: str, processors: int, length_s: float) -> Measurement:
-    """Return the sum over the nodes per processor; ``total`` is only computed for a run with time and processors."""
-    if length_s <= 0:
-        return without(NO_TIME, how)
-    if processors <= 0:
-        return without(NO_PROCESSORS, how)
-    found = total()
-    if isinstance(found, Missing):
-        return without(found, how)
-    peak = None if found.peak is None else found.peak / processors
-    return Measurement(found.value / processors, peak, source="samples", attribution=how)
-
-
-def over_nodes(
-    nodes: Sequence[NodeEvidence], use: Callable[[NodeEvidence], NodesTotal | Missing]
-) -> Callable[[], NodesTotal | Missing]:
-    """Sum ``use`` over all nodes; one node without a value leaves the run without one.
+def sampled_rate(
+    nodes: Sequence[NodeEvidence],
+    rate: Callable[[Readings, JobInterval, Sequence[JobInterval]], Rates | Missing],
+    how: str,
+    processors: int,
+    length_s: float,
+    unit: float = 1.0,
+) -> Measurement:
+    """Return the sum over the nodes of the highest ``rate`` times ``unit``, per processor.
 
     The peak is the sum of the nodes' own peaks, at least their joint peak.
     """
-
-    def total() -> NodesTotal | Missing:
-        value, peaks = 0.0, list[float | None]()
-        for node in nodes:
-            found = _of(node, use)
-            if isinstance(found, Missing):
-                return Missing(found.kind, node.node)
-            value += found.value
-            peaks.append(found.peak)
-        known = [peak for peak in peaks if peak is not None]
-        return NodesTotal(value, sum(known) if len(known) == len(peaks) else None) if nodes else NO_NODES
-
-    return total
+    found = _of_each(nodes, lambda node, readings: rate(readings, _interval(node), _others(node)), processors, length_s)
+    if isinstance(found, Missing):
+        return without(found, how)
+    peaks = [float(one.peak.max()) * unit for one in found if one.peak is not None]
+    peak = sum(peaks) / processors if len(peaks) == len(found) else None
+    return Measurement(sum(float(one.mean.max()) * unit for one in found) / processors, peak, SAMPLES, how)
 
 
-def _of(node: NodeEvidence, use: Callable[[NodeEvidence], _Use | Missing]) -> _Use | Missing:
+def _of_each(
+    nodes: Sequence[NodeEvidence],
+    use: Callable[[NodeEvidence, Readings], _Use | Missing],
+    processors: int,
+    length_s: float,
+) -> list[_Use] | Missing:
+    """Return the ``use`` of each node by its readings; one node without a value leaves the run without one."""
+    if length_s <= 0 or processors <= 0:
+        return NO_TIME if length_s <= 0 else NO_PROCESSORS
+    found = []
+    for node in nodes:
+        one = _of(node, use)
+        if isinstance(one, Missing):
+            return Missing(one.kind, node.node)
+        found.append(one)
+    return found or NO_NODES
+
+
+def _of(node: NodeEvidence, use: Callable[[NodeEvidence, Readings], _Use | Missing]) -> _Use | Missing:
     if node.readings is None:
         return node.without
     if node.processors <= 0:
         return NO_PLACES
     if attribution(node.processors, node.neighbours.overlapping) == "unknown":
         return NO_SHARE
-    return use(node)
+    return use(node, node.readings)
 
 
-def network_of(node: NodeEvidence) -> NodesTotal | Missing:
-    """Return the run's bits per second on the node, of the busier direction."""
-    assert node.readings is not None
-    return _highest(network(node.readings, _interval(node), _others(node)), bits=8)
-
-
-def cpu_of(node: NodeEvidence) -> NodesTotal | Missing:
-    """Return the run's CPU seconds per second on the node."""
-    assert node.readings is not None
-    return _highest(cpu(node.readings, _interval(node), _others(node)), bits=1)
-
-
-def _highest(found: Rates | Missing, bits: int) -> NodesTotal | Missing:
-    if isinstance(found, Missing):
-        return found
-    return NodesTotal(float(found.mean.max()) * bits, None if found.peak is None else float(found.peak.max()) * bits)
-
-
-def _memory_of(node: NodeEvidence) -> NodeMemory | Missing:
-    assert node.readings is not None
+def _memory_of(node: NodeEvidence, readings: Readings) -> NodeMemory | Missing:
     interval = _interval(node)
     # A life with hardly any readings has no value, whatever the idle level.
-    if node.idle is None and np.count_nonzero(inside(node.readings, interval)) >= 2:
+    if node.idle is None and np.count_nonzero(inside(readings, interval)) >= 2:
         return NOT_KNOWN
-    found = node_memory(node.readings, interval, _others(node), 0.0 if node.idle is None else node.idle.bytes)
+    found = node_memory(readings, interval, _others(node), 0.0 if node.idle is None else node.idle.bytes)
     return found if isinstance(found, Missing) or found.is_whole else UNKNOWN
 
 
@@ -332,6 +298,11 @@ def cgroup_memory(group: JobCgroup, at: Boundaries, node_times: Floats) -> NodeM
     return node_memory(readings, JobInterval(at.start, at.end, 1), (), 0.0)
 
 
+def largest(values: Floats) -> float | None:
+    """Return the largest known value."""
+    return float(np.nanmax(values)) if np.isfinite(values).any() else None
+
+
 def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
     """Return whether a reading, or ``known_bytes`` from elsewhere, is the cgroup's true peak.
 
@@ -339,9 +310,10 @@ def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
     excess over the readings of both was held between two of them, unless it may be page cache too: as much again as was
     read.
     """
-    if group.charged_peak is None or not (np.isfinite(group.used) & np.isfinite(group.cache)).any():
+    read, cache = largest(group.used), largest(group.cache)
+    if group.charged_peak is None or read is None or cache is None:
         return None
-    used, cache = max(known_bytes, float(np.nanmax(group.used))), float(np.nanmax(group.cache))
+    used = max(known_bytes, read)
     return group.charged_peak - used - 2.0 * cache <= max(_UNSEEN * used, _OF_KERNEL_BYTES)
 
 
