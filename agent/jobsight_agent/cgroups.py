@@ -52,11 +52,12 @@ class CgroupReader:
         self._patterns = [_compiled(pattern) for pattern in patterns]
         self._slices = [_compiled(f"{each}/{JOB}") for each in _SLICES] if patterns else []
 
-    def read(self, missed: list[str]) -> tuple[JobUsage, ...]:
+    def read(self, missed: list[str], *, others: bool = True) -> tuple[JobUsage, ...]:
         """Each job's use now, in order of their ids.
 
-        A group that cannot be read, a second one of the same job, one whose name is no job id, one among a
-        scheduler's that no pattern matches, and those beyond ``MOST_JOBS`` add ``cgroups`` to ``missed``.
+        A group that cannot be read, a second one of the same job, one whose name is no job id, those beyond
+        ``MOST_JOBS`` and, with ``others``, one among a scheduler's that no pattern matches add ``cgroups`` to
+        ``missed``.
         """
         found: dict[str, str] = {}
         matched: set[str] = set()
@@ -66,8 +67,8 @@ class CgroupReader:
                     matched.add(path)
                     if not sendable_name(job, LONGEST_JOB) or found.setdefault(job, path) != path:
                         missed.append("cgroups")
-        others = {path: name for each in self._slices for name, path in _matches(self._memory, each, [])}
-        missed += ["cgroups" for path, name in others.items() if path not in matched and name != _NO_JOB]
+        groups = [group for each in self._slices for group in _matches(self._memory, each, [])] if others else []
+        missed += ["cgroups" for name, path in groups if path not in matched and name != _NO_JOB]
         jobs = sorted(found)
         missed += ["cgroups"] * (len(jobs) - MOST_JOBS)
         self._before, self._open = self._open, {}

@@ -72,7 +72,8 @@ class NodeReader:
         """The node now."""
         missed: list[str] = []
         listed = self._listing(missed)
-        if listed != self._listed or self._monotonic() >= self._look_again:
+        look = listed != self._listed or self._monotonic() >= self._look_again
+        if look:
             self._listed = listed
             self._find(missed)
         now, boottime_s = self._clock(), self._boottime()
@@ -80,7 +81,7 @@ class NodeReader:
         ports_in, ports_out = self._read_ports(missed)
         memory_total, memory_used = self._read_memory(missed)
         cpu_busy_s = self._read_cpu(missed)
-        jobs = self._cgroups.read(missed)
+        jobs = self._cgroups.read(missed, others=look)
         return Reading(
             time=round(now, 6),
             boot_id=self._read_boot_id(missed),

@@ -212,6 +212,16 @@ def test_a_group_of_a_scheduler_that_no_pattern_matches_is_missed(tmp_path: Path
     assert read(tmp_path, (f"{folder}/{name[:1]}{{job}}", "torque/{job}"))[1] == []
 
 
+def test_other_groups_are_looked_for_once_a_minute(tmp_path: Path) -> None:
+    unified(tmp_path, "system.slice/slurmstepd.scope/s5K1KKYAYG5D00")
+    now = [0.0]
+    reader = NodeReader(tmp_path, monotonic=lambda: now[0])
+    seen = []
+    for now[0] in (0.0, 30.0, 59.0, 60.0, 90.0, 121.0):
+        seen.append("cgroups" in reader.read().missed)
+    assert seen == [True, False, False, True, False, True]
+
+
 HUGE = st.dictionaries(st.sampled_from(("64KB", "2MB", "32MB", "1GB", "16GB")), st.integers(0, 2**40), max_size=4)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import shutil
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -54,6 +58,27 @@ def test_the_hosts_cards_are_read_whatever_network_the_process_is_in(
     found = zip(reading.interfaces, reading.bytes_in, reading.bytes_out, strict=True)
     assert {port.name: counts for port, *counts in found} == {name: [*counts] for name, counts in cards.items()}
     assert reading.missed == ()
+
+
+READ = (
+    "from jobsight_agent.counters import NodeReader; r = NodeReader(cgroups=()).read(); print([r.bytes_in, r.missed])"
+)
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
+def test_a_process_in_a_network_of_its_own_reads_the_nodes(tmp_path: Path) -> None:
+    """By the kernel itself: ``/proc/net`` changes with the network namespace, ``/sys`` as mounted before does not."""
+    before = NodeReader(cgroups=()).read()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "agent")}
+    command = ["unshare", "-rn", sys.executable, "-c", READ]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    if "unshare" in done.stderr:
+        pytest.skip(f"no network namespace of our own here: {done.stderr.strip()}")
+    after = NodeReader(cgroups=()).read()
+    found, missed = ast.literal_eval(done.stdout)
+    assert missed == ()
+    for low, inside, high in zip(before.bytes_in, found, after.bytes_in, strict=True):
+        assert (low or 0) <= inside <= (high or 0)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "x", "18446744073709551616", "1 2"])
