@@ -33,12 +33,11 @@ KNOWN: tuple[tuple[str, tuple[float | None, ...], Callable[[Account], float] | N
 """Earlier measurements, their workload, and the comparable figure of ours."""
 
 BASELINES = {
-    "request": "the user's request",
-    "maximum": "the maximum seen",
-    "p90-x-1.15": "90 % quantile x 1.15 (Kubernetes VPA)",
-    "first-allocation": "first allocation (Tovar)",
+    "request": "request",
+    "maximum": "maximum",
+    "p90-x-1.15": "P90 x 1.15",
+    "first-allocation": "first allocation",
 }
-WASTED = {"memory": ("GiB h", 2.0**30 * 3600.0), "bandwidth": ("Tbit", 1e12)}
 BEHAVIOURS = {"X": "with spikes", "Y": "drifting", "Z": "switching"}
 
 
@@ -57,13 +56,13 @@ def document(
         short=_short(completion),
         expect=_expect(completion),
         five=_forecasters(completion),
-        submission=_forecasters(submission),
         gains=_gains(completion, submission),
         known=_known(completion),
-        held=_held(completion, {}),
-        objectives=_held({key: completion[key] for key in thrifty if key in completion}, thrifty),
+        held=_held(completion),
+        objectives=_held(thrifty),
         cheapest=_cheapest(completion),
         bounds=_bounds(completion),
+        pictures=_pictures(completion),
         quality=_quality(completion),
         calibration=kept(before),
         real=", ".join(
@@ -82,8 +81,8 @@ def _short(accounts: Accounts) -> str:
         name = max(FIVE, key=lambda name: found["forecasters"][name]["micro"])
         best = f"{_pair(found['forecasters'][name])} ({name})"
         counts = (f"{found['jobs']:,}", f"{found['users']:,}")
-        rows.append([*key, *counts, best, _pair(found["hindsight"]), f"**{_pair(found['jobsight'])}**"])
-    names = ("workload", "metric", "jobs", "users", "best of the five", "best per user in hindsight", "Jobsight")
+        rows.append([", ".join(key), *counts, best, _pair(found["hindsight"]), f"**{_pair(found['jobsight'])}**"])
+    names = ("workload", "jobs", "users", "best of the five", "best per user in hindsight", "Jobsight")
     return _table(names, rows)
 
 
@@ -94,17 +93,16 @@ def _expect(accounts: Accounts) -> str:
         steps, ours = found["by_history"], found["jobsight"]
         names = [f"{line['from']}+" if line["from"] else "0 known" for line in steps]
         accuracy = [_figure(line["micro"]) for line in steps]
-        rows.append([*key, *accuracy, _percent(ours["within20"]), _percent(ours["under_rate"])])
-    return _table(("workload", "metric", *names, "within 20 %", "too low"), rows)
+        rows.append([", ".join(key), *accuracy, _percent(ours["within20"]), _percent(ours["under_rate"])])
+    return _table(("workload", *names, "within 20 %", "too low"), rows)
 
 
 def _forecasters(accounts: Accounts) -> str:
-    names = (*FIVE, "exponential-unclipped")
     rows = [
-        [*key, *(_pair(found["forecasters"][name]) for name in names), _pair(found["jobsight"])]
+        [", ".join(key), *(_figure(found["forecasters"][name]["micro"]) for name in FIVE)]
         for key, found in accounts.items()
     ]
-    return _table(("workload", "metric", *FIVE, "exponential, not clipped", "Jobsight"), rows)
+    return _table(("workload", *FIVE), rows)
 
 
 def _gains(completion: Accounts, submission: Accounts) -> str:
@@ -124,25 +122,15 @@ def _known(accounts: Accounts) -> str:
     return _table(("", *(name for _, trace in there for name in (f"{trace}, known", "ours"))), rows)
 
 
-def _held(accounts: Accounts, beside: Accounts) -> str:
-    """What the bounds held, seen from several sides; each workload with its other objective, where there is one."""
+def _held(accounts: Accounts) -> str:
+    """What the bounds held, seen from several sides."""
     rows = []
     for key, found in accounts.items():
-        for line in (found["bounds"], *([beside[key]["bounds"]] if key in beside else [])):
-            windows, users = line["windows"], line["users"]
-            deciles = [share for share in line["deciles"] if share is not None]
-            rows.append(
-                [
-                    f"{key[0]}, {key[1]}",
-                    line["objective"],
-                    *map(_figure, (line["coverage"], line["cost_coverage"], line["maq"], line["lowest_so_far"])),
-                    f"{_figure(windows['worst'])}, {_figure(windows['p5'])}, {_percent(windows['low'])}",
-                    _figure(min(deciles, default=None)),
-                    f"{users['low']} of {users['users']}",
-                ]
-            )
-    names = ("objective", "by jobs", "by value x s", "MAQ", "lowest so far", "windows of 500")
-    return _table(("workload", *names, "worst tenth", "users under .92"), rows)
+        line, users = found["bounds"], found["bounds"]["users"]
+        shares = (line["coverage"], line["cost_coverage"], line["maq"], line["lowest_so_far"], line["windows"]["worst"])
+        rows.append([", ".join(key), *map(_figure, shares), f"{users['low']} of {users['users']}"])
+    names = ("by jobs", "by value x s", "MAQ", "lowest so far", "worst 500 jobs", "users under .92")
+    return _table(("workload", *names), rows)
 
 
 def _cheapest(accounts: Accounts) -> str:
@@ -155,42 +143,36 @@ def _cheapest(accounts: Accounts) -> str:
             best = min(there, key=there.__getitem__)
             ours = found["bounds_compared"]
             rule = f"{BASELINES[best]} ({_figure(found['baselines'][best]['coverage'])})"
-            rows.append([*key, rule, _figure(ours["coverage"]), _figure(ours["wasted"] / there[best])])
-    return _table(
-        ("workload", "metric", "cheapest rule (what it holds)", "Jobsight holds", "Jobsight wastes, times"), rows
-    )
+            rows.append([", ".join(key), rule, _figure(ours["coverage"]), _figure(ours["wasted"] / there[best])])
+    return _table(("workload", "cheapest rule (what it holds)", "Jobsight holds", "Jobsight wastes, times"), rows)
 
 
 def _bounds(accounts: Accounts) -> str:
-    parts = []
-    for (trace, metric), found in accounts.items():
-        if "jobsight_at_its_failures" not in found["baselines"]["request"]:
-            continue
-        unit, scale = WASTED[metric]
-        rows = [["**Jobsight**", *_cost(found["bounds_compared"], scale), "", "", ""]]
+    rows = []
+    for key, found in accounts.items():
         for name, words in BASELINES.items():
             line = found["baselines"][name]
-            ours = ["-"] * 3
-            if matched := line["jobsight_at_its_failures"]:
-                failures = f"{matched['failures']:,} ({matched['baseline_failures']:,})"
-                ours = [_figure(matched["maq"]), failures, f"{matched['target']:.4f}"]
-            rows.append([words, *_cost(line, scale), *ours])
-        names = ("covered", "failures", "MAQ", f"wasted, {unit}", "Jobsight's MAQ", "failures (the rule's)", "target")
-        parts.append(f"### {trace}, {metric}\n\n{_table(('reserve by', *names), rows)}")
-        picture = f"accuracy/{trace.lower()}-{metric}.svg"
-        parts.append(f"![{trace}, {metric}: accuracy, calibration, cost of bounds]({picture})")
-    return "\n\n".join(parts)
+            if matched := line.get("jobsight_at_its_failures"):
+                mark = "*" if matched["failures"] > matched["baseline_failures"] else ""
+                figures = map(_figure, (line["coverage"], line["maq"]))
+                rows.append([", ".join(key), words, *figures, _figure(matched["maq"]) + mark])
+    return _table(("workload", "rule", "covers", "MAQ", "Jobsight's MAQ"), rows)
+
+
+def _pictures(accounts: Accounts) -> str:
+    return "\n\n".join(
+        f"![{trace}, {metric}](accuracy/{trace.lower()}-{metric}.svg)"
+        for (trace, metric), found in accounts.items()
+        if "jobsight_at_its_failures" in found["baselines"]["request"]
+    )
 
 
 def _quality(accounts: Accounts) -> str:
     rows = []
     for key, found in accounts.items():
-        of_users = found["pqm"]
-        aucs = (found["quality"]["auc"], found["quality"]["recent_pqm_auc"], of_users["auc"])
-        alike = f"{of_users['users_above_0.8']} of {found['users']}"
-        rows.append([*key, *map(_figure, aucs), alike, _figure(of_users["accuracy_above_0.8"])])
-    names = ("Jobsight's probability", "recent PQM", "PQM", "users of PQM above 0.8", "accuracy for these")
-    return _table(("workload", "metric", *names), rows)
+        aucs = (found["quality"]["auc"], found["quality"]["recent_pqm_auc"], found["pqm"]["auc"])
+        rows.append([", ".join(key), *map(_figure, aucs)])
+    return _table(("workload", "Jobsight's probability", "recent PQM", "PQM"), rows)
 
 
 def _ranking(accuracy: Mapping[str, Mapping[str, float]]) -> str:
@@ -253,13 +235,6 @@ def _table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     head = list(names)
     rule = ["---", *["--:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
-
-
-def _cost(line: Account, scale: float) -> tuple[str, str, str, str]:
-    if not line["jobs"]:
-        return ("never stated", "", "", "")
-    share = f"{line['coverage']:.1%}".replace("%", " %")
-    return (share, f"{line['failures']:,}", _figure(line["maq"]), f"{line['wasted'] / scale:,.0f}")
 
 
 def _pair(line: Account) -> str:

@@ -15,9 +15,6 @@ PROBABILITIES = {
     "exceeds": "the job needs more than its bound",
 }
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
-MEAN, BIN = 0.02, 0.05
-"""Differences to stay below: in the mean over jobs, and in a bin of many."""
-
 FEWEST = 100
 """Jobs of a bin that is drawn."""
 
@@ -26,20 +23,15 @@ _MARKS = {"memory": "o-", "runtime": "s--", "cpu": "^:", "bandwidth": "v-."}
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A line for each workload and probability."""
-    names = ("workload", "metric", "jobs", "bursts", "plain", "corrected", "by chance", "farthest, plain", "corrected")
-    parts = []
-    for name, words in PROBABILITIES.items():
-        lines = [" | ".join(names), " | ".join(("---", "---", *["--:"] * 7))]
-        for row in rows:
-            if row["probability"] == name:
-                plain = row["plain"]
-                means = (plain["mean_difference"], row["mean_difference"], row["chance"])
-                figures = (*(f"{row[of]:,}" for of in ("jobs", "bursts")), *(f"{mean:.3f}" for mean in means))
-                farthest = (_farthest(plain["worst"]), _farthest(row["worst"]))
-                lines.append(" | ".join((row["trace"], row["metric"], *figures, *farthest)))
-        parts += [f"*{name}*: {words}", "\n".join(f"| {line} |" for line in lines)]
-    return "\n\n".join(parts)
+    """A line for each workload: of each probability the corrected difference, and what chance alone would leave."""
+    names = ("workload", "bursts", *(name for kind in PROBABILITIES for name in (kind, "by chance")))
+    lines = [" | ".join(names), " | ".join(("---", *["--:"] * (len(names) - 1)))]
+    of_workload: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        figures = of_workload.setdefault((row["trace"], row["metric"]), [f"{row['bursts']:,}"])
+        figures += [f"{row[figure]:.3f}" for figure in ("mean_difference", "chance")]
+    lines += [" | ".join((", ".join(key), *figures)) for key, figures in of_workload.items()]
+    return "\n".join(f"| {line} |" for line in lines)
 
 
 def kept(text: str) -> str:
@@ -55,7 +47,7 @@ def put(document: Path, rows: Sequence[Row], jobs: int) -> None:
     pictures = [f"![Calibration: {words}](accuracy/calibration-{name}.svg)" for name, words in PROBABILITIES.items()]
     cut = any(row["jobs"] == jobs for row in rows)
     introduction = f"At most the first {jobs:,} jobs of each trace." if cut else "All jobs of each trace."
-    block = "\n\n".join((f"{BEGIN}\n{introduction}", table(rows), _beyond(rows), *pictures, END))
+    block = "\n\n".join((f"{BEGIN}\n{introduction}", table(rows), *pictures, END))
     document.write_text(text.replace(kept(text), block), encoding="utf-8")
 
 
@@ -76,19 +68,3 @@ def draw(name: str, rows: Sequence[Row], file: Path) -> None:
             axes.set(title=title, xlabel="probability stated", xlim=0.0, ylim=0.0)
         panels[0].set_ylabel("share of jobs observed")
         panels[1].legend(fontsize=6, loc="lower right")
-
-
-def _beyond(rows: Sequence[Row]) -> str:
-    means = [row for row in rows if row["mean_difference"] > MEAN]
-    of_bins = [row for row in rows if (worst := row["worst"]) and abs(worst["stated"] - worst["came"]) > BIN]
-    named = [
-        ", ".join(f"{row['probability']} of {row['trace']} {row['metric']}" for row in missed) or "none"
-        for missed in (means, of_bins)
-    ]
-    return f"Corrected, but off by more than {MEAN} in the mean: {named[0]}. By more than {BIN} in a bin: {named[1]}."
-
-
-def _farthest(worst: Row | None) -> str:
-    if worst is None:
-        return "-"
-    return f"{worst['stated']:.2f}: {worst['came']:.2f} of {worst['jobs']:,}"
