@@ -38,9 +38,6 @@ HISTORY_EDGES = (1, 2, 5, 10, 20, 50, 100, 1000)
 CLASSES = ("stable", "switching", "spread")
 PUBLISHED = {"memory": "61 %", "bandwidth": "40 %"}
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a300", "#8a8f98", "#111111")
-CLASS_NOTE = (
-    "Stable users have PQM above .8; switching ones do not, but 80 % of their jobs are within 20 % of the one before."
-)
 FEWEST = 5
 """Jobs of a user that is put into a class."""
 
@@ -154,7 +151,7 @@ def _span(low: int, high: int) -> str:
 
 
 def tables(found: Sequence[dict[str, Any]]) -> str:
-    """Shares of users, then accuracy by class, for all workloads."""
+    """Shares of users for all workloads."""
     parts = [
         "### Share of users with PQM above .8",
         "",
@@ -165,26 +162,8 @@ def tables(found: Sequence[dict[str, Any]]) -> str:
             f"| {PUBLISHED.get(row['metric'], '')} |".replace("%", " %").replace("  %", " %")
             for row in found
         ),
-        "",
-        "### Accuracy by class of user",
-        "",
-        CLASS_NOTE,
-        "",
-        f"| workload | metric | class | jobs | {' | '.join(FIVE)} |",
-        "|---|---|---|---:|" + "---:|" * len(FIVE),
     ]
-    for row in found:
-        for line in row["by_class"]:
-            if line["jobs"]:
-                best = max(line["accuracy"].values())
-                cells = " | ".join(_cell(line["accuracy"][name], best) for name in FIVE)
-                parts.append(f"| {row['trace']} | {row['metric']} | {line['of']} | {line['jobs']:,} | {cells} |")
     return "\n".join([*parts, ""])
-
-
-def _cell(value: float, best: float) -> str:
-    text = f"{100.0 * value:.1f}"
-    return f"**{text}**" if text == f"{100.0 * best:.1f}" else text
 
 
 def draw_sweeps(found: Sequence[Mapping[str, Any]], file: Path) -> None:
@@ -205,7 +184,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=PAPER, metavar="DIR", help="where README.md is")
     parser.add_argument("--partial", action="store_true", help="leave out what traces are missing for")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write all figures to this file, those by class of user included"
+    )
     args = parser.parse_args()
     folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
     tasks = [task for task in TASKS if (folder / TRACES[task[0]]).exists()]
