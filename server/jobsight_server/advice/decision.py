@@ -110,8 +110,8 @@ def decide(
         amount = max(amount, largest)
     elif not need.by_facts:
         amount = _upheld(amount, need, uses[:LOOKED_AT], step)
-    near = (NEAR if resource == "runtime" else 1.0) * asked
-    if amount > asked > 0.0 and not (has_failed or need.by_facts) and largest <= near:
+    is_near = max(uses).amount >= NEAR * asked if resource == "runtime" else largest > asked or least > asked
+    if amount > asked > 0.0 and not (is_near or need.by_facts):
         return kept("enough requested")
     rounded = min(_up(amount, step), most)
     if few and rounded < asked:
