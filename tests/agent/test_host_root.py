@@ -60,9 +60,11 @@ def test_the_hosts_cards_are_read_whatever_network_the_process_is_in(
     assert reading.missed == ()
 
 
-READ = (
-    "from jobsight_agent.counters import NodeReader; r = NodeReader(cgroups=()).read(); print([r.bytes_in, r.missed])"
-)
+READ = """
+from jobsight_agent.counters import NodeReader
+reading = NodeReader(cgroups=()).read()
+print([reading.bytes_in, reading.missed])
+"""
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
