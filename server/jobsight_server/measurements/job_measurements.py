@@ -7,7 +7,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobsight_server.measurements.joining import Labels, Things, same_traffic, things, zero_after_end
+from jobsight_server.measurements.joining import (
+    ContradictionError,
+    Labels,
+    Things,
+    same_traffic,
+    things,
+    zero_after_end,
+)
 from jobsight_server.measurements.memory import job_memory
 from jobsight_server.measurements.presets import NODE_LABELS, PRESETS, VIRTUAL, Part, PresetQuery
 from jobsight_server.measurements.prometheus import MetricSeries, QueryError, TooMuchError, evaluated, scraped
@@ -77,7 +84,11 @@ def job_measurements(
             names, why = _names_of(node, nodes, hosts, is_of_node=is_of_node)
             if why is not None:
                 refused |= {one.query.quantity: why for one in kind if one.hosts}
-            series, lacking = _on_node(kind, names, source)
+            try:
+                series, lacking = _on_node(kind, names, source)
+            except ContradictionError as error:
+                refused |= {one.query.quantity: str(error) for one in kind if one.hosts}
+                continue
             if series:
                 by_node.setdefault(node, {}).update(series)
             too_low |= lacking
@@ -176,7 +187,11 @@ def _short(name: str) -> str:
 def _on_node(
     found: Sequence[_Found], names: Sequence[str], source: MeasurementSource
 ) -> tuple[_Series, dict[Quantity, str]]:
-    """Return the node's series by quantity, and why some may lack something."""
+    """Return the node's series by quantity, and why some may lack something.
+
+    Raises:
+        ContradictionError: some are of several jobs or hosts.
+    """
     series: _Series = {}
     parts: dict[Part, MetricSeries] = {}
     cards: dict[Quantity, Things] = {}

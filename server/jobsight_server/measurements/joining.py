@@ -16,10 +16,15 @@ Things = Mapping[Key, MetricSeries]
 """Values of the labels that tell things apart -> the thing's one series."""
 
 _GAP = 2.5  # intervals between two values from which on another source may fill in
-_FEWEST = 8  # intervals, to tell that two devices carry the same traffic
+_FEWEST = 8  # values, to tell whether two series are of one thing
+_ALIKE = 0.15  # largest part by which replicas of a series differ over a life
 _LEAST_SHARE = 0.85  # of a card's bytes: a bridge does not count the headers of each packet
 _SAME_SHARE, _SAME_BYTES = 0.03, 20_000.0  # most that they differ in an interval, beyond that share
 _SAME_MOST = 0.05  # of the intervals may differ more
+
+
+class ContradictionError(Exception):
+    """Series that should be of one thing are of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class Labels:
 def things(hosts: Sequence[Sequence[MetricSeries]], labels: Labels, *, is_counter: bool) -> dict[Key, MetricSeries]:
     """Return the series of each thing on a node; where one of the ``hosts``, names of the node, has no values, the next
     one's count.
+
+    Raises:
+        ContradictionError: series of one thing differ at the same time, as of two clusters with the same names.
     """
     found: dict[Key, list[MetricSeries]] = {}
     every = [one for series in hosts for one in series]
@@ -70,12 +78,32 @@ def _sum(parts: Sequence[MetricSeries]) -> MetricSeries:
 
 def _joined(sources: Sequence[MetricSeries], *, is_counter: bool) -> MetricSeries:
     """Return one series from several sources of the same values: of a gauge all values, for its peak."""
+    sources = sorted(sources, key=lambda one: -len(one.time))
+    for other in sources[1:]:
+        if not _agree(sources[0], other, is_counter=is_counter):
+            differing = sorted({*other.labels.items()} - {*sources[0].labels.items()})
+            shown = ", ".join(f'{name}="{value}"' for name, value in differing)
+            raise ContradictionError(f"series of one name contradict one another, such as those of {shown}: set labels")
     if len(sources) == 1 or is_counter:
-        return _filled(sorted(sources, key=lambda one: -len(one.time)), is_counter=is_counter)
+        return _filled(sources, is_counter=is_counter)
     time, place = np.unique(np.concatenate([one.time for one in sources]), return_inverse=True)
     value = np.full(len(time), -np.inf)
     np.maximum.at(value, place, np.concatenate([one.value for one in sources]))
     return MetricSeries(sources[0].labels, time, value)
+
+
+def _agree(series: MetricSeries, other: MetricSeries, *, is_counter: bool) -> bool:
+    """Return whether two series may be of one thing: counters rise alike while both have values, gauges are alike."""
+    within = (other.time >= series.time[0]) & (other.time <= series.time[-1])
+    if np.count_nonzero(within) < _FEWEST:
+        return True
+    there, here = other.value[within], np.interp(other.time[within], series.time, series.value)
+    if is_counter:
+        steps = [np.maximum(np.diff(each), 0.0) for each in (here, there)]
+        differs, most = abs(float(steps[0].sum() - steps[1].sum())), max(float(each.sum()) for each in steps)
+        return differs <= _ALIKE * most + 2.0 * max(float(each.max()) for each in steps)
+    means = float(here.mean()), float(there.mean())
+    return abs(means[0] - means[1]) <= 2.0 * _ALIKE * max(map(abs, means))
 
 
 def _filled(sources: Sequence[MetricSeries], *, is_counter: bool) -> MetricSeries:

@@ -21,6 +21,7 @@ _MOST_VALUES = 20_000_000  # of all pieces of a life: 320 MB
 _LARGEST = 1e24  # above any job's bytes
 _ROUNDED_S = 0.001  # of times in questions
 _PIECE_S = 6 * 3600.0  # of a life, in one answer
+_OF_STORES = b"rpc error"  # in Thanos's errors when one of its stores is away
 _OF_QUERY = ("PromQL warning", "PromQL info")  # warnings about the query, not about missing data
 _MOST_STEPS = 10_000  # Prometheus gives at most 11,000 values of a series
 
@@ -106,10 +107,10 @@ def _ask(
         if source.token_file is not None:
             headers["Authorization"] = f"Bearer {source.token_file.read_text().strip()}"
         place = f"{source.url.rstrip('/')}/api/v1/{what}"
-        answered = post(place, {**question, "partial_response": "false"}, headers, source.timeout_s, _MOST_BYTES)
+        answered = post(place, question, headers, source.timeout_s, _MOST_BYTES)
     except (OSError, UnavailableError, ValueError) as error:
         raise UnavailableError(f"{source.url}: {error}") from error
-    if answered.status in (400, 422):
+    if answered.status in (400, 422) and _OF_STORES not in answered.body:
         raise QueryError(f"{source.url} refuses a query ({_said(answered.body)}): {question['query']}")
     if answered.status != 200:
         raise UnavailableError(f"{source.url}: HTTP {answered.status} ({_said(answered.body)})")

@@ -43,6 +43,7 @@ class Engine(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.series: list[tuple[dict[str, str], list[tuple[float, float]]]] = []
         self.extra: dict[str, Any] = {}
+        self.status = 200
         self.asked: list[dict[str, str]] = []
 
     def result(self, asked: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -85,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = {name: values[0] for name, values in parse_qs(body).items()}
         self.server.asked.append(asked)
         answer = {"status": "success", "data": {"resultType": "matrix", "result": self.server.result(asked)}}
-        self.send_response(200)
+        self.send_response(self.server.status)
         self.end_headers()
         self.wfile.write(json.dumps(answer | self.server.extra).encode())
 
@@ -296,6 +297,20 @@ def test_hosts_of_one_short_name_in_two_domains_are_told_apart_or_unknown(engine
             assert "n1.a.example and n1.b.example are two hosts" in found.refused["memory_bytes"]
         else:
             check_job(found, memory, node, (variant, preset))
+
+
+def test_series_of_two_clusters_with_the_same_names_are_refused(engine: Engine) -> None:
+    for variant in VARIANTS:
+        rng = random.Random(variant)
+        preset, memory = rng.choice(list(PRESETS)), Memory()
+        engine.series.clear()
+        for cluster, factor in (("alpha", 1.0), ("beta", rng.choice([0.5, 2.0, 7.0]))):
+            labels = {"instance": "n1:9306", "hostname": "n1", "cluster": cluster}
+            add_job(engine, preset, Exporter(labels, rng.uniform(0.0, 20.0)), memory, factor)
+        found = measured(engine, preset)
+        assert found.nodes == {}, variant
+        assert 'cluster="' in found.refused["memory_bytes"]
+        check_job(measured(engine, preset, labels={"cluster": "alpha"}), memory, variant=variant)
 
 
 def test_an_only_node_under_another_name_is_used_if_it_is_the_only_one(engine: Engine) -> None:
@@ -527,4 +542,6 @@ def test_a_partial_answer_is_waited_for(engine: Engine) -> None:
         measured(engine, "jobstats")
     engine.extra = {"warnings": ["PromQL warning: encountered a mix of histograms and floats"]}
     check_job(measured(engine, "jobstats"), memory)
-    assert {asked["partial_response"] for asked in engine.asked} == {"false"}
+    engine.extra, engine.status = {"error": "expanding series: rpc error: code = Unavailable"}, 422
+    with pytest.raises(UnavailableError, match="rpc error"):
+        measured(engine, "jobstats")

@@ -24,6 +24,8 @@ SCRAPE_S = 15.0
 BUSY, PEAK, CACHE = 1.7, 6 * GIB, 2 * GIB
 RECEIVED_BPS, SENT_BPS = 2.5e7, 9e6
 
+ALPHA = {"cluster": "alpha"}
+
 Curve = Callable[[float], float]
 
 
@@ -170,7 +172,7 @@ def test_cgroup_exporter_on_two_nodes(site: Any, url: str) -> None:
 @pytest.mark.exhaustive
 def test_jobstats_with_gpus_and_one_cluster_of_several(site: Any, url: str) -> None:
     run = site.run("2", START, END, {"n3": 4})
-    found = measured(site, run, url=url, presets=("jobstats",), labels={"cluster": "alpha"})
+    found = measured(site, run, url=url, presets=("jobstats",), labels=ALPHA)
     assert found["memory"].value == near(PEAK / 4)
     assert found["cpu"].value == near(BUSY / 4)
     assert found["gpu_memory"].value == near(2 * 5 * PEAK)
@@ -238,7 +240,7 @@ def test_own_queries_take_precedence(site: Any, url: str) -> None:
         "memory_bytes": 'max by (instance) (cgroup_memory_rss_bytes{jobid="{job}",step="",cluster="alpha"}) * 2',
         "peak_bytes": "vector({end} - {start})",
     }
-    found = measured(site, run, url=url, queries=queries, presets=("jobstats",), labels={"cluster": "alpha"})
+    found = measured(site, run, url=url, queries=queries, presets=("jobstats",), labels=ALPHA)
     assert found["memory"].value == near(2 * (PEAK - GIB / 4) / 4)
     assert found["cpu"].value == near(BUSY / 4)
 
@@ -247,7 +249,7 @@ def test_a_query_that_is_refused_is_counted_and_loses_nothing_else(
     site: Any, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = site.run("2", START, END, {"n3": 4})
-    found = measured(site, run, url=url, queries={"cache_bytes": "sum(("}, presets=("jobstats",))
+    found = measured(site, run, url=url, queries={"cache_bytes": "sum(("}, presets=("jobstats",), labels=ALPHA)
     assert found["cpu"].value == near(BUSY / 4)
     with site.engine.connect() as connection:
         assert read_event_counts(connection)["measurements_refused", "alpha: cache_bytes"] == 1
