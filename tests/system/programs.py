@@ -14,6 +14,7 @@ begin = time.time()
 folder, label, mib, cpu_s, stay_s = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
 held = bytearray(int(mib * 2**20))
 held[::4096] = b"x" * len(held[::4096])
+full = time.time()
 def status():
     with open("/proc/self/status") as lines:
         return {words[0]: int(words[1]) * 1024 for words in map(str.split, lines) if words[-1] == "kB"}
@@ -27,7 +28,7 @@ if (task := os.environ.get("SGE_TASK_ID", "undefined")) != "undefined":
     job += "." + task
 truth = {"label": label, "peak_bytes": status()["VmHWM:"], "virtual_bytes": virtual, "cpu_s": sum(os.times()[:4])}
 with open(f"{folder}/{job}-{label}-{os.getpid()}.json", "w") as file:
-    json.dump({**truth, "begin": begin, "end": time.time()}, file)
+    json.dump({**truth, "begin": begin, "full": full, "end": time.time()}, file)
 """
 
 

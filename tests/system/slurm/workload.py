@@ -45,6 +45,11 @@ class RealWorkload:
             held["all" if job.at_once else truth["label"]] += int(truth["peak_bytes"])
         return max(held.values())
 
+    def together_s(self, job: RealJob) -> float:
+        """How long all of the job's programs held all of their memory."""
+        truths = self._programs.truths_of(job.job_id)
+        return min(truth["end"] for truth in truths) - max(truth["full"] for truth in truths)
+
     def cpu_s(self, job: RealJob) -> float:
         """What the job's programs burned."""
         return sum(float(truth["cpu_s"]) for truth in self._programs.truths_of(job.job_id))
@@ -95,8 +100,8 @@ class RealWorkload:
         """Jobs of the third user with a task on each of two nodes, of which now one, now the other ends early."""
         jobs = []
         for number in range(count):
-            early = self.hold("early", 40 + 83 * number % 400, stay_s=3 + number % 3)
-            late = self.hold("late", 30 + 59 * number % 300, stay_s=9 + number % 4)
+            early = self.hold("early", 120 + 83 * number % 300, stay_s=3 + number % 3)
+            late = self.hold("late", 100 + 59 * number % 300, stay_s=9 + number % 4)
             task = f"srun sh -c 'if [ $SLURM_PROCID = {number % 2} ]; then exec {early}; else exec {late}; fi'"
             jobs.append(self._submit(f"early {number}", task, "-N2", "-n2", "--mem=600M"))
         return jobs
