@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobsight_papers.overprovisioning.choice import field_sets, ranked, step_cases
+from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_papers.overprovisioning.groups import SIMILARITY_RANGE, cycles, example_group, similarity
 from jobsight_papers.overprovisioning.report import show
 from jobsight_papers.overprovisioning.results import failure_delay, figure_8_fit, ratios
@@ -21,13 +22,13 @@ from jobsight_papers.overprovisioning.runs import (
     published_cases,
     with_second,
 )
-from jobsight_papers.overprovisioning.source import JobSource, jobs_of, source_for, trace_of
+from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on, source_for, trace_of
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
-from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
+from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
 from jobsight_scheduler.memory.jobs import offered_load
-from jobsight_scheduler.memory.nodes import MIB, ORDERS, parse_classes
+from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
@@ -160,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
 def task(of: Task) -> dict[str, Any]:
     """Do one run; worker processes call it."""
     _, case, source = of
-    return run_case(case, jobs_of(source), source.fields)
+    return run_on(case, source)
 
 
 def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:

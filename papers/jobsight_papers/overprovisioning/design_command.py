@@ -13,9 +13,9 @@ from rich.console import Console
 from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
 from jobsight_papers.overprovisioning.command import trace_file
 from jobsight_papers.overprovisioning.runs import SATURATED
-from jobsight_papers.overprovisioning.source import JobSource, jobs_of
+from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
-from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
+from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
 from jobsight_scheduler.memory.jobs import offered_load
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
@@ -115,8 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 def task(of: Task) -> dict[str, Any]:
     """Do one run; worker processes call it."""
-    case, source = of
-    return run_case(case, jobs_of(source), source.fields)
+    return run_on(*of)
 
 
 def _show(account: dict[str, Any], console: Console) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
-from jobsight_scheduler.memory.nodes import MIB, ORDERS, Order, parse_classes
+from jobsight_scheduler.memory.nodes import MIB, parse_classes
 
 CLASSES = "512x32M,512x24M"
 SECOND_MB = 24.0
 FIGURE_8_MB = (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 29, 30, 31, 32)
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 SATURATED = 1.2
-PUBLISHED_ORDER: Order = "smallest-fit"
+PUBLISHED_ORDER = "smallest-fit"
 PUBLISHED_PAIR = ("none", "successive-approximation")
 
 
@@ -51,7 +52,7 @@ def published_cases() -> Iterator[MemoryCase]:
 
 
 def chosen_cases(
-    classes: Sequence[str], orders: Sequence[Order], policy: str, loads: Sequence[float], estimators: Sequence[str]
+    classes: Sequence[str], orders: Sequence[str], policy: str, loads: Sequence[float], estimators: Sequence[str]
 ) -> Iterator[MemoryCase]:
     """Yield every combination."""
     for of in classes:

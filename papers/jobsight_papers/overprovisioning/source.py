@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_predictor.estimators.base import SIMILAR
+from jobsight_scheduler.memory.cases import MemoryCase, run_case
 from jobsight_scheduler.memory.jobs import MemoryJobs, jobs_on, numbered
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.workload.swf import Trace, read_swf
@@ -67,6 +70,16 @@ def jobs_of(source: JobSource) -> MemoryJobs:
     if source.fields == SIMILAR:
         return jobs
     return replace(jobs, group=numbered(map(attrgetter(*source.fields), jobs.questions)))
+
+
+def run_on(case: MemoryCase, source: JobSource) -> dict[str, Any]:
+    """Return the row of one run, with the memory of the smaller nodes in MB; None if there are more than two classes.
+
+    Worker processes call it.
+    """
+    sizes = [entry.memory_bytes / MIB for entry in parse_classes(case.classes)]
+    row = run_case(case, jobs_of(source), source.fields, ORDERS[case.order])
+    return {"second_mb": sizes[0] if len(sizes) < 3 else None} | row
 
 
 def raw_form(trace: Trace) -> Trace:

@@ -15,7 +15,7 @@ from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.jobs import MemoryJobs, at_load, numbered
-from jobsight_scheduler.memory.nodes import MIB, Nodes, Order, parse_classes
+from jobsight_scheduler.memory.nodes import Choose, Nodes, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation, Requirements, Retry
 
 
@@ -143,7 +143,7 @@ class MemoryCase:
     classes: str
     load: float
     policy: str = "fcfs"
-    order: Order = "smallest-fit"
+    order: str = "smallest-fit"
     estimator: str = "none"
     retry: Retry = "request"
     alpha: float = 2.0
@@ -152,16 +152,12 @@ class MemoryCase:
     asked: Asked = "group"
     seed: int = 0
 
-    @property
-    def second_mb(self) -> float | None:
-        """Memory of the smaller nodes in MB; None if there are more than two classes."""
-        sizes = [entry.memory_bytes / MIB for entry in parse_classes(self.classes)]
-        return sizes[0] if len(sizes) < 3 else None
 
-
-def run_case(case: MemoryCase, given: MemoryJobs, fields: Sequence[str] = SIMILAR) -> dict[str, Any]:
-    """Return the row of one run of the jobs; those of one similarity group share ``fields``."""
-    nodes = Nodes(parse_classes(case.classes), case.order)
+def run_case(
+    case: MemoryCase, given: MemoryJobs, fields: Sequence[str] = SIMILAR, choose: Choose | None = None
+) -> dict[str, Any]:
+    """Return the row of one run of the jobs; those of one similarity group share ``fields``. ``choose``: the order."""
+    nodes = Nodes(parse_classes(case.classes), choose)
     jobs = at_load(given, sum(nodes.nodes), case.load)
     variant = VARIANTS[case.estimator]
     requirements: Requirements
@@ -183,7 +179,7 @@ def run_case(case: MemoryCase, given: MemoryJobs, fields: Sequence[str] = SIMILA
     while not simulation.advance(100_000):
         pass
     names = ("classes", "order", "policy", "load", "estimator", "asked", "retry")
-    row = {"second_mb": case.second_mb} | {name: getattr(case, name) for name in names}
+    row = {name: getattr(case, name) for name in names}
     return row | asdict(memory_figures(simulation)) | {"groups": int(jobs.group.max()) + 1}
 
 

@@ -6,13 +6,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from jobsight_scheduler.policies.placement import Plan
 
-Order = Literal["smallest-fit", "largest-first", "proportional"]
 Taken = tuple[tuple[int, int], ...]
 """(class, nodes) of a job."""
+Choose = Callable[[Sequence[int], int, int], Taken]
+"""``choose(free, needed, count)``: so many nodes of class ``needed`` and above, of those that are free."""
 
 MIB = 2.0**20
 _CLASS = re.compile(r"(\d+)x(\d+(?:\.\d+)?)M")
@@ -45,28 +45,15 @@ def parse_classes(text: str) -> list[NodeClass]:
 class Nodes:
     """Free nodes by class, in order of memory. A job of class k may take nodes of class k and above."""
 
-    def __init__(self, classes: Sequence[NodeClass], order: Order = "smallest-fit") -> None:
-        """Raises:
-        ValueError: unknown order.
-        """
-        if order not in ORDERS:
-            raise ValueError(f"fill order {order!r}: choose from {', '.join(ORDERS)}")
+    def __init__(self, classes: Sequence[NodeClass], choose: Choose | None = None) -> None:
         self.memory_bytes = [entry.memory_bytes for entry in classes]
         self.nodes = [entry.count for entry in classes]
         self.free = list(self.nodes)
-        self._choose = ORDERS[order]
+        self.choose = choose or smallest_fit
 
     def available(self, needed: int) -> int:
         """Return the number of free nodes of class ``needed`` and above."""
         return sum(self.free[needed:])
-
-    def choose(self, needed: int, count: int) -> Taken:
-        """Choose ``count`` free nodes of class ``needed`` and above for a job; there are enough."""
-        return self._choose(self.free, needed, count)
-
-    def choose_from(self, free: Sequence[int], needed: int, count: int) -> Taken:
-        """Choose them as if these were free."""
-        return self._choose(free, needed, count)
 
     def take(self, taken: Taken) -> None:
         """Take nodes that are free."""
@@ -81,29 +68,11 @@ class Nodes:
 
 def smallest_fit(free: Sequence[int], needed: int, count: int) -> Taken:
     """Fill the smallest that are large enough first."""
-    return _in_turn(free, range(needed, len(free)), count)
+    return in_turn(free, range(needed, len(free)), count)
 
 
-def largest_first(free: Sequence[int], needed: int, count: int) -> Taken:
-    """Fill the largest first."""
-    return _in_turn(free, range(len(free) - 1, needed - 1, -1), count)
-
-
-def proportional(free: Sequence[int], needed: int, count: int) -> Taken:
-    """Fill each class in proportion to its free nodes; the remainder from rounding is taken from the smallest that have
-    more.
-    """
-    total = sum(free[needed:])
-    shares = [free[place] * count // total for place in range(needed, len(free))]
-    left = count - sum(shares)
-    for i, share in enumerate(shares):
-        more = min(left, free[needed + i] - share)
-        shares[i] += more
-        left -= more
-    return tuple([(needed + i, share) for i, share in enumerate(shares) if share])
-
-
-def _in_turn(free: Sequence[int], places: Sequence[int], count: int) -> Taken:
+def in_turn(free: Sequence[int], places: Sequence[int], count: int) -> Taken:
+    """Fill one class after the other."""
     taken = []
     for place in places:
         here = free[place]
@@ -114,13 +83,6 @@ def _in_turn(free: Sequence[int], places: Sequence[int], count: int) -> Taken:
             taken.append((place, here))
             count -= here
     return tuple(taken)
-
-
-ORDERS: dict[Order, Callable[[Sequence[int], int, int], Taken]] = {
-    "smallest-fit": smallest_fit,
-    "largest-first": largest_first,
-    "proportional": proportional,
-}
 
 
 class FreeNodes(Plan[Taken, list[int]]):
@@ -147,7 +109,7 @@ class FreeNodes(Plan[Taken, list[int]]):
             j = i
             while sum(least[needed:]) >= count:
                 if j == last or times[j + 1] >= start + length:
-                    return start, self._nodes.choose_from(least, needed, count)
+                    return start, self._nodes.choose(least, needed, count)
                 j += 1
                 least = [min(a, b) for a, b in zip(least, free[j], strict=True)]
             # The job cannot start in a step that is too full or has other nodes.

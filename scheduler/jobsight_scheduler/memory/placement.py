@@ -61,7 +61,7 @@ class NodePlacement(Placement[Taken]):
 
     def find(self, job: int) -> Taken | None:
         needed, count = self.class_of[job], self.processors[job]
-        return self.nodes.choose(needed, count) if self.nodes.available(needed) >= count else None
+        return self.nodes.choose(self.nodes.free, needed, count) if self.nodes.available(needed) >= count else None
 
     def plan(self) -> FreeNodes:
         return FreeNodes(self.nodes, self.processors, self.estimate_s, self.class_of)

@@ -8,11 +8,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_predictor.estimators.base import Requested
 from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.cases import Estimated, Oracle
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
-from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
+from jobsight_scheduler.memory.nodes import NodeClass, Nodes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation
 
 Job = tuple[int, int, int, int, int, int]
@@ -169,13 +170,13 @@ def oracle(policy: str, jobs: list[Job], classes: list[NodeClass], order: str) -
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("policy", MEMORY_POLICIES)
-def test_small_workloads_second_by_second(policy: str, order: Order) -> None:
+def test_small_workloads_second_by_second(policy: str, order: str) -> None:
     rng = random.Random(7)
     for case in range(400):
         classes = drawn_classes(rng)
         jobs = drawn_jobs(rng, classes)
         ready = memory_jobs_of(jobs)
-        nodes = Nodes(classes, order)
+        nodes = Nodes(classes, ORDERS[order])
         simulation = MemorySimulation(
             ready,
             nodes,

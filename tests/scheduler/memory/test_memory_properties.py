@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_predictor.estimators import ESTIMATORS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.cases import Estimated, memory_figures
 from jobsight_scheduler.memory.jobs import MemoryJobs
-from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
+from jobsight_scheduler.memory.nodes import NodeClass, Nodes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation, Retry
 
 CLASSES = st.dictionaries(st.sampled_from([1.0, 4.0, 16.0, 24.0, 32.0]), st.integers(1, 4), min_size=1, max_size=3)
@@ -50,7 +51,7 @@ class Watched(MemorySimulation):
 )
 @settings(max_examples=25, deadline=None)
 def test_every_job_finishes(
-    name: str, policy: str, classes: dict[float, int], rows: list[tuple], order: Order, retry: Retry, explicit: bool
+    name: str, policy: str, classes: dict[float, int], rows: list[tuple], order: str, retry: Retry, explicit: bool
 ) -> None:
     kinds = [NodeClass(count, memory) for memory, count in sorted(classes.items())]
     gaps, run, factor, _, _, _, groups = (np.array(column) for column in zip(*rows, strict=True))
@@ -66,7 +67,7 @@ def test_every_job_finishes(
     jobs = MemoryJobs(
         submit - submit[0], run, run * factor, nodes, requested, used, questions, groups.astype(np.int64), Counter()
     )
-    machine = Nodes(kinds, order)
+    machine = Nodes(kinds, ORDERS[order])
     requirements = Estimated(ESTIMATORS[name](machine.memory_bytes), jobs, explicit=explicit)
     simulation = Watched(jobs, machine, MEMORY_POLICIES[policy], requirements, np.random.default_rng(1), retry)
     assert simulation.advance(2 * len(rows) * (len(kinds) + 2))
