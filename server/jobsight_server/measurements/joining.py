@@ -160,7 +160,10 @@ def _with_zeros(part: MetricSeries, time: Floats) -> MetricSeries:
 
 
 def same_traffic(received: Things, sent: Things) -> dict[Key, Key]:
-    """Return devices that carry a larger one's traffic, such as a bridge its card's: device -> the larger one."""
+    """Return devices that carry a larger one's traffic, such as a bridge its card's: device -> the larger one.
+
+    So do all others together if they add up to the largest, such as the cards of a bond.
+    """
     both = {device: (received[device], sent[device]) for device in received.keys() & sent.keys()}
     largest_first = sorted(both, key=lambda device: (-sum(map(_moved, both[device])), device))
     found: dict[Key, Key] = {}
@@ -170,6 +173,11 @@ def same_traffic(received: Things, sent: Things) -> dict[Key, Key]:
             if larger not in found and any(_move_together(both[device], pair) for pair in (theirs, theirs[::-1])):
                 found[device] = larger
                 break
+    parts = [device for device in largest_first[1:] if device not in found]
+    if len(parts) > 1:  # cards of a bond, or VLANs of a card, each under a name of its own
+        together = [_sum([both[device][way] for device in parts]) for way in (0, 1)]
+        if _move_together(together, both[largest_first[0]]):
+            found |= dict.fromkeys(parts, largest_first[0])
     return found
 
 

@@ -32,7 +32,7 @@ _MIB, _PER_CENT, _NANO = 2.0**20, 0.01, 1e-9
 
 # Each packet once: not on loopback, containers' and virtual machines' ends, and interfaces built on others.
 VIRTUAL = (
-    "lo|(veth|docker|podman|br|virbr|vmbr|fwbr|fwpr|fwln|lxdbr|lxcbr|lxc|ovs|vnet|bond|team|tap|tun|macvlan|macvtap|ipvlan|"
+    "lo|(veth|docker|cbr|incusbr|nerdctl|qbr|qv[bo]|azv|podman|br|virbr|vmbr|fwbr|fwpr|fwln|lxdbr|lxcbr|lxc|ovs|vnet|bond|team|tap|tun|macvlan|macvtap|ipvlan|"
     "cni|flannel|cali|cilium|weave|kube|nodelocaldns|vxlan|genev|gre|gretap|erspan|sit|ip6tnl|wg|tailscale|zt|vlan|dummy|"
     "ifb|nlmon|ib).*|.+[.@].+"
 )

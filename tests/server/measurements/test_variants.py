@@ -422,38 +422,32 @@ def bursts(rng: random.Random) -> Curve:
     return lambda at: float(np.interp(at - START + 600.0, np.arange(len(amounts)) * 10.0, amounts))
 
 
+def times(share: float, *curves: Curve) -> Curve:
+    """A share of several curves together."""
+    return lambda at: share * sum(curve(at) for curve in curves)
+
+
+KNOWN = ("vmbr0", "lxdbr0", "ovs-system", "br-ex", "virbr0", "docker0", "veth3a", "tap0", "bond0", "eth0.100", "fwbr1")
+
+
 def test_bridges_and_vlans_are_counted_with_their_card_once(engine: Engine) -> None:
-    known = [
-        "vmbr0",
-        "lxdbr0",
-        "ovs-system",
-        "br-ex",
-        "virbr0",
-        "docker0",
-        "veth3a",
-        "tap0",
-        "bond0",
-        "eth0.100",
-        "fwbr1",
-    ]
     for variant in VARIANTS:
         rng = random.Random(variant)
-        received, sent = bursts(rng), bursts(rng)
-        engine.series.clear()
-        cards: list[tuple[str, Curve, Curve]] = [("eno1", received, sent)]
-        if rng.random() < 0.3:  # a second network of its own
-            cards.append(("eno2", second := bursts(rng), second))
-        doubles = rng.sample(known, 2)
+        cards = {f"eno{number}": (bursts(rng), bursts(rng)) for number in range(rng.choice([1, 1, 2]))}
+        devices = dict(cards)
         unknown = rng.random() < 0.5
-        if unknown:
-            doubles.append("storage")
-        for device in doubles:
+        for name in [*rng.sample(KNOWN, 2), *(["storage"] if unknown and len(cards) == 1 else [])]:
+            ways = cards["eno0"] if name != "storage" or rng.random() < 0.7 else cards["eno0"][::-1]
             share = rng.choice([1.0, 0.99, 0.93])  # without headers
-            swapped = device == "storage" and rng.random() < 0.3
-            ways = (sent, received) if swapped else (received, sent)
-            cards.append((device, *(lambda at, way=way, share=share: share * way(at) for way in ways)))  # type: ignore[arg-type, misc]
+            devices[name] = (times(share, ways[0]), times(share, ways[1]))
+        if unknown and len(cards) == 2:  # a bond under a name of its own
+            devices["lag"] = (
+                times(1.0, *(one for one, _ in cards.values())),
+                times(1.0, *(o for _, o in cards.values())),
+            )
         exporter = Exporter({"instance": "n1:9100"}, rng.uniform(0.0, 14.0), 15.0)
-        for device, *ways in cards:
+        engine.series.clear()
+        for device, ways in devices.items():
             for direction, way in zip(("receive", "transmit"), ways, strict=True):
                 labels = {**exporter.labels, "device": device}
                 add(engine, f"node_network_{direction}_bytes_total", labels, exporter.points(way))
@@ -461,9 +455,8 @@ def test_bridges_and_vlans_are_counted_with_their_card_once(engine: Engine) -> N
         assert set(found.too_low) == ({"node_received_bytes", "node_sent_bytes"} if unknown else set()), variant
         readings, _ = readings_of_node(found.nodes["n1"])
         assert readings is not None
-        own = [card for card in cards if card[0] in ("eno1", "eno2")]
-        for total, way in ((readings.net_in_bytes, 1), (readings.net_out_bytes, 2)):
-            true = sum(card[way](readings.time[-1]) - card[way](readings.time[0]) for card in own)  # type: ignore[operator]
+        for number, total in enumerate((readings.net_in_bytes, readings.net_out_bytes)):
+            true = sum(ways[number](readings.time[-1]) - ways[number](readings.time[0]) for ways in cards.values())
             assert total[-1] - total[0] == pytest.approx(true, rel=0.02), variant
 
 
