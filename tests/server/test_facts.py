@@ -14,8 +14,7 @@ from jobsight_server.accounting.parsers.table import parser_of
 from jobsight_server.accounting.parsers.torque import parse_line as parse_torque
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.forecasts.events import decoded, encoded
-from jobsight_server.forecasts.request import read_jobs
+from jobsight_server.forecasts.request import question_of_text, question_text, read_jobs
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.event_counts import read_event_counts
@@ -115,5 +114,5 @@ def test_groups_and_stored_questions_are_as_without_facts() -> None:
     assert "facts" not in FIELDS
     groups = JobGroups()
     assert groups.keys(one) == groups.keys(plain)
-    assert [decoded(encoded(each)) for each in (one, plain)] == [one, plain]
+    assert [question_of_text(question_text(each)) for each in (one, plain)] == [one, plain]
     assert len({one, plain}) == 2, "they are different questions all the same"

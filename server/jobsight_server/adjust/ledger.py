@@ -10,8 +10,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.adjust.plan import Change
-from jobsight_server.adjust.present import PresentJob
+from jobsight_server.adjust.present import Change, PresentJob
 from jobsight_server.storage.schema import adjustments, jobs
 
 STATES = BEGUN, DONE, FAILED, NOT_MADE, LOST, UNDOING, UNDONE = (

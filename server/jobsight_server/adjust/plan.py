@@ -1,17 +1,27 @@
-"""Plans the change of one job: a recommendation within the site's limits and above failed values."""
+"""Plans the change of one job: its known need, within the site's limits and above failed values."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
 
 from jobsight_server.accounting.amounts import memory_bytes
-from jobsight_server.adjust.present import Amount, PresentJob, Resource
+from jobsight_server.accounting.runs import QUEUED, RUNNING
+from jobsight_server.adjust.ledger import first_requests
+from jobsight_server.adjust.present import Change, PresentJob, Resource
+from jobsight_server.advice.decision import MORE_THAN_FAILED
+from jobsight_server.advice.recommendation import recommend
+from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.advice.such_jobs import FAILURE_OF, LOOKED_AT, SuchJob, last_runs
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.request import asked_for, question_of
 from jobsight_server.settings.adjust import AdjustLimits
-
-MORE_THAN_FAILED = 1.25
-"""A failed value is never given again: the least new one is this times as much."""
+from jobsight_server.storage.facts import application
+from jobsight_server.storage.schema import jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,24 +29,15 @@ class Known:
     """A job's known need of one resource, for the whole job.
 
     ``request`` is the user's; ``recommended`` is None without a better one. ``failed`` is the most that a similar job
-    had when it ran out of it, ``used`` the most that one used; 0 for none.
+    had when it ran out of it, ``used`` the most that one used; 0 for none. ``attempts``: the requests to try one after
+    the other.
     """
 
     request: float
     recommended: float | None
     failed: float = 0.0
     used: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change from the present value to a new one; ``reason`` says why."""
-
-    job: PresentJob
-    resource: Resource
-    old: Amount
-    new: int
-    reason: str
+    attempts: tuple[float, ...] = ()
 
 
 def share_of(*names: str) -> float:
@@ -77,17 +78,12 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
     return Change(job, resource, present, new, reason)
 
 
-def planned_running(
-    job: PresentJob, known: Known, attempts: tuple[float, ...], now: float, limits: AdjustLimits
-) -> Change | None:
-    """Return more time for a running job that reaches its limit soon, if recommended or a similar job ran longer.
-
-    ``attempts`` are the limits, in seconds, to try one after the other.
-    """
+def planned_running(job: PresentJob, known: Known, now: float, limits: AdjustLimits) -> Change | None:
+    """Return more time for a running job that reaches its limit soon, if recommended or a similar job ran longer."""
     present = job.amounts["runtime"]
     assert job.start is not None
     left_s = job.start + present.value - now
-    longer = [amount for amount in (*attempts, known.recommended or 0.0, known.used) if amount > present.value]
+    longer = [amount for amount in (*known.attempts, known.recommended or 0.0, known.used) if amount > present.value]
     if not 0 < left_s <= limits.running_within_s or not longer:
         return None
     most = limits.raise_to * known.request
@@ -100,6 +96,72 @@ def is_chosen(cluster: str, user: str, limits: AdjustLimits) -> bool:
     return share_of("users", cluster, user) < limits.users_share
 
 
-def allowed(limits: AdjustLimits) -> Mapping[Resource, bool]:
-    """Return the resources that may be changed."""
-    return {"memory": limits.memory, "runtime": limits.time}
+_GIVEN: Mapping[Resource, Any] = {"memory": jobs.c.requested_memory_bytes, "runtime": jobs.c.requested_walltime_s}
+
+
+class Needs:
+    """The known needs of jobs of one cluster; reads each user's history once."""
+
+    def __init__(
+        self, connection: Connection, reader: AnswerReader, cluster: str, present: Mapping[str, PresentJob]
+    ) -> None:
+        self._connection, self._reader, self._cluster = connection, reader, cluster
+        self._first = first_requests(connection, cluster, present)
+        query = select(jobs).where(jobs.c.cluster == cluster, jobs.c.state.in_((QUEUED, RUNNING)))
+        self._runs: dict[str, Row[Any]] = {run.job_id: run for run in connection.execute(query.order_by(jobs.c.id))}
+        self._last: dict[str, list[SuchJob]] = {}
+        self._failed: dict[str, list[Row[Any]]] = {}
+
+    def of(self, job: PresentJob) -> dict[Resource, Known] | None:
+        """Return the known need of a waiting or running job; None if its log or queue has not been read yet."""
+        run = self._runs.get(job.job_id)
+        if run is None or run.user != job.user or (run.state == QUEUED) != (job.start is None):
+            return None
+        asked = asked_for(run)
+        processors = asked.processors or 1
+        of_run: dict[Resource, float | None] = {"memory": asked.memory_bytes, "runtime": asked.walltime_s}
+        requests: dict[Resource, float] = {}
+        for resource, amount_of_run in of_run.items():
+            amount, first = job.amounts.get(resource), self._first.get((job.job_id, resource))
+            requests[resource] = first or amount_of_run or (0.0 if amount is None else amount.whole)
+        nodes = int(run.requested_nodes) if (run.requested_nodes or "").isdecimal() else None
+        request = JobRequest(processors, nodes, requests["memory"] or None, requests["runtime"] or None)
+        if job.user not in self._last:
+            self._last[job.user] = last_runs(self._connection, self._cluster, job.user)
+        found = recommend(
+            self._connection,
+            self._reader,
+            self._cluster,
+            question_of(run),
+            request,
+            runs=self._last[job.user],
+            moment="start",
+        )
+        return {
+            resource: Known(
+                requests[resource],
+                found.decisions[resource].amount,
+                self._most_failed(job, run, resource),
+                found.such_jobs.used(resource) or 0.0,
+                found.attempts(resource),
+            )
+            for resource in requests
+        }
+
+    def _most_failed(self, job: PresentJob, run: Row[Any], resource: Resource) -> float:
+        """Return the most that earlier runs of this job, or similar jobs of the user, had when they ran out of it."""
+        if job.user not in self._failed:
+            query = select(jobs).where(
+                jobs.c.cluster == self._cluster, jobs.c.user == job.user, jobs.c.failure.is_not(None)
+            )
+            latest = self._connection.execute(query.order_by(jobs.c.end.desc()).limit(LOOKED_AT))
+            self._failed[job.user] = list(latest.all())
+        name, failure = application(run.name or ""), FAILURE_OF[resource]
+        processors = asked_for(run).processors
+        given = []
+        for other in self._failed[job.user]:
+            like = name is not None and application(other.name or "") == name
+            is_similar = like and asked_for(other).processors == processors
+            if other.failure == failure and (other.job_id == job.job_id or is_similar):
+                given.append(getattr(other, _GIVEN[resource].name) or 0.0)
+        return float(max(given, default=0.0))

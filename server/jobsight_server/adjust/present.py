@@ -46,6 +46,17 @@ class PresentJob:
     amounts: dict[Resource, Amount] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change from the present value to a new one; ``reason`` says why."""
+
+    job: PresentJob
+    resource: Resource
+    old: Amount
+    new: int
+    reason: str
+
+
 class Scheduler(Protocol):
     """The commands of one scheduler. They run with argument lists, without a shell, and with ids of one form only.
 

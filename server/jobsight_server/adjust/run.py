@@ -10,9 +10,8 @@ from sqlalchemy import Engine
 
 from jobsight_server.accounting.command_output import CommandError
 from jobsight_server.adjust import ledger
-from jobsight_server.adjust.known import Needs
-from jobsight_server.adjust.plan import Change, allowed, is_chosen, planned, planned_running
-from jobsight_server.adjust.present import Amount, PresentJob, Scheduler
+from jobsight_server.adjust.plan import Needs, is_chosen, planned, planned_running
+from jobsight_server.adjust.present import Amount, Change, PresentJob, Scheduler
 from jobsight_server.adjust.trial import Arm, Trial, assign, assigned
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.settings.adjust import AdjustLimits
@@ -124,7 +123,7 @@ class Adjuster:
         return present
 
     def _plan(self, present: dict[str, PresentJob], trial: Trial | None, result: Result) -> None:
-        may = allowed(self.limits)
+        may = {"memory": self.limits.memory, "runtime": self.limits.time}
         with self.engine.connect().execution_options(reading=True) as connection:
             needs = Needs(connection, self.reader, self.cluster, present)
             arms = {} if trial is None else assigned(connection, self.cluster, trial.seed)
@@ -135,24 +134,24 @@ class Adjuster:
                 if not is_chosen(self.cluster, job.user, self.limits):
                     result.left["user not in users_share"] += 1
                     continue
-                need = needs.of(job)
-                if need is None:
+                known = needs.of(job)
+                if known is None:
                     result.left["not read from the queue or the log yet"] += 1
                     continue
                 changes: list[Change | None] = []
                 if job.start is None:
                     changes = [
-                        planned(job, resource, need.known[resource], self.limits)
+                        planned(job, resource, known[resource], self.limits)
                         for resource in job.amounts
-                        if may[resource] and need.known[resource].request > 0
+                        if may[resource] and known[resource].request > 0
                     ]
                 elif may["runtime"] and "runtime" in job.amounts:
-                    changes = [planned_running(job, need.known["runtime"], need.attempts_s, self.clock(), self.limits)]
+                    changes = [planned_running(job, known["runtime"], self.clock(), self.limits)]
                 found = [change for change in changes if change is not None]
                 if not found:
                     result.left["already right"] += 1
                 arm = None if trial is None else arms.get((job.job_id, job.submitted)) or trial.arm(self.cluster, job)
-                result.proposed += [Proposed(change, need.known[change.resource].request, arm) for change in found]
+                result.proposed += [Proposed(change, known[change.resource].request, arm) for change in found]
 
     def _assigned(self, proposed: list[Proposed], trial: Trial | None) -> list[Proposed]:
         if trial is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,10 +11,10 @@ from sqlalchemy import Column, Connection, and_, bindparam, delete, func, insert
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
-from jobsight_predictor.question import FIELDS, Moment, Question
+from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey
-from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, read_jobs
+from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, question_of_text, read_jobs
 from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, pending_at_start, profiles
 
@@ -259,7 +259,7 @@ def _reported(connection: Connection, begin: int, end: int | None, after: int = 
     found = []
     for row in connection.execute(query):
         observation = Observation(row.value, row.lower_bound)
-        event = Reported(row.cluster, row.metric, decoded(row.question), observation, row.reported)
+        event = Reported(row.cluster, row.metric, question_of_text(row.question), observation, row.reported)
         found.append((row.learn_seq, event))
     return found
 
@@ -269,19 +269,6 @@ def _reported_first(connection: Connection) -> set[tuple[int, str]]:
     query = select(outcomes.c.run_id, outcomes.c.metric)
     query = query.where(outcomes.c.run_id.is_not(None), outcomes.c.learn_seq.is_not(None))
     return {(run_id, metric) for run_id, metric in connection.execute(query)}
-
-
-def encoded(question: Question) -> str:
-    """The question as stored with an outcome."""
-    facts = [question.facts] if question.facts else []
-    return msgspec.json.encode([*(getattr(question, field) for field in FIELDS), *facts]).decode()
-
-
-def decoded(text: str) -> Question:
-    """The question that was stored as ``text``."""
-    fields = msgspec.json.decode(text)
-    facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
-    return replace(Question(*fields[: len(FIELDS)]), facts=facts)
 
 
 _WRITE = (

@@ -73,7 +73,7 @@ class _OfUser:
 class Learner:
     """Learns events in order and then writes what has changed.
 
-    It starts empty, or with what ``load`` has read for the jobs of the events; both give the same rows. The answer to a
+    It starts empty, or with what ``load_for`` has read; both give the same rows. The answer to a
     question about the user alone is computed when the user's last event has been learned, and stored with the series.
     """
 
@@ -87,20 +87,17 @@ class Learner:
         self.pending: dict[RunAndMetric, PendingForecast] = {}
         self.at_start: dict[RunAndMetric, AtStart] = {}
 
-    def load(
-        self,
-        connection: Connection,
-        jobs: Iterable[tuple[str, Question]],
-        metrics: Sequence[str],
-        pending: Sequence[int] = (),
-    ) -> None:
-        """Reads what is needed to learn jobs (cluster, question) in these metrics, and was not read before.
-
-        ``pending``: the runs that were forecast when they were submitted.
+    def load_for(self, connection: Connection, events: Sequence[Event]) -> None:
+        """Reads what is needed to learn these events, and was not read before.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
         """
+        metrics = list(dict.fromkeys(metric for event in events for metric in event.metrics))
+        jobs = [(event.cluster, event.question) for event in events]
+        pending = [
+            event.job.run_id for event in events if isinstance(event, Finished) and event.job.forecast_seq is not None
+        ]
         asked = self._new(
             dict.fromkeys((cluster, metric, question) for cluster, question in jobs for metric in metrics)
         )
@@ -118,19 +115,6 @@ class Learner:
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
         self.pending = read_pending(connection, pending) | self.pending
         self.at_start = read_at_start(connection, pending) | self.at_start
-
-    def load_for(self, connection: Connection, events: Sequence[Event]) -> None:
-        """Reads what is needed to learn these events.
-
-        Raises:
-            ValueError: the stored model is of other settings or another version.
-        """
-        jobs = [(event.cluster, event.question) for event in events]
-        metrics = list(dict.fromkeys(metric for event in events for metric in event.metrics))
-        forecast = [
-            event.job.run_id for event in events if isinstance(event, Finished) and event.job.forecast_seq is not None
-        ]
-        self.load(connection, jobs, metrics, forecast)
 
     def _new(self, keys: Iterable[_Key]) -> list[_Key]:
         """Those that were not asked for before; what was read then may have learned since."""

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Row, exists, insert, select, update
 
 from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.events import Observation, Observations, decoded, encoded, observed
-from jobsight_server.forecasts.request import COLUMNS, ForecastJob, job_of
+from jobsight_server.forecasts.events import Observation, Observations, observed
+from jobsight_server.forecasts.request import COLUMNS, ForecastJob, job_of, question_of_text, question_text
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import jobs, outcomes, profiles
 
@@ -41,7 +41,7 @@ def store(connection: Connection, outcome: Outcome, learn_seq: int, now: float) 
     row = {
         "cluster": outcome.cluster,
         "metric": outcome.metric,
-        "question": encoded(outcome.question),
+        "question": question_text(outcome.question),
         "value": outcome.observation.value,
         "lower_bound": outcome.observation.is_lower_bound,
         "reported": now,
@@ -108,7 +108,7 @@ def _report_about(connection: Connection, job: ForecastJob, metric: str, observa
         return None
     unnamed = open_ones.where(outcomes.c.job_id.is_(None), _about(outcomes.c.value, observation.value))
     rows: Iterable[Row[Any]] = connection.execute(unnamed.order_by(outcomes.c.id))
-    return next((row for row in rows if fits(decoded(row.question), job.question)), None)
+    return next((row for row in rows if fits(question_of_text(row.question), job.question)), None)
 
 
 def _run_about(connection: Connection, outcome: Outcome) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -291,11 +291,14 @@ def job_question(
     )
 
 
-def question_text(job: Question) -> str:
-    """A job as JSON."""
-    return msgspec.json.encode([getattr(job, field) for field in FIELDS]).decode()
+def question_text(question: Question) -> str:
+    """The question as stored."""
+    facts = [question.facts] if question.facts else []
+    return msgspec.json.encode([*(getattr(question, field) for field in FIELDS), *facts]).decode()
 
 
 def question_of_text(text: str) -> Question:
-    """Parses the output of ``question_text``."""
-    return Question(*msgspec.json.decode(text))
+    """The question that was stored as ``text``."""
+    fields = msgspec.json.decode(text)
+    facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
+    return replace(Question(*fields[: len(FIELDS)]), facts=facts)

@@ -83,7 +83,7 @@ def test_limits_hold_for_every_job(known: Known, has: int, times: int, raise_to:
 def test_more_time_for_a_job_that_runs_out_of_it() -> None:
     def longer(attempts: tuple[float, ...], left_s: float, **limits: float) -> int | None:
         job, now = waiting(start=1000.0), 1000.0 + 3600 - left_s
-        change = planned_running(job, Known(3600.0, None), attempts, now, AdjustLimits("alpha", **limits))
+        change = planned_running(job, Known(3600.0, None, attempts=attempts), now, AdjustLimits("alpha", **limits))
         return None if change is None else change.new
 
     assert longer((1800.0, 5400.0), 300.0, running_within_s=600.0, raise_to=4.0) == 5400
@@ -92,7 +92,7 @@ def test_more_time_for_a_job_that_runs_out_of_it() -> None:
     assert longer((1800.0, 5400.0), 900.0, running_within_s=600.0, raise_to=4.0) is None
     assert longer((1800.0, 3600.0), 300.0, running_within_s=600.0, raise_to=4.0) is None
     used = planned_running(
-        waiting(start=1000.0), Known(3600.0, None, used=4000.0), (1800.0,), 4400.0,
+        waiting(start=1000.0), Known(3600.0, None, used=4000.0, attempts=(1800.0,)), 4400.0,
         AdjustLimits("alpha", running_within_s=600.0, raise_to=2.0),
     )  # fmt: skip
     assert used is not None

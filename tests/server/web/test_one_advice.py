@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sqlalchemy import insert
 
 from jobsight_server.accounting.amounts import memory_text, time_text
-from jobsight_server.adjust.known import Needs
+from jobsight_server.adjust.plan import Needs
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
@@ -105,7 +105,7 @@ def of_adjust(site: Any, user: str) -> Amounts:
         job = PresentJob(name, user, site.clock.now, None)
         need = Needs(connection, reader, "gamma", {name: job}).of(job)
     assert need is not None
-    return need.known["memory"].recommended, need.known["runtime"].recommended
+    return need["memory"].recommended, need["runtime"].recommended
 
 
 @pytest.mark.parametrize("user", ["right", "high", "killed"])
