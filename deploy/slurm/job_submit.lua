@@ -17,8 +17,9 @@ local SETTINGS = {
 local NO_COUNT = 65533 -- 16-bit fields have larger values if not set
 local NO_LIMIT = 4294967293 -- the same of 32-bit fields
 
+local directory = debug.getinfo(1, "S").source:match("^@(.*/)") or "/etc/slurm/"
+
 local function load_library()
-  local directory = debug.getinfo(1, "S").source:match("^@(.*/)") or "/etc/slurm/"
   local found, library = pcall(dofile, directory .. "jobsight.lua")
   if found then
     return library, library.client(SETTINGS)
@@ -122,14 +123,46 @@ local function has_plain_memory(job)
   return job.min_mem_per_node ~= 0 and not job.mem_per_tres
 end
 
--- Sets the values that the settings allow; returns a text for each.
+-- DefMemPerCPU and DefMemPerNode of slurm.conf, which count where the partition has none.
+local function site_default(name)
+  local file = io.open(directory .. "slurm.conf")
+  local found
+  for line in file and file:lines() or function() end do
+    found = line:lower():match("^%s*" .. name .. "%s*=%s*(%d+)") or found
+  end
+  if file then
+    file:close()
+  end
+  return found
+end
+
+-- What a job gets that requests no memory: MiB per processor, per node. nil, nil: all memory of its nodes.
+local function default_memory(partition)
+  local per_cpu, per_node = count(partition.def_mem_per_cpu, NO_LIMIT), count(partition.def_mem_per_node, NO_LIMIT)
+  if per_cpu or per_node then
+    return per_cpu, per_node
+  end
+  return count(site_default("defmempercpu"), NO_LIMIT), count(site_default("defmempernode"), NO_LIMIT)
+end
+
+-- Sets the values that the settings allow; returns a text for each. A job without a request for memory gets no less
+-- than it would have by default.
 local function set_request(job, partition, mode, recommended)
   local done = {}
   local per_cpu, per_node = job.min_mem_per_cpu, job.min_mem_per_node
-  local field = per_cpu and "min_mem_per_cpu" or "min_mem_per_node"
-  local memory = per_cpu and capped(jobsight.amount(recommended.mem_per_cpu), partition.max_mem_per_cpu)
-    or not per_cpu and capped(jobsight.amount(recommended.mem), partition.max_mem_per_node)
+  local default_per_cpu, default_per_node
+  if not per_cpu and not per_node then
+    default_per_cpu, default_per_node = default_memory(partition)
+  end
+  local is_per_cpu = per_cpu or default_per_cpu
+  local field = is_per_cpu and "min_mem_per_cpu" or "min_mem_per_node"
+  local memory = is_per_cpu and capped(jobsight.amount(recommended.mem_per_cpu), partition.max_mem_per_cpu)
+    or not is_per_cpu and capped(jobsight.amount(recommended.mem), partition.max_mem_per_node)
     or nil
+  local default = default_per_cpu or default_per_node
+  if memory and default and memory <= default then
+    memory = nil
+  end
   if has_plain_memory(job) and may_set(mode.memory, per_cpu or per_node, memory) then
     done[#done + 1] = ("%s %s -> %dM"):format(field, per_cpu or per_node or "none", memory)
     job[field] = memory

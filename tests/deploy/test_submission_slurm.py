@@ -103,6 +103,26 @@ def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(run: Run)
     assert answer["changed"]["admin_comment"] == f"by hand; jobsight: {said}", "prompt and comment say the same"
 
 
+@pytest.mark.parametrize(
+    ("partition", "conf", "field"),
+    [
+        ({}, "", "min_mem_per_node"),
+        ({"def_mem_per_cpu": 256}, "", "min_mem_per_cpu"),
+        ({"def_mem_per_node": 1024}, "DefMemPerCPU=9999999\n", "min_mem_per_node"),
+        ({}, "# DefMemPerCPU=9999999\n DefMemPerCPU = 256\n", "min_mem_per_cpu"),
+        ({"def_mem_per_cpu": 99999}, "", None),
+        ({}, "defmempernode=999999\n", None),
+    ],
+)
+def test_a_job_without_a_request_gets_no_less_than_by_default(
+    run: Run, tmp_path: Path, partition: dict[str, int], conf: str, field: str | None
+) -> None:
+    (tmp_path / "slurm.conf").write_text(conf)
+    call = job(min_mem_per_node=None) | {"partitions": {"batch": partition}}
+    [answer] = run("job_submit.lua", [call], memory="missing", limit_s="5")
+    assert answer["changed"].keys() == {"admin_comment", *([field] if field else [])}
+
+
 def test_memory_and_time_are_set_only_where_the_settings_say_so(run: Run) -> None:
     small = {"min_mem_per_node": 100, "time_limit": 1}
     missing = {"min_mem_per_node": None, "time_limit": None}
@@ -183,7 +203,7 @@ def test_nothing_is_set_before_enough_such_jobs_have_been_measured(run: Run) -> 
 
 
 def test_the_user_gets_the_line_where_the_settings_say_so(run: Run) -> None:
-    fitting = job(min_mem_per_node=4000, time_limit=120)
+    fitting = job(min_mem_per_node=4000, time_limit=90)
     for mode, counts in (("no", [0, 0]), ("notable", [1, 0]), ("always", [1, 1])):
         answers = run("job_submit.lua", [job(), fitting], limit_s="5", message=mode)
         assert [len(answer["messages"]) for answer in answers] == counts

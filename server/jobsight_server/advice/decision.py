@@ -37,7 +37,8 @@ NEAR = 0.9
 
 MARGIN = 1.5
 HALF = 0.5
-"""Where no similar job used more than half of the request, ``MARGIN`` times the largest use is recommended at most."""
+"""Where no job failed, at most ``MARGIN`` times the largest use is recommended above a request; below it, where no job
+used more than ``HALF`` of it."""
 
 Resource = Literal["memory", "runtime"]
 
@@ -159,8 +160,8 @@ def _within_evidence(resource: Resource, asked: float, uses: Sequence[Use], amou
     largest, has_failed = _largest(uses, failed=False), any(use.failed for use in uses)
     if resource == "runtime" and largest:
         amount = min(amount, LONGEST * largest)
-    if not has_failed and largest <= HALF * asked <= HALF * amount:
-        amount = MARGIN * largest
+    if not has_failed and (largest <= HALF * asked <= HALF * amount or amount > asked > 0.0):
+        amount = min(amount, max(MARGIN * largest, asked if largest > HALF * asked else 0.0))
     latest = uses[:LOOKED_AT]
     above = [use.amount for use in latest if use.amount > asked]
     if asked and len(above) > MAY_EXCEED * len(latest):
