@@ -126,16 +126,3 @@ def test_the_keyboard_alone_reaches_everything(page: Page, name: str) -> None:
     assert {*found} <= {"seen", ""}
     missed = page.evaluate("[...document.querySelectorAll('[data-wanted]')].map((one) => one.outerHTML.slice(0, 120))")
     assert missed == []
-
-
-def test_arrow_keys_read_a_chart(page: Page) -> None:
-    page.goto(ALL["node"])
-    chart = page.locator(".plot[data-kind=memory_used_bytes]")
-    expect(chart.locator("canvas")).to_be_attached()
-    chart.locator(".chart").focus()
-    seen = set()
-    for key in ("End", "ArrowLeft", "ArrowLeft", "Home", "ArrowRight"):
-        page.keyboard.press(key)
-        expect(chart.locator(".readout b")).to_contain_text(":")
-        seen.add(chart.locator(".readout b").inner_text())
-    assert len(seen) == 5

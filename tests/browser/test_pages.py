@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
-import urllib.request
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
@@ -17,7 +15,6 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import delete, insert, select, update
 
 from jobsight_predictor.profile.answer import MeanError
-from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
@@ -103,25 +100,6 @@ def show(page: Page, name: str) -> None:
         expect(page.locator("#rows tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
-
-
-def test_login_by_token_and_logout(browser: Browser, address: Any) -> None:
-    with address.engine.begin() as connection:
-        _, token = create_token(connection, "admin", "test", 0.0)
-    context = browser.new_context(base_url=address.url)
-    page = context.new_page()
-    page.goto("/login")
-    page.get_by_label("Token of an admin").fill("jobsight_admin_wrong")
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_contain_text("Login failed")
-    page.get_by_label("Token of an admin").fill(token)
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Log out").click()
-    expect(page.get_by_label("Token of an admin")).to_be_visible()
-    page.goto("/users")
-    assert page.url == f"{address.url}/login"
-    context.close()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -264,24 +242,6 @@ def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) 
     context.close()
 
 
-def test_now(watched: Watched) -> None:
-    page = watched.page
-    show(page, "now")
-    expect(page.locator("section", has=page.locator("#tile-nodes")).locator(".figure")).to_contain_text("of 16")
-    expect(page.locator("#answer")).to_contain_text("1 of 16 nodes is silent, n03 since")
-    expect(page.locator("svg[data-spark] rect")).to_have_count(60)
-    expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
-    expect(page.locator("#running tbody th")).to_have_text("<b>9")
-    expect(page.locator(".heat a")).to_have_count(16)
-    expect(page.locator(".heat a.silent")).to_have_count(1)
-    page.locator(".heat a.silent").focus()  # by keyboard too
-    page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_contain_text("n03")
-    page.go_back()
-    page.get_by_role("link", name="1 of 16 nodes is silent").click()
-    expect(page.locator("#nodes tbody th")).to_have_text("n03")
-
-
 def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, address: Any) -> None:
     there = browser.new_context(base_url=address.url, timezone_id="Asia/Kolkata")
     page = there.new_page()
@@ -297,15 +257,6 @@ def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, a
     page.reload()  # the choice stays
     expect(page.locator("#jobs time").first).to_have_text(local.strftime("%Y-%m-%d %H:%M"))
     there.close()
-
-
-def test_scheduling_opens_by_keyboard(watched: Watched) -> None:
-    page = watched.page
-    show(page, "trust")
-    page.locator(".menu summary").focus()
-    page.keyboard.press("Enter")
-    page.get_by_role("link", name="Plan").click()
-    expect(page.locator(".menu summary.current")).to_be_visible()
 
 
 @pytest.mark.exhaustive
@@ -364,38 +315,6 @@ def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     bandwidth.locator(".u-over").hover()
     expect(bandwidth.locator(".readout b")).to_contain_text(":")
     expect(page.locator("#next td.used")).to_have_count(4)
-
-
-def test_what_if_is_asked_without_scripts(browser: Browser, address: Any) -> None:
-    there = browser.new_context(base_url=address.url, java_script_enabled=False)
-    page = there.new_page()
-    address.log_in(page)
-    page.goto("/user?cluster=alpha&name=steady&range=30d")
-    expect(page.get_by_label("Processors")).to_have_value("8")
-    expect(page.get_by_label("Memory, whole job")).to_have_value("32G")
-    page.get_by_label("Processors").fill("16")
-    page.get_by_label("Memory, whole job").fill("20 potatoes")
-    page.get_by_role("button", name="Ask").click()
-    alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("memory_bytes = '20 potatoes' is not an amount of memory; give bytes such as")
-    expect(page.get_by_label("Processors")).to_have_value("16")
-    page.get_by_label("Memory, whole job").fill("64G")
-    page.get_by_role("button", name="Ask").click()
-    expect(alert).to_have_count(0)
-    query = dict(part.split("=") for part in urlsplit(page.url).query.split("&"))
-    wanted = {"application": "steady", "processors": "16", "memory_bytes": "64G", "range": "30d"}
-    assert query.items() >= wanted.items(), "the address has all of it"
-    slurm = {"num_tasks": 16, "mem_per_cpu": "4G", "time_limit": 60}
-    job = {"cluster": "alpha", "user": "steady", "application": "steady", "queue": "batch", "slurm": slurm}
-    with address.engine.begin() as connection:
-        token = create_token(connection, "scheduler", "test", 0.0)[1]
-    headers = {"Authorization": f"Bearer {token}"}
-    advice = there.request.post("/api/v1/advice", data=job, headers=headers).json()
-    expect(page.locator("#next > .advice")).to_have_text(advice["text"])
-    expect(page.get_by_label("Lines for Slurm").last).to_contain_text(
-        f"#SBATCH --mem-per-cpu={advice['slurm']['mem_per_cpu']}M"
-    )
-    there.close()
 
 
 @pytest.mark.exhaustive
@@ -548,12 +467,3 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
     expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
     expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]
     assert dict(by_script) == expected
-
-
-def test_spare_connections_of_browsers_delay_no_request(address: Any) -> None:
-    host, port = urlsplit(address.url).hostname or "", urlsplit(address.url).port or 0
-    spare = [socket.create_connection((host, port)) for _ in range(8)]
-    with urllib.request.urlopen(f"{address.url}/login", timeout=10) as answer:
-        assert answer.status == 200
-    for one in spare:
-        one.close()

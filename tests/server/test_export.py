@@ -94,5 +94,5 @@ def test_finished_jobs_with_requests_use_and_forecasts(engine: Engine, database_
     assert (safe["name"], safe["exit_status"]) == ("'@SUM(A1)", "-9")
     assert by_id["1"]["used_more_than_memory_bytes_per_processor"] == "true"
     day = tmp_path / "day.csv"
-    assert cli.main(["export", "jobs", str(day), "--since", "2026-09-05", "--database", database_url]) == 0
+    assert cli.main(["export", "jobs", str(day), "--since", "2026-09-05T00:00Z", "--database", database_url]) == 0
     assert len(day.read_text().splitlines()) == 1 + sum(row["end"] >= BEGIN + DAY_S for row in rows)

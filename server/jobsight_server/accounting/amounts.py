@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import date
+from datetime import datetime
 
 MIB = 2**20
 _NUMBER = r"[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
@@ -31,8 +31,11 @@ _SHOWN = 60
 _MEMORY_EXAMPLES = "bytes such as 4294967296, or with a unit such as 4096mb, 4gb or 4G"
 _DAY_S = 86400
 _LATEST_S = 1e11
-_EPOCH = date(1970, 1, 1)
-_date = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_date = re.compile(_DATE).fullmatch
+_moment = re.compile(
+    rf"({_DATE})[T ]([0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:\.[0-9]{{1,9}})?)?)(Z|[+ -][0-9]{{2}}:?[0-9]{{2}})?"
+).fullmatch
 _TIME_EXAMPLES = "seconds such as 3600, or days, hours, minutes and seconds such as 01:00:00 or 2-12:00:00"
 
 
@@ -87,23 +90,32 @@ def span_s(text: str) -> float:
         raise ValueError(f"{text[:_SHOWN]!r} is not a run time; give 6h, 10min, 90s, 2d, {_TIME_EXAMPLES}") from None
 
 
-def utc_day(text: str) -> int:
-    """The day, counted from 1970-01-01, of ``2026-11-22`` or of a UTC time in epoch seconds.
+def utc_span(text: str) -> tuple[float, float]:
+    """The begin and the end of a day such as ``2026-11-22``; of a time such as ``2026-11-22T08:30`` (UTC without an
+    offset) or ``1795305600`` this time, twice. UTC epoch seconds.
 
     Raises:
         ValueError: the message shows valid forms.
 
-    >>> utc_day("2026-11-22"), utc_day("1795305600"), utc_day("1970-01-01")
-    (20779, 20779, 0)
+    >>> utc_span("2026-11-22"), utc_span("2026-11-22T01:00:00+01:00"), utc_span("1795305600.5")
+    ((1795305600.0, 1795392000.0), (1795305600.0, 1795305600.0), (1795305600.5, 1795305600.5))
     """
     try:
-        if _date(text):
-            return (date.fromisoformat(text) - _EPOCH).days
         if _seconds(text) and float(text) <= _LATEST_S:
-            return int(float(text) // _DAY_S)
-    except ValueError:
+            return float(text), float(text)
+        found = _moment(text)
+        if found or _date(text):
+            # A plus in an address is a space, unless it is escaped.
+            iso = f"{found[1]}T{found[2]}{(found[3] or 'Z').replace(' ', '+')}" if found else f"{text}T00:00Z"
+            begin = datetime.fromisoformat(iso).timestamp()
+            if begin >= 0.0:
+                return begin, begin + (0.0 if found else _DAY_S)
+    except (ValueError, OverflowError):
         pass
-    raise ValueError(f"{text[:_SHOWN]!r} is not a day; give a date such as 2026-11-22, or UTC epoch seconds")
+    raise ValueError(
+        f"{text[:_SHOWN]!r} is not a time; give a date such as 2026-11-22, a time such as 2026-11-22T08:30:00Z, or UTC "
+        "epoch seconds"
+    )
 
 
 def memory_text(value: float) -> str:

@@ -22,7 +22,7 @@ from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.queries.trial import Effect, TrialReport, trial_report
+from jobsight_server.queries.changes import Effect, TrialReport, trial_report
 from jobsight_server.settings import Settings
 from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.storage.errors import UserError

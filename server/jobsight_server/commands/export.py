@@ -11,33 +11,30 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jobsight_server.accounting.amounts import utc_day
+from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.command_line.arguments import add_settings, open_existing
-from jobsight_server.queries.csv_text import write_csv
-from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs
+from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
 
 _ROWS = 100_000
 """Rows in memory at one time, and in one row group of a Parquet file."""
-_DAY_S = 86400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("jobs",), help="their requests, use and forecasts")
     parser.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet or FILE.csv")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
-    parser.add_argument(
-        "--since", type=_day, metavar="DAY", help="first day of jobs that ended, such as 2026-11-01 (UTC)"
-    )
-    parser.add_argument("--until", type=_day, metavar="DAY", help="last day, included")
+    since = "only jobs that ended from then on: a date such as 2026-11-01, or a time such as 2026-11-01T08:30 (UTC)"
+    parser.add_argument("--since", type=_span, metavar="TIME", help=since)
+    parser.add_argument("--until", type=_span, metavar="TIME", help="only jobs that ended before; a day is included")
     parser.add_argument("--replace", action="store_true", help="write an existing file again")
     add_settings(parser, "database")
 
 
 def run(args: argparse.Namespace) -> int:
     file: Path = args.file
-    if args.since is not None and args.until is not None and args.since > args.until:
+    if args.since is not None and args.until is not None and args.since[0] >= args.until[1]:
         raise UserError("--since must not be after --until")
     if file.suffix not in (".parquet", ".csv"):
         raise UserError(f"{file}: name it FILE.parquet or FILE.csv")
@@ -45,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         _pyarrow()  # before anything is written
     if file.exists() and not args.replace:
         raise UserError(f"{file} exists; give --replace to write it again")
-    since = None if args.since is None else args.since * _DAY_S
-    until = None if args.until is None else (args.until + 1) * _DAY_S
+    since = None if args.since is None else args.since[0]
+    until = None if args.until is None else args.until[1]
     engine = open_existing(args, "read", acts_elsewhere=True)
     try:
         with engine.connect() as connection:
@@ -154,8 +151,8 @@ def _onto_disk(path: Path) -> None:
         os.close(handle)
 
 
-def _day(text: str) -> int:
+def _span(text: str) -> tuple[float, float]:
     try:
-        return utc_day(text)
+        return utc_span(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

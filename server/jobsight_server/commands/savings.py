@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_day
+from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_span
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.profiler.totals import METRICS
-from jobsight_server.queries.adjusted import DAYS, AdjustedResource, adjusted
-from jobsight_server.queries.csv_text import write_csv
+from jobsight_server.queries.changes import DAYS, AdjustedResource, adjusted
+from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
@@ -63,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", metavar="NAME", help="count only this user's jobs")
     since = f"first day on which jobs ended, such as 2026-11-01 (default: {DAYS_SHOWN} days)"
     parser.add_argument("--since", type=_day, metavar="DAY", help=since)
-    parser.add_argument("--until", type=_day, metavar="DAY", help="last day, included (default: the newest)")
+    parser.add_argument(
+        "--until", type=_day, metavar="DAY", help="last day, included (default: the newest); a time stands for its day"
+    )
     parser.add_argument("--limit", type=int, default=_LISTED, metavar="COUNT", help=f"rows (default: {_LISTED})")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON, in GiB-hours and processor-hours")
@@ -243,6 +245,6 @@ def _value(figures: Waste, name: str) -> Any:
 
 def _day(text: str) -> int:
     try:
-        return utc_day(text)
+        return int(utc_span(text)[0] // 86400)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
+from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.errors import UserError
-from jobsight_server.web.efficiency_text import show
+from jobsight_server.web.efficiency import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.queries.freshness import seen_at, status
-from jobsight_server.queries.running_out import Foreseen, running_out
+from jobsight_server.queries.node_states import seen_at, status
+from jobsight_server.queries.running import Foreseen, running_out
 from jobsight_server.queries.trust import of_clusters
 from jobsight_server.storage.schema import nodes, quarantine
 from jobsight_server.storage.server_states import trend

@@ -19,7 +19,6 @@ from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, AS
 from jobsight_server.profiler.kept_sums import as_date, group_name
 from jobsight_server.profiler.totals import COLUMNS, METRICS
 from jobsight_server.queries.listed import Asked, ListPage, page_of
-from jobsight_server.queries.next_job import Borrowed, borrowed
 from jobsight_server.queries.savings import (
     Asking,
     Days,
@@ -30,6 +29,7 @@ from jobsight_server.queries.savings import (
     sums_of_user,
     widened,
 )
+from jobsight_server.queries.users import Borrowed, borrowed
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs, profiles
 

@@ -1,12 +1,19 @@
-"""Changes in the forecasts of waiting jobs."""
+"""Changes of waiting jobs: in their forecasts, and by `jobsight adjust`, with what these freed and a trial shows."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, func, select
+from collections import Counter
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+from sqlalchemy import Connection, Row, and_, func, select
+
+from jobsight_predictor.evaluation.trial import difference
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.record import Metric, Record
-from jobsight_server.storage.schema import forecast_changes, jobs
+from jobsight_server.accounting.runs import ENDED, FAILED_METRIC, QUEUED
+from jobsight_server.adjust.ledger import DONE, FAILED, STATES, UNDONE
+from jobsight_server.forecasts.record import Metric, Record, Share
+from jobsight_server.storage.schema import adjustments, forecast_changes, jobs, trial_jobs
 
 LISTED = 1000
 
@@ -57,3 +64,206 @@ def changes_of(connection: Connection, run_id: int) -> list[Moved]:
     """Return the changes of one run, oldest first."""
     query = select(forecast_changes).where(forecast_changes.c.run_id == run_id).order_by(forecast_changes.c.id)
     return [Moved.of_row(row, unit=METRICS[row.metric].unit) for row in connection.execute(query)]
+
+
+DAYS = 30
+ADJUSTMENTS_LISTED = 50
+_HOUR_S = 3600.0
+_UNITS = {"memory": 2**30, "runtime": _HOUR_S}
+
+Resource = Literal["memory", "runtime"]
+State = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
+
+
+class Adjustment(Record):
+    """One change: of the whole job, in bytes or seconds. ``error``: the message of the scheduler's command."""
+
+    id: int
+    cluster: str
+    job_id: str
+    user: str
+    resource: Resource
+    old: float
+    new: float
+    reason: str
+    state: State
+    begun: float
+    error: str | None
+
+
+class AdjustedResource(Record):
+    """Changed jobs that have ended: ``lowered`` and ``raised`` against their users' requests.
+
+    ``freed_hours``: GiB-hours that they held less than requested, or processor-hours by which their limits were
+    shorter. ``ran_out`` of the lowered ones ran out of it. ``waiting`` changed jobs have not run yet; ``undone`` and
+    ``refused`` are changes that were undone, and that the scheduler refused.
+    """
+
+    resource: Resource
+    lowered: int
+    raised: int
+    freed_hours: float
+    ran_out: int
+    waiting: int
+    undone: int
+    refused: int
+
+
+class Adjusted(Record):
+    """Changes of the last 30 days, and the last 50 of them, newest first."""
+
+    cluster: str | None
+    resources: list[AdjustedResource]
+    last: list[Adjustment]
+
+
+def adjusted(connection: Connection, now: float, cluster: str | None = None) -> Adjusted:
+    """Read the savings of one cluster, or of all."""
+    of = [adjustments.c.begun >= now - DAYS * 86400] + ([] if cluster is None else [adjustments.c.cluster == cluster])
+    rows = connection.execute(select(adjustments).where(*of).order_by(adjustments.c.id)).all()
+    found = [_resource(connection, name, [row for row in rows if row.resource == name]) for name in _NAMES]
+    last = [
+        Adjustment.of_row(row, old=float(row.old * row.times), new=float(row.new * row.times))
+        for row in rows[: -ADJUSTMENTS_LISTED - 1 : -1]
+    ]
+    return Adjusted(cluster, found, last)
+
+
+_NAMES: tuple[Resource, ...] = ("memory", "runtime")
+_AT_ONCE = 500
+
+
+def _resource(connection: Connection, resource: Resource, rows: list[Row[Any]]) -> AdjustedResource:
+    states = Counter(row.state for row in rows)
+    requests: dict[tuple[str, str], float] = {}
+    made: dict[tuple[str, str], list[Row[Any]]] = {}
+    for row in rows:
+        if row.state == DONE:
+            requests.setdefault((row.cluster, row.job_id), float(row.old * row.times))
+            made.setdefault((row.cluster, row.job_id), []).append(row)
+    lowered = raised = ran_out = waiting = 0
+    freed = 0.0
+    for run in _runs(connection, sorted(made)):
+        key = (run.cluster, run.job_id)
+        if run.state == QUEUED:
+            waiting += 1
+            continue
+        before = [row for row in made[key] if row.begun <= run.start]
+        if run.state != ENDED or not before:
+            continue
+        less = requests[key] - float(before[-1].new * before[-1].times)
+        held = run.end - run.start if resource == "memory" else run.processors or 1
+        freed += less * held / _UNITS[resource] / (_HOUR_S if resource == "memory" else 1.0)
+        lowered += less > 0
+        raised += less < 0
+        ran_out += less > 0 and FAILED_METRIC.get(run.failure) == resource
+    return AdjustedResource(resource, lowered, raised, freed, ran_out, waiting, states[UNDONE], states[FAILED])
+
+
+def _runs(connection: Connection, keys: list[tuple[str, str]]) -> list[Row[Any]]:
+    found: list[Row[Any]] = []
+    for begin in range(0, len(keys), _AT_ONCE):
+        some = keys[begin : begin + _AT_ONCE]
+        query = select(jobs).where(jobs.c.job_id.in_([job_id for _, job_id in some]))
+        found += [run for run in connection.execute(query) if (run.cluster, run.job_id) in set(some)]
+    return found
+
+
+Measure = Literal["memory_gib", "waiting_s", "failed_share"]
+
+
+class Effect(Record):
+    """One measure: the mean of each arm, the difference between jobs of the same user, and its interval.
+
+    ``users`` have jobs in both arms; with fewer than five of them there is no interval.
+    """
+
+    measure: Measure
+    jobs: int
+    users: int
+    advice: float
+    none: float
+    difference: float
+    low: float | None
+    high: float | None
+
+
+class ArmCount(Record):
+    """Jobs of an arm: assigned, started, ended, and those that left without a run."""
+
+    arm: Literal["advice", "none"]
+    assigned: int
+    started: int
+    ended: int
+
+
+class TrialReport(Record):
+    """One draw, by its seed: memory allocated to jobs, their wait, and the share that ran out of memory or time at
+    their first run. ``level``: that of the intervals."""
+
+    seed: str
+    cluster: str | None
+    level: Share
+    first_assigned: float | None
+    last_assigned: float | None
+    arms: list[ArmCount]
+    effects: list[Effect]
+
+
+def trial_report(connection: Connection, seed: str, cluster: str | None = None, level: float = 0.95) -> TrialReport:
+    """Return the results of one draw, without jobs that still wait: the means of both arms lack them."""
+    rows = _first_runs(connection, seed, cluster)
+    times = [row.assigned for row in rows]
+    counts = Counter((row.arm, name) for row in rows for name in _reached(row))
+    arms = [
+        ArmCount(arm, counts[arm, "assigned"], counts[arm, "started"], counts[arm, "ended"])
+        for arm in ("advice", "none")
+    ]
+    effects = [
+        effect
+        for measure in _MEASURES
+        if (effect := _effect(measure, [row for row in rows if _value(measure, row) is not None], level)) is not None
+    ]
+    return TrialReport(seed, cluster, level, min(times, default=None), max(times, default=None), arms, effects)
+
+
+_MEASURES: tuple[Measure, ...] = ("memory_gib", "waiting_s", "failed_share")
+
+
+def _first_runs(connection: Connection, seed: str, cluster: str | None) -> list[Row[Any]]:
+    """Return each job of the trial with its first run since its assignment, if there is one."""
+    of = trial_jobs.c
+    names = ("start", "state", "failure", "requested_memory_bytes")
+    since = and_(jobs.c.cluster == of.cluster, jobs.c.job_id == of.job_id, jobs.c.state != QUEUED)
+    since = and_(since, jobs.c.start >= of.assigned - 60.0)
+    place = func.row_number().over(partition_by=of.id, order_by=jobs.c.start).label("place")
+    columns: list[Any] = [trial_jobs, *(jobs.c[name] for name in names), place]
+    query = select(*columns).outerjoin_from(trial_jobs, jobs, since).where(of.seed == seed)
+    if cluster is not None:
+        query = query.where(of.cluster == cluster)
+    return [row for row in connection.execute(query.order_by(of.id)) if row.place == 1]
+
+
+def _reached(row: Row[Any]) -> list[str]:
+    started = ["started"] if row.start is not None else []
+    return ["assigned", *started, *(["ended"] if row.state == ENDED else [])]
+
+
+def _value(measure: Measure, row: Row[Any]) -> float | None:
+    if row.start is None:
+        return None
+    if measure == "waiting_s":
+        return max(0.0, float(row.start - row.submitted))
+    if measure == "memory_gib":
+        return None if row.requested_memory_bytes is None else float(row.requested_memory_bytes) / 2**30
+    return float(row.failure is not None) if row.state == ENDED else None
+
+
+def _effect(measure: Measure, rows: list[Row[Any]], level: float) -> Effect | None:
+    values = [value for row in rows if (value := _value(measure, row)) is not None]
+    users = [f"{row.cluster}\0{row.user}" for row in rows]
+    found = difference(values, [row.arm == "advice" for row in rows], users, level)
+    if found is None:
+        return None
+    amounts = (found.treated, found.control, found.difference, found.low, found.high)
+    return Effect(measure, len(rows), found.clusters, *amounts)

@@ -35,12 +35,12 @@ class UserGroupList(ListPage):
     by: Annotated[str, Meta(extra_json_schema={"enum": [*GROUP_FIELDS]})]
 
 
-SORTS = ("name", "cluster", "users", "jobs", "last_end")
-BY_NAME = Asked(SORTS[0])
+GROUP_SORTS = ("name", "cluster", "users", "jobs", "last_end")
+BY_NAME = Asked(GROUP_SORTS[0])
 
 
 def user_group_list(connection: Connection, by: str, asked: Asked = BY_NAME) -> UserGroupList:
-    """Return one page of groups that ran a job; ``asked.sort`` is one of ``SORTS``."""
+    """Return one page of groups that ran a job; ``asked.sort`` is one of ``GROUP_SORTS``."""
     of = job_counts.c
     name = of[by]
     query = (
@@ -61,6 +61,6 @@ def user_group_list(connection: Connection, by: str, asked: Asked = BY_NAME) -> 
         query = query.where(name.icontains(asked.search, autoescape=True))
     rows = connection.execute(query)
     position, shown = page_of(
-        rows, asked, lambda row: row._mapping[asked.sort], lambda row: (row.name, row.cluster), SORTS[:2]
+        rows, asked, lambda row: row._mapping[asked.sort], lambda row: (row.name, row.cluster), GROUP_SORTS[:2]
     )
     return UserGroupList(*position, [UserGroup.of_row(row) for row in shown], by)

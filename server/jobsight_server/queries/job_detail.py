@@ -1,4 +1,4 @@
-"""One job with all its runs, their profiles and their nodes over time."""
+"""One job with all its runs, their profiles and their nodes over time, and each run's use of its request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_named import named
-from jobsight_server.queries.jobs import Run, started
-from jobsight_server.queries.own_readings import OwnReadings, own_readings
-from jobsight_server.queries.running import Forecast, SoFar, forecasts_of, over_bound, used_so_far
-from jobsight_server.queries.running_out import Foreseen, foreseen
-from jobsight_server.queries.timeline import POINTS, Timeline, timeline
+from jobsight_server.queries.jobs import Run, RunState, started
+from jobsight_server.queries.running import Forecast, Foreseen, SoFar, forecasts_of, foreseen, over_bound, used_so_far
+from jobsight_server.queries.timeline import POINTS, OwnReadings, Timeline, own_readings, timeline
 from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
@@ -192,13 +190,6 @@ def _run(
     )
 
 
-def run_profile(connection: Connection, run: Row[Any]) -> list[RunMetric]:
-    """Return a run's use in each metric, for a row of ``jobs``."""
-    found = _profile_rows(connection, run)
-    shown = [metric for metric in METRICS if metric in found or not METRICS[metric].of_gpus]
-    return [_metric(metric, found.get(metric), None, None, run.state) for metric in shown]
-
-
 def _profile_rows(connection: Connection, run: Row[Any]) -> dict[str, dict[str, Any]]:
     rows = connection.execute(select(profiles).where(profiles.c.run_id == run.id))
     found = {row.metric: dict(row._mapping) for row in rows}
@@ -278,3 +269,43 @@ def _nodes(connection: Connection, run: Row[Any], until: float, next_start: floa
             own = own_readings(connection, node.id, run.job_id, run.start, until, next_start, points)
         listed.append(RunNode(name, processors, node is not None, own, series, reason))
     return listed
+
+
+class RunEfficiency(Record):
+    """A run, and its use of its request; none before it has ended.
+
+    ``advice``: the recommended request of a similar job now, as users read it at submission.
+    """
+
+    cluster: str
+    job_id: str
+    user: str
+    name: str | None
+    start: float | None
+    end: float | None
+    state: RunState
+    exit_status: int | None
+    failure: str | None
+    advice: str | None
+    efficiency: list[Efficiency]
+
+
+def run_efficiencies(
+    connection: Connection, reader: AnswerReader, job_id: str, user: str | None = None
+) -> list[RunEfficiency]:
+    """Return all runs of jobs of this id, or of this array task, by cluster and start; of ``user`` only, if given.
+
+    Empty without any: jobs that never started are not stored.
+    """
+    query = select(jobs).where(named(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start)
+    if user is not None:
+        query = query.where(jobs.c.user == user)
+    found = []
+    for run in connection.execute(query).all():
+        held = connection.scalar(select(func.count()).select_from(job_nodes).where(job_nodes.c.run_id == run.id))
+        profile = _profile_rows(connection, run)
+        shown = [metric for metric, of in METRICS.items() if metric in profile or not of.of_gpus]
+        metrics = [_metric(metric, profile.get(metric), None, None, run.state) for metric in shown]
+        advice, _, efficiency = efficiencies(connection, reader, run, metrics, held or 0)
+        found.append(RunEfficiency.of_row(run, start=started(run), advice=advice, efficiency=efficiency))
+    return found

@@ -55,7 +55,7 @@ class Asked:
         """
         try:
             sort, descending, *after = msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, msgspec.MsgspecError) as error:
             raise no_cursor() from error
         return replace(self, sort=sort, descending=descending is True, after=after)
 

@@ -9,12 +9,20 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
 
 from jobsight_server.forecasts.record import Record, Share
-from jobsight_server.queries.freshness import STATUSES, Status, seen_at
-from jobsight_server.queries.freshness import status as status_of
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.listed import Asked, ListPage, page_of
-from jobsight_server.queries.machines import MachineLoss, Machines, NodeName, Reliability
-from jobsight_server.queries.node_loads import LoadRates, node_rates
+from jobsight_server.queries.node_states import (
+    STATUSES,
+    LoadRates,
+    MachineLoss,
+    Machines,
+    NodeName,
+    Reliability,
+    Status,
+    node_rates,
+    seen_at,
+)
+from jobsight_server.queries.node_states import status as status_of
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 

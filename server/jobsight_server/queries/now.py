@@ -12,12 +12,11 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.queries.freshness import seen_at, status
 from jobsight_server.queries.listed import Asked, ListPage, Position, page_of
-from jobsight_server.queries.node_loads import NodeLoad, NodeLoads, node_loads
+from jobsight_server.queries.node_states import NodeLoad, NodeLoads, node_loads, seen_at, status
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
-from jobsight_server.queries.running_out import Foreseen, Resource, running_out
+from jobsight_server.queries.running import Foreseen, Resource, running_out
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import accounting_files, job_counts, job_nodes, jobs, nodes, running_use

@@ -16,8 +16,7 @@ from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.job_detail import ForecastAtStart
 from jobsight_server.queries.job_named import named
 from jobsight_server.queries.jobs import RunState
-from jobsight_server.queries.running import forecasts_of
-from jobsight_server.queries.running_out import Foreseen, foreseen
+from jobsight_server.queries.running import Foreseen, forecasts_of, foreseen
 from jobsight_server.storage.job_ids import job_key, short_ids
 from jobsight_server.storage.schema import jobs
 

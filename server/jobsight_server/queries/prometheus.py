@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.queries.accuracy import recent_accuracy
-from jobsight_server.queries.freshness import seen_at, status
+from jobsight_server.queries.node_states import seen_at, status
+from jobsight_server.queries.overview import recent_accuracy
 from jobsight_server.queries.rejected import rejections
-from jobsight_server.queries.running_out import running_out
+from jobsight_server.queries.running import running_out
 from jobsight_server.queries.trust import of_clusters
 from jobsight_server.storage.engine import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
@@ -22,34 +22,23 @@ from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, nodes, series
 from jobsight_server.storage.server_states import disk_free_bytes
 
-# The label names of counters: a stored label is these values joined with ": ", for outcomes with a space.
+# The label names of counters, where that is not the reason alone: a stored label is these values joined with ": ", for
+# outcomes with a space.
 _LABELS: Mapping[str, tuple[str, ...]] = {
     "accounting_files": ("event",),
     "accounting_lines": ("kind",),
     "accounting_outcomes": ("kind", "outcome"),
-    "accounting_rejected_because": ("reason",),
-    "accounting_unreadable": ("reason",),
-    "batches_rejected": ("reason",),
     "connections_dropped": ("role", "reason"),
     "offer_outcomes": ("outcome",),
-    "offers_rejected": ("reason",),
     "profiles": ("metric",),
-    "mails_failed": ("reason",),
     "logged_failures_without_amount": ("metric",),
-    "measurements_refused": ("reason",),
-    "matches_deleted": ("reason",),
     "matches_ended": ("state",),
     "profiles_late": ("metric",),
     "profiles_missing": ("metric", "reason"),
-    "profiles_refused": ("reason",),
     "profiles_shown_only": ("metric", "attribution"),
     "quarantine_retried": ("outcome",),
-    "quarantined_because": ("reason",),
-    "requests_unavailable": ("reason",),
-    "requirement_feedback_rejected": ("reason",),
     "requirement_outcomes": ("outcome",),
     "reservations_ran_out": ("metric",),
-    "resource_reports_rejected": ("reason",),
 }
 # Counters whose names Prometheus would not accept or that would be misleading there.
 _NAMES = {
@@ -87,51 +76,42 @@ class _Database(Collector):
         )
         free_bytes = disk_free_bytes(self.connection)
         if free_bytes is not None:
-            yield GaugeMetricFamily("jobsight_disk_free_bytes", "Free on the disk of the database", value=free_bytes)
-        yield GaugeMetricFamily(
-            "jobsight_database_bytes", "Size of the database on disk", value=total_bytes(self.connection)
-        )
+            yield _gauge("disk_free_bytes", "Free on the disk of the database", (), {(): free_bytes})
+        yield _gauge("database_bytes", "Size of the database on disk", (), {(): total_bytes(self.connection)})
         yield from _nodes(self.connection, self.now)
         yield from _jobs(self.connection)
         yield from _accuracy(self.connection)
         yield from _running_out(self.connection, self.now)
-        yield from _broken(self.connection, self.now)
+        text = "1 while forecasts are less accurate than before, since a day of the last eight weeks"
+        rows = of_clusters(self.connection, self.now)
+        broken = {(row.cluster, row.metric): row.first_bad_day is not None for row in rows}
+        yield _gauge("forecasts_broken", text, ("cluster", "metric"), broken)
 
 
-def _running_out(connection: Connection, now: float) -> Iterator[GaugeMetricFamily]:
+def _gauge(name: str, text: str, labels: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"jobsight_{name}", text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _running_out(connection: Connection, now: float) -> Iterator[Metric]:
     labels = ("cluster", "resource")
-    number = GaugeMetricFamily(
-        "jobsight_jobs_running_out", "Running jobs that are likely to run out within the hour", labels=labels
-    )
-    lead = GaugeMetricFamily(
-        "jobsight_jobs_running_out_lead_seconds", "Time until the next of them is expected to run out", labels=labels
-    )
-    found: dict[tuple[str, str], list[float]] = {}
+    due: dict[tuple[str, ...], list[float]] = {}
     for each in running_out(connection, now):
-        found.setdefault((each.cluster, each.resource), []).append(max(0.0, each.in_s or 0.0))
+        due.setdefault((each.cluster, each.resource), []).append(max(0.0, each.in_s or 0.0))
     clusters = connection.scalars(select(job_counts.c.cluster).distinct().order_by(job_counts.c.cluster))
-    for key in [(cluster, resource) for cluster in clusters for resource in ("memory", "time")]:
-        number.add_metric(key, len(found.get(key, ())))
-        if key in found:
-            lead.add_metric(key, min(found[key]))
-    yield from (number, lead)
-
-
-def _broken(connection: Connection, now: float) -> Iterator[GaugeMetricFamily]:
-    family = GaugeMetricFamily(
-        "jobsight_forecasts_broken",
-        "1 while forecasts are less accurate than before, since a day of the last eight weeks",
-        labels=("cluster", "metric"),
-    )
-    for row in of_clusters(connection, now):
-        family.add_metric((row.cluster, row.metric), row.first_bad_day is not None)
-    yield family
+    keys = [(cluster, resource) for cluster in clusters for resource in ("memory", "time")]
+    number = {key: len(due.get(key, ())) for key in keys}
+    yield _gauge("jobs_running_out", "Running jobs that are likely to run out within the hour", labels, number)
+    text = "Time until the next of them is expected to run out"
+    yield _gauge("jobs_running_out_lead_seconds", text, labels, {key: min(due[key]) for key in keys if key in due})
 
 
 def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     families: dict[str, CounterMetricFamily] = {}
     for (name, label), value in counts.items():
-        labels = _LABELS.get(name, ("label",) if label else ())
+        labels = _LABELS.get(name, ("reason",) if label else ())
         if name not in families:
             metric = _NAMES.get(name, name)
             family = CounterMetricFamily(
@@ -145,59 +125,47 @@ def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
 
 
 def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
-    by_status = GaugeMetricFamily("jobsight_nodes", "Nodes by how long ago they last sent", labels=("cluster", "state"))
-    oldest = GaugeMetricFamily(
-        "jobsight_oldest_node_age_seconds", "Time since the longest silent node last sent", labels=("cluster",)
-    )
     ages: dict[str, list[float]] = {}
     of_nodes = (nodes.c.cluster, nodes.c.received_at, nodes.c.last_time, nodes.c.clock_skew_s)
-    for cluster, *times in connection.execute(select(*of_nodes)):
+    for cluster, *times in connection.execute(select(*of_nodes).order_by(nodes.c.cluster)):
         ages.setdefault(cluster, []).append(max(0.0, now - seen_at(*times)))
-    for cluster, of_cluster in sorted(ages.items()):
-        found = Counter(map(status, of_cluster))
-        for state in ("up", "late", "silent"):
-            by_status.add_metric((cluster, state), found[state])
-        oldest.add_metric((cluster,), max(of_cluster))
-    yield from (by_status, oldest)
+    states = {
+        (cluster, state): sum(status(age) == state for age in of_cluster)
+        for cluster, of_cluster in ages.items()
+        for state in ("up", "late", "silent")
+    }
+    yield _gauge("nodes", "Nodes by how long ago they last sent", ("cluster", "state"), states)
+    oldest = {(cluster,): max(of_cluster) for cluster, of_cluster in ages.items()}
+    yield _gauge("oldest_node_age_seconds", "Time since the longest silent node last sent", ("cluster",), oldest)
 
 
 def _jobs(connection: Connection) -> Iterator[Metric]:
     """Yield runs under way, through the index of runs not profiled yet; profiled ones are in the counters."""
-    under_way = GaugeMetricFamily(
-        "jobsight_jobs", "Runs under way: running, or ended and waiting for a profile", labels=("cluster", "state")
-    )
     states = {"running": "running", "ended": "waiting"}
     query = (
         select(job_counts.c.cluster, job_counts.c.state, NUMBER)
         .where(job_counts.c.profiled.is_(False), job_counts.c.state.in_(states))
         .group_by(job_counts.c.cluster, job_counts.c.state)
     )
-    for cluster, state, count in connection.execute(query):
-        under_way.add_metric((cluster, states[state]), count)
-    users = GaugeMetricFamily("jobsight_series", "Learned series, one for each user and metric", labels=("cluster",))
-    for cluster, count in connection.execute(select(series.c.cluster, func.count()).group_by(series.c.cluster)):
-        users.add_metric((cluster,), count)
-    yield from (under_way, users)
+    found = {(cluster, states[state]): count for cluster, state, count in connection.execute(query)}
+    text = "Runs under way: running, or ended and waiting for a profile"
+    yield _gauge("jobs", text, ("cluster", "state"), found)
+    learned = connection.execute(select(series.c.cluster, func.count()).group_by(series.c.cluster))
+    numbers = {(cluster,): count for cluster, count in learned}
+    yield _gauge("series", "Learned series, one for each user and metric", ("cluster",), numbers)
+
+
+# Of forecasts at submission over the last 500 runs learned (docs/use/definitions.md).
+_ACCURACY = {
+    "jobs": ("forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned"),
+    "accuracy": ("forecast_accuracy_ratio", "Mean accuracy of forecasts at submission"),
+    "within20": ("forecast_within_20_percent_ratio", "Forecasts within 20 % of the value"),
+    "coverage": ("reservation_coverage_ratio", "Jobs that stayed within the recommended bound"),
+}
 
 
 def _accuracy(connection: Connection) -> Iterator[Metric]:
-    """Yield the accuracy of forecasts at submission over the last 500 runs learned (docs/use/definitions.md)."""
-    families = {
-        "jobs": GaugeMetricFamily(
-            "jobsight_forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned", labels=("metric",)
-        ),
-        "accuracy": GaugeMetricFamily(
-            "jobsight_forecast_accuracy_ratio", "Mean accuracy of forecasts at submission", labels=("metric",)
-        ),
-        "within20": GaugeMetricFamily(
-            "jobsight_forecast_within_20_percent_ratio", "Forecasts within 20 % of the value", labels=("metric",)
-        ),
-        "coverage": GaugeMetricFamily(
-            "jobsight_reservation_coverage_ratio", "Jobs that stayed within the recommended bound", labels=("metric",)
-        ),
-    }
-    for row in recent_accuracy(connection):
-        for name, family in families.items():
-            if (value := getattr(row, name)) is not None:
-                family.add_metric((row.metric,), value)
-    yield from families.values()
+    rows = recent_accuracy(connection)
+    for field, (name, text) in _ACCURACY.items():
+        values = {(row.metric,): value for row in rows if (value := getattr(row, field)) is not None}
+        yield _gauge(name, text, ("metric",), values)

@@ -13,17 +13,17 @@ from jobsight_server.storage.schema import accounting_rejects, quarantine
 
 LISTED = 200
 
-# Events that are rejections; they are counted by reason.
-REJECTIONS = (
-    "batches_rejected",
-    "quarantined_because",
-    "accounting_rejected_because",
-    "accounting_unreadable",
-    "profiles_refused",
-    "measurements_refused",
-    "requirement_feedback_rejected",
-    "resource_reports_rejected",
-)
+REJECTIONS = {
+    "batches_rejected": "batches rejected",
+    "quarantined_because": "batches quarantined",
+    "accounting_rejected_because": "accounting lines rejected",
+    "accounting_unreadable": "accounting files not readable",
+    "profiles_refused": "profiles rejected",
+    "measurements_refused": "queries refused by Prometheus",
+    "requirement_feedback_rejected": "feedback on requirements refused",
+    "resource_reports_rejected": "reports of resources rejected",
+}
+"""Events that are rejections, counted by reason, with their titles."""
 
 
 class EventCount(Record):

@@ -22,10 +22,8 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
-    adjustments,
     advice,
     efficiency,
-    groups,
     health,
     jobs,
     nodes,
@@ -33,17 +31,14 @@ from jobsight_server.web import (
     open_jobs,
     openapi,
     outcomes,
-    overview,
     predictions,
-    requirements,
     samples_proxy,
     trust,
     users,
     waste,
 )
 from jobsight_server.web.kit import units
-from jobsight_server.web.kit.access import known_viewer, require_page
-from jobsight_server.web.kit.context import AppContext, add_part, protect
+from jobsight_server.web.kit.context import AppContext, add_part, known_viewer, protect, require_page
 from jobsight_server.web.kit.errors import answer_errors
 from jobsight_server.web.kit.login import login
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
@@ -73,11 +68,9 @@ class SystemPages(NounWithPages, Protocol):
 OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) for system in SYSTEMS)
 NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     now,
-    overview,
     waste,
     trust,
     users,
-    groups,
     jobs,
     nodes,
     *OF_SYSTEMS,
@@ -86,8 +79,6 @@ NOUNS: tuple[Noun, ...] = (
     outcomes,
     predictions,
     advice,
-    requirements,
-    adjustments,
     efficiency,
     open_jobs,
     *NOUNS_WITH_PAGES,

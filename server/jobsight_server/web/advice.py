@@ -77,13 +77,12 @@ def give_advice() -> Advice:
 
 ROUTES = (
     Route(
-        "POST",
         "/api/v1/advice",
         give_advice,
-        ("scheduler", "submitter"),
         "What to request for a job at submission: forecasts for the whole job, what similar jobs used, one line "
         "of text, and the recommendation in the scheduler's words",
+        method="POST",
+        roles=("scheduler", "submitter"),
         body=AdviceQuestion,
-        errors=(400, 404, 413, 415),
     ),
 )

@@ -85,21 +85,18 @@ def _writer_problem(here: AppContext) -> str | None:
 
 
 ROUTES = (
-    Route("GET", "/health", show_health, None, "Whether this process is alive", answer=Health),
+    Route("/health", show_health, "Whether this process is alive", roles=None, answer=Health),
     Route(
-        "GET",
         "/ready",
         show_ready,
-        None,
         "Whether database and writer answer, and accounting logs are read",
-        answer=Ready,
+        roles=None,
         errors=(503,),
+        answer=Ready,
     ),
     Route(
-        "GET",
         "/metrics",
         show_metrics,
-        ("scheduler",),
         "All counters and gauges, for Prometheus",
         answer=str,
         media_type=CONTENT_TYPE_PLAIN_0_0_4.partition("; charset")[0],

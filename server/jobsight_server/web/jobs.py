@@ -5,26 +5,26 @@ from __future__ import annotations
 import io
 from dataclasses import replace as replace_route
 from itertools import groupby
+from typing import NamedTuple
 
 from flask import Blueprint, Response, request
 from msgspec.structs import replace
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response as AnyResponse
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.ask_lines import scheduler_of
-from jobsight_server.queries.csv_text import write_csv
-from jobsight_server.queries.job_detail import Job, job_detail
+from jobsight_server.queries.efficiency import RESOURCES
+from jobsight_server.queries.exported_jobs import write_csv
+from jobsight_server.queries.job_detail import Job, RunDetail, job_detail
 from jobsight_server.queries.job_named import is_task, job_clusters
 from jobsight_server.queries.jobs import SORTS, JobArray, JobFilters, JobList, Run, job_list
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.job_bars import RESOURCE_OF, bars
-from jobsight_server.web.kit.access import viewer
-from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.context import context, not_found, viewer
 from jobsight_server.web.kit.inputs import (
     integer_argument,
-    not_found,
     one_cluster,
     required_name,
 )
@@ -32,6 +32,65 @@ from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.routes import ITS_NAME, NAME, TIME, Parameter, Route, choice_of
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
+
+RESOURCE_OF = {metric: resource for resource, metric in RESOURCES.items()}
+"""Metric -> the resource that it measures."""
+
+
+class Bar(NamedTuple):
+    """A run's request, reservation, forecast and use in one metric beside each other, of the whole job."""
+
+    metric: str
+    requested: float | None
+    reserved: float | None
+    forecast: float | None
+    used: float | None
+    at_least: bool
+    so_far: bool
+
+    @property
+    def most(self) -> float | None:
+        """Return the largest amount; None without any."""
+        return max(
+            (of for of in (self.requested, self.reserved, self.forecast, self.used) if of is not None), default=None
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the run used more than the recommended reservation."""
+        return self.used is not None and self.reserved is not None and self.used > self.reserved
+
+    def place(self, amount: float | None) -> float | None:
+        """Return the position of an amount on a scale from 0 to 100."""
+        return None if amount is None else round(amount * 100.0 / (self.most or 1.0), 2)
+
+
+def bars(run: RunDetail) -> list[Bar]:
+    """Return a bar for each metric with a known value."""
+    found = []
+    for entry in run.profile:
+        count = 1 if METRICS[entry.metric].is_of_job else run.asked_processors or run.processors
+        if entry.metric not in RESOURCE_OF or not count:
+            continue
+        use = entry.so_far if entry.value is None else entry.value
+        reserved, forecast, used = (
+            None if amount is None else amount * count for amount in (entry.bound, entry.forecast, use)
+        )
+        is_so_far = entry.value is None and entry.so_far is not None
+        requested = _requested(run, entry.metric)
+        found.append(Bar(entry.metric, requested, reserved, forecast, used, entry.lower_bound, is_so_far))
+    return [bar for bar in found if bar.most is not None]
+
+
+def _requested(run: RunDetail, metric: str) -> float | None:
+    """Return the user's request, else the job's allocation; a request of 0 is none."""
+    asked, given = {
+        "memory": (run.asked_memory_bytes, run.requested_memory_bytes),
+        "runtime": (run.asked_walltime_s, run.requested_walltime_s),
+        "cpu": (run.asked_processors, run.processors),
+    }.get(metric, (None, None))
+    return (given if asked is None else asked) or None
+
 
 _TIMES = frozenset({"start", "end", "created", "queued", "eligible", "recorded_at"})
 _OF_ALL = "readings of a node cover all jobs on it: only staff sees them"
@@ -145,13 +204,10 @@ LISTING = Listing(
     span=SPAN,
 )
 JOBS = Route(
-    "GET",
     "/api/v1/jobs",
     jobs,
-    ("scheduler",),
     "Runs of jobs, last recorded first by default; with a span, those that ended in it",
     LISTING.parameters,
-    errors=(400, 404),
     own="user",
 )
 JOBS_CSV = replace_route(
@@ -163,27 +219,21 @@ JOBS_CSV = replace_route(
     media_type="text/csv",
 )
 JOB = Route(
-    "GET",
     "/api/v1/job",
     job,
-    ("scheduler",),
     "One job, by its id in the accounting log: its runs, their use, its nodes while it ran",
     (
         ITS_NAME,
         Parameter("cluster", "needed if several clusters have a job with this id", NAME),
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
     ),
-    errors=(400, 404),
     own="job",
 )
 FORECAST = Route(
-    "GET",
     "/api/v1/job/forecast",
     job_forecast,
-    ("scheduler",),
     "The forecast now of a waiting or running job, beside its forecasts at submission and start",
     (ITS_NAME, Parameter("cluster", "needed if several clusters have a job with this id", NAME)),
-    errors=(400, 404),
     own="job",
 )
 ROUTES = (JOBS, JOBS_CSV, JOB, FORECAST)

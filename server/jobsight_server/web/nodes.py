@@ -6,21 +6,20 @@ from flask import Blueprint
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.freshness import STATUSES
-from jobsight_server.queries.machines import Machines
+from jobsight_server.queries.node_states import STATUSES, Machines
 from jobsight_server.queries.nodes import SORTS, NodeDetail, NodeList, node_clusters, node_detail, node_list
 from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.context import context, not_found, part
 from jobsight_server.web.kit.inputs import (
     integer_argument,
-    not_found,
     one_cluster,
     required_name,
     time_argument,
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import ITS_NAME, NAME, TIME, Parameter, Route, choice_of
+from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of
+from jobsight_server.web.kit.time_range import DAY_OR_TIME
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000
 
@@ -40,9 +39,9 @@ def nodes() -> NodeList:
 
 
 def node() -> NodeDetail:
-    name, since, until = required_name("name"), time_argument("since"), time_argument("until")
+    name, since, until = required_name("name"), time_argument("since"), time_argument("until", is_end=True)
     if since is not None and until is not None and since >= until:
-        raise BadRequest(f"since={since:g} must be less than until={until:g}")
+        raise BadRequest(f"since={since:g} must be before until={until:g}")
     span_s = 3600.0 * integer_argument("hours", _HOURS, _HOURS_AT_MOST)
     points, now = integer_argument("points", POINTS, POINTS), context().clock()
     with context().read_engine.connect() as connection:
@@ -63,25 +62,20 @@ LISTING = Listing(
     ),
 )
 NODES = Route(
-    "GET",
     "/api/v1/nodes",
     nodes,
-    ("scheduler",),
     "Every node that ever sent samples or had a job: its load now, freshness, reliability, its agent's cost",
     LISTING.parameters,
-    errors=(400, 404),
 )
 NODE = Route(
-    "GET",
     "/api/v1/node",
     node,
-    ("scheduler",),
     "One node over time, and the runs on it",
     (
         ITS_NAME,
         Parameter("cluster", "needed if several clusters have a node with this name", NAME),
-        Parameter("since", "UTC epoch seconds (default `hours` before `until`)", TIME),
-        Parameter("until", "UTC epoch seconds (default the node's last sample)", TIME),
+        Parameter("since", "a date, a time or UTC epoch seconds (default `hours` before `until`)", DAY_OR_TIME),
+        Parameter("until", "the same; a date includes its day (default the node's last sample)", DAY_OR_TIME),
         Parameter(
             "hours",
             f"how far back, if `since` is not given (default {_HOURS})",
@@ -89,7 +83,6 @@ NODE = Route(
         ),
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
     ),
-    errors=(400, 404),
 )
 ROUTES = (NODES, NODE)
 

@@ -165,46 +165,37 @@ def _since() -> int:
 
 ROUTES = (
     Route(
-        "POST",
         "/api/v1/jobs",
         replace_waiting,
-        ("scheduler",),
         f"Replaces the list of all waiting jobs of a cluster, at most {JOBS_AT_MOST}; for "
         "schedulers whose queue no command of the settings lists",
+        method="POST",
+        errors=(409,),
         answer=WaitingStored,
         body=WaitingJobs,
-        errors=(400, 404, 409, 413, 415),
     ),
     Route(
-        "GET",
         "/api/v1/forecasts",
         ask_by_query,
-        ("scheduler",),
         "Forecasts now for these waiting or running jobs",
         (
             Parameter("ids", "their ids, separated by commas", NAME, required=True),
             Parameter("cluster", "only this cluster's", NAME),
             Parameter("metric", "without it: memory and run time", choice_of(tuple(METRICS))),
         ),
-        errors=(400, 404),
     ),
     Route(
-        "POST",
         "/api/v1/forecasts",
         ask_by_body,
-        ("scheduler",),
         f"The same for at most {JOBS_AT_MOST} jobs",
+        method="POST",
         answer=OpenJobs,
         body=ForecastsAsked,
-        errors=(400, 404, 413, 415),
     ),
     Route(
-        "GET",
         "/api/v1/changes",
         changes,
-        ("scheduler",),
         "Changes by a quarter or more in forecasts of memory and run time of waiting jobs, oldest first",
         (Parameter("since", "only after the change of this number: last of the answer before, or 0", ID),),
-        errors=(400,),
     ),
 )

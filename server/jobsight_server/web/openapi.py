@@ -57,7 +57,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": {name: _described(schema) for name, schema in components.items()},
+            "schemas": {name: _described(_plain(schema)) for name, schema in components.items()},
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -69,6 +69,19 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
     }
 
 
+def _plain(schema: Any) -> Any:
+    """Return a schema without ``prefixItems``, which generators of clients do not read: a tuple is an array of its
+    length, and every array says what its items are."""
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _plain(each) for name, each in schema.items()}
+    if prefix := found.pop("prefixItems", None):
+        found["items"] = prefix[0] if all(each == prefix[0] for each in prefix) else {"anyOf": prefix}
+    return {"items": {}, **found} if found.get("type") == "array" else found
+
+
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a component; its description is the docstring of its type, converted to Markdown."""
     text = cleandoc(schema.get("description", "")).replace("``", "`")
@@ -76,13 +89,12 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
-    errors = {400, *route.errors, *((401, 403, 503) if route.roles is not None else ())}
     answer = schemas[route.answer_type]
     answers: dict[str, Any] = {"200": _response("Answered", answer, route.media_type)}
     if route.has_tag:
         answers["200"]["headers"] = _header("ETag", "of the answer; send it back as If-None-Match")
         answers["304"] = {"description": "The answer has not changed since this ETag"}
-    for status in sorted(errors):
+    for status in route.statuses:
         schema = answer if (route.answer, status) == (Ready, 503) else schemas[Error]
         answers[str(status)] = _response(_MEANINGS[status], schema, "application/json")
         if status in _HEADERS:
@@ -136,11 +148,10 @@ _NOT_IN_IDS = str.maketrans({"{": "", "}": "", ".": "_", "-": "_"})
 
 ROUTES = (
     Route(
-        "GET",
         "/api/v1/openapi.json",
         show_openapi,
-        ("agent", "scheduler", "submitter"),
         "This description",
+        roles=("agent", "scheduler", "submitter"),
         answer=dict[str, Any],
         own="anyone",
     ),

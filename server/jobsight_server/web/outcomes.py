@@ -1,4 +1,4 @@
-"""``/api/v1/outcomes``: reports of a job's need, or of a kill for exceeding its request."""
+"""The memory that a submitted job should request, and reports of a job's need or of a kill for exceeding it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec import Meta
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, Conflict, Gone, HTTPException, NotFound
 
-from jobsight_server.accounting.amounts import memory_bytes, time_s
+from jobsight_server.accounting.amounts import MEMORY_PATTERN, memory_bytes, time_s
 from jobsight_server.accounting.parsers.quantities import LONGEST_INDEXED
-from jobsight_server.advice.requirements import Feedback, take_feedback
+from jobsight_server.advice.requirements import Feedback, Requirement, SubmittedJob, ask, take_feedback
 from jobsight_server.forecasts import Prediction, report
 from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.record import Metric, Record
@@ -20,8 +20,59 @@ from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.storage.errors import UserError
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import amount_of, name_text, parsed_body
-from jobsight_server.web.kit.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of
+from jobsight_server.web.kit.questions import (
+    MEMORY_AT_MOST_BYTES,
+    METRIC_CHOICES,
+    RESERVED_AT_MOST,
+    DescribedJob,
+    JobFields,
+    job_in_body,
+    request_of,
+)
 from jobsight_server.web.kit.routes import NAME, Route, record_reply
+
+Bytes = (
+    Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]
+    | Annotated[str, Meta(extra_json_schema={"pattern": MEMORY_PATTERN})]
+)
+Number = Annotated[float, Meta(extra_json_schema={"multipleOf": 1, "minimum": 1, "maximum": LARGEST_ID})]
+
+
+class RequirementQuestion(DescribedJob, kw_only=True):
+    """A submitted job.
+
+    ``memory_bytes`` is the request of the whole job. ``retry_of`` is the id of the answer for its last attempt, which
+    failed.
+    """
+
+    memory_bytes: Bytes
+    retry_of: Number | None = None
+
+
+def ask_requirement() -> Response:
+    here = context()
+    shape = '{"cluster": C, "user": U, "memory_bytes": REQUESTED}, and anything else known about the job'
+    question = parsed_body(RequirementQuestion, shape)
+    cluster, job = job_in_body(question, "")
+    requested = _whole_bytes(question.memory_bytes, "memory_bytes")
+    retry_of = None if question.retry_of is None else _number(question.retry_of, "retry_of")
+    with here.write_engine.begin() as connection:
+        submitted = SubmittedJob(cluster, job, requested, retry_of)
+        return record_reply(ask(connection, here.answers, submitted))
+
+
+def _number(value: float, place: str) -> int:
+    if value < 1 or not value.is_integer():
+        raise BadRequest(f"{place} = {value!r} is not the id of an answer; give a whole number from 1")
+    return int(value)
+
+
+def _whole_bytes(value: float | str, place: str) -> int:
+    amount = amount_of(value, place, memory_bytes, MEMORY_AT_MOST_BYTES)
+    if amount < 1.0:
+        raise BadRequest(f"{place} = {value!r} is less than a byte; give bytes, or a unit such as 4gb")
+    return int(amount)
+
 
 Amount = (
     Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": RESERVED_AT_MOST})]
@@ -127,14 +178,22 @@ def _not_a_number(text: str) -> float:
 
 ROUTES = (
     Route(
-        "POST",
         "/api/v1/outcomes",
         take_outcome,
-        ("scheduler",),
         "Reports a job's need, or that it was killed for needing more. The answer has the new prediction for "
         f"similar jobs; metric is one of {METRIC_CHOICES}, memory by default",
+        method="POST",
+        errors=(409, 410, 503),
         answer=OutcomeTaken,
         body=JobOutcome,
-        errors=(400, 404, 409, 410, 413, 415, 503),
+    ),
+    Route(
+        "/api/v1/requirements",
+        ask_requirement,
+        "Memory that a submitted job should request, at most its request; report its outcome with the answer's id",
+        method="POST",
+        errors=(409, 410, 503),
+        answer=Requirement,
+        body=RequirementQuestion,
     ),
 )

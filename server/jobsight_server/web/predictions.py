@@ -56,10 +56,8 @@ def _questions(limit: int) -> list[ForecastRequest]:
 
 ROUTES = (
     Route(
-        "GET",
         "/api/v1/predictions",
         ask_one,
-        ("scheduler",),
         "The need of this user's next job. More details of the job make a better forecast. For an unknown user, it "
         "rests on other users' jobs, or the answer is a reason, not an error",
         (
@@ -69,17 +67,14 @@ ROUTES = (
             *PARAMETERS,
         ),
         answer=Predictions,
-        errors=(400, 404),
         own="user",
     ),
     Route(
-        "POST",
         "/api/v1/predictions",
         ask_many,
-        ("scheduler",),
         f"At most {QUESTIONS_AT_MOST} questions at once, answered in order; without a metric: all metrics",
+        method="POST",
         answer=Predictions,
         body=Questions,
-        errors=(400, 404, 413, 415),
     ),
 )

@@ -80,14 +80,14 @@ def _hand_on(here: AppContext, body: bytes, length: int, extra: dict[str, str]) 
 
 ROUTES = (
     Route(
-        "POST",
         "/api/v1/samples",
         relay_samples,
-        ("agent",),
         "A batch of readings of one node (see docs/operate/wire-format.md), checked by the writer",
+        method="POST",
+        roles=("agent",),
+        errors=(403, 422, 429, 503),
         answer=Stored,
         body=Batch,
-        errors=(403, 413, 422, 429, 503),
         checks_roles_itself=True,
     ),
 )

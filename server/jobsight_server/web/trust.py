@@ -36,13 +36,10 @@ LISTING = Listing(
     span=range_parameters(DEFAULT_RANGE, OF_DAYS),
 )
 TRUST = Route(
-    "GET",
     "/api/v1/trust",
     trust,
-    ("scheduler",),
     "Accuracy of forecasts and share of bounds held, by week and against their targets; which broke first",
     LISTING.parameters,
-    errors=(400, 404),
 )
 ROUTES = (TRUST,)
 

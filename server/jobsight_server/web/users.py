@@ -1,4 +1,4 @@
-"""Users: the list, and one user."""
+"""Users and the list of users, Unix groups and accounts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from jobsight_predictor.question import Question
 from jobsight_server.advice.ask_lines import scheduler_of
 from jobsight_server.queries.applications import LISTED, ApplicationList, applications
 from jobsight_server.queries.applications import SORTS as APPLICATION_SORTS
+from jobsight_server.queries.groups import GROUP_FIELDS, GROUP_SORTS, UserGroupList, user_group_list
 from jobsight_server.queries.savings import Days
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
@@ -29,13 +30,12 @@ from jobsight_server.queries.users import (
     user_profile,
 )
 from jobsight_server.storage.event_counts import DAY_S
-from jobsight_server.web.job_bars import RESOURCE_OF
-from jobsight_server.web.kit.context import context
+from jobsight_server.web.jobs import RESOURCE_OF
+from jobsight_server.web.kit.context import context, not_found
 from jobsight_server.web.kit.inputs import (
     choice_argument,
     given,
     integer_argument,
-    not_found,
     one_cluster,
     required_name,
 )
@@ -93,6 +93,11 @@ def user_jobs() -> UserHistory:
         return user_history(connection, context().answers, cluster, name, limit, begin, end, with_five=five)
 
 
+def groups() -> UserGroupList:
+    with context().read_engine.connect() as connection:
+        return user_group_list(connection, GROUPS_LISTING.filtered()["by"] or GROUP_FIELDS[0], GROUPS_LISTING.asked())
+
+
 def _known_cluster(connection: Connection, name: str) -> str:
     clusters = user_clusters(connection, name)
     cluster = one_cluster(clusters, "user")
@@ -116,24 +121,15 @@ def _described() -> Question | None:
 
 USERS_LISTING = Listing(SORTS, lowest_first=("user", "cluster"))
 USERS = Route(
-    "GET",
-    "/api/v1/users",
-    users,
-    ("scheduler",),
-    "Users who ran a job, each with the current prediction per metric",
-    USERS_LISTING.parameters,
-    errors=(400, 404),
+    "/api/v1/users", users, "Users who ran a job, each with the current prediction per metric", USERS_LISTING.parameters
 )
 _ONE_OF_SEVERAL = Parameter("cluster", "needed if several clusters know the user", NAME)
 USER = Route(
-    "GET",
     "/api/v1/user",
     user,
-    ("scheduler",),
     "One user: runs by state, the current prediction per metric, and the recommended request of the next job, "
     "submitted like the last one, or as the other parameters say",
     (ITS_NAME, _ONE_OF_SEVERAL, *DESCRIPTION),
-    errors=(400, 404),
     own="name",
 )
 APPLICATIONS_LISTING = Listing(
@@ -146,20 +142,15 @@ APPLICATIONS_LISTING = Listing(
     span=range_parameters(_RANGE, OF_DAYS),
 )
 APPLICATIONS = Route(
-    "GET",
     "/api/v1/user/applications",
     user_applications,
-    ("scheduler",),
     "The applications of one user: requests and use of their jobs, and the recommended request of the next one",
     APPLICATIONS_LISTING.parameters,
-    errors=(400, 404),
     own="name",
 )
 HISTORY = Route(
-    "GET",
     "/api/v1/user/history",
     user_jobs,
-    ("scheduler",),
     "Use of one user's last jobs, and the forecasts and reservations at their submission",
     (
         ITS_NAME,
@@ -172,10 +163,17 @@ HISTORY = Route(
         ),
         Parameter("five", "1: also their forecasts by the published five", choice_of(_YES_NO)),
     ),
-    errors=(400, 404),
     own="name",
 )
-ROUTES = (USERS, USER, APPLICATIONS, HISTORY)
+_BY = Parameter("by", "group (Unix group, the default) or account", choice_of(GROUP_FIELDS))
+GROUPS_LISTING = Listing(GROUP_SORTS, lowest_first=GROUP_SORTS[:2], filters=(_BY,))
+GROUPS = Route(
+    "/api/v1/groups",
+    groups,
+    "Unix groups or accounts that ran a job, with their users and jobs",
+    GROUPS_LISTING.parameters,
+)
+ROUTES = (USERS, USER, APPLICATIONS, HISTORY, GROUPS)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -220,3 +218,8 @@ def add_pages(pages: Blueprint) -> None:
             kept=kept,
             wanted=wanted,
         )
+
+    @pages.get("/groups", endpoint="groups")
+    def show_groups() -> Response:
+        clusters = clusters_offered()
+        return page("groups.html", groups(), GROUPS, listing=GROUPS_LISTING, clusters=clusters, fields=GROUP_FIELDS)

@@ -1,4 +1,4 @@
-"""The users who waste most memory, processors and time, possible savings, and who improved."""
+"""Who wastes most memory, processors and time, possible savings, who improved; and the log of `jobsight adjust`."""
 
 from __future__ import annotations
 
@@ -7,31 +7,46 @@ from dataclasses import replace
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.adjusted import adjusted
+from jobsight_server.queries.changes import Adjusted, adjusted
 from jobsight_server.queries.savings import BY, LISTED, Asking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
 from jobsight_server.queries.waste import waste as read_waste
-from jobsight_server.web.kit.context import context
+from jobsight_server.storage.event_counts import day_of
+from jobsight_server.web.kit.context import context, not_found
 from jobsight_server.web.kit.inputs import (
     choice_argument,
     cluster_argument,
-    day_argument,
     name_argument,
-    not_found,
     one_cluster,
+    time_argument,
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
 from jobsight_server.web.kit.time_range import DAY_OR_TIME, OF_DAYS, range_parameters, range_until
 
+
+def adjustments() -> Adjusted:
+    here, cluster = context(), cluster_argument()
+    with here.read_engine.connect() as connection:
+        return adjusted(connection, here.clock(), cluster)
+
+
+ADJUSTMENTS = Route(
+    "/api/v1/adjustments",
+    adjustments,
+    "Changes of waiting jobs by `jobsight adjust` in the last 30 days, what they freed, and what failed",
+    (Parameter("cluster", "only this cluster's", NAME),),
+)
+
+
 DEFAULT_RANGE = "30d"
 
 
 def waste() -> WasteList:
     here, asked = context(), LISTING.asked()
-    user, by, before = name_argument("user"), choice_argument("by", BY) or BY[0], day_argument("before")
+    user, by, before = name_argument("user"), choice_argument("by", BY) or BY[0], time_argument("before")
     with here.read_engine.connect() as connection:
         if user is not None:
             cluster = one_cluster(user_clusters(connection, user), "user")
@@ -39,7 +54,8 @@ def waste() -> WasteList:
                 raise not_found("user", user, None)
             asked = replace(asked, cluster=cluster)
         span = range_until(newest_day(connection), here.clock(), DEFAULT_RANGE)
-        request = WasteRequest(span.first_day, span.last_day, before, by, user, asked)
+        compared = None if before is None else day_of(before)
+        request = WasteRequest(span.first_day, span.last_day, compared, by, user, asked)
         return read_waste(connection, Asking(connection, here.answers), request)
 
 
@@ -56,16 +72,13 @@ LISTING = Listing(
     span=range_parameters(DEFAULT_RANGE, OF_DAYS),
 )
 WASTE = Route(
-    "GET",
     "/api/v1/waste",
     waste,
-    ("scheduler",),
     "Memory, processors and time that jobs requested and did not use, beside an earlier span: who wastes, who improved",
     LISTING.parameters,
-    errors=(400, 404),
     own="user",
 )
-ROUTES = (WASTE,)
+ROUTES = (WASTE, ADJUSTMENTS)
 
 
 def add_pages(pages: Blueprint) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from jobsight_server.accounting.parsers import pbspro
 from jobsight_server.accounting.store import StampedEvent, apply_events
-from jobsight_server.queries.adjusted import adjusted
+from jobsight_server.queries.changes import adjusted
 from jobsight_server.storage.schema import jobs
 
 GIB = 2**30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jobsight_server.queries.efficiency import Efficiency
-from jobsight_server.web.efficiency_text import remarks
+from jobsight_server.web.efficiency import remarks
 
 
 def test_more_used_than_asked_for_is_never_called_as_good() -> None:

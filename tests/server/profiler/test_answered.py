@@ -10,8 +10,8 @@ from sqlalchemy import update
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.queries.accuracy import recent_accuracy
 from jobsight_server.queries.job_detail import job_detail
+from jobsight_server.queries.overview import recent_accuracy
 from jobsight_server.storage.schema import jobs, profiles
 
 

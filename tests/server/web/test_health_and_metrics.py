@@ -69,7 +69,7 @@ def test_counts_have_a_label_for_each_thing_that_they_are_told_apart_by(served: 
     assert found["jobsight_accounting_outcomes_total", 'kind="E",outcome="already ended otherwise"'] == 2
     assert found["jobsight_connections_dropped_total", 'reason="idle",role="query"'] == 5
     assert found["jobsight_profiles_cpu_above_processors_total", None] == 1
-    assert found["jobsight_not_in_the_table_total", 'label="x: y"'] == 7
+    assert found["jobsight_not_in_the_table_total", 'reason="x: y"'] == 7
 
 
 @pytest.mark.storage

@@ -10,8 +10,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import EnvironBuilder
 
 from jobsight_server.forecasts.record import Record
-from jobsight_server.web.kit.kept_answers import COSTLY_S, KeptAnswers
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, register
+from jobsight_server.web.kit.routes import COSTLY_S, NAME, KeptAnswers, Parameter, Route, register
 
 
 class Counted(Record):
@@ -46,7 +45,7 @@ def asking(work: Work) -> FlaskClient:
     def handler() -> Counted:
         return work()
 
-    register(app, [Route("GET", "/api/v1/counted", handler, None, "Counts", (Parameter("name", "a name", NAME),))])
+    register(app, [Route("/api/v1/counted", handler, "Counts", (Parameter("name", "a name", NAME),), roles=None)])
     return app.test_client()
 
 

@@ -11,13 +11,13 @@ import pytest
 from flask.testing import FlaskClient
 from tests.server.web.conftest import HOSTILE, Served
 
-from jobsight_server.web import groups, jobs, nodes, now, trust, users, waste
+from jobsight_server.web import jobs, nodes, now, trust, users, waste
 from jobsight_server.web.kit.listing import Listing
 
 LISTS: dict[str, tuple[Listing, str, str]] = {
     "jobs": (jobs.LISTING, "/jobs", "jobs"),
     "users": (users.USERS_LISTING, "/users", "users"),
-    "groups": (groups.LISTING, "/groups", "groups"),
+    "groups": (users.GROUPS_LISTING, "/groups", "groups"),
     "nodes": (nodes.LISTING, "/nodes", "nodes"),
     "waste": (waste.LISTING, "/waste", "rows"),
     "trust": (trust.LISTING, "/trust", "rows"),

@@ -12,14 +12,11 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from werkzeug.serving import make_server
-
-from site_run import JOBSIGHT, free_address, wait_until
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 EXAMPLES = os.environ.get("JOBSIGHT_OPENAPI_EXAMPLES", "5")
@@ -29,36 +26,6 @@ PHASES = {"admin": "coverage,fuzzing,stateful", "scheduler": "fuzzing,stateful",
 SEED = () if os.environ.get("JOBSIGHT_NEW_EXAMPLES") else ("--seed", "1")
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-
-
-@pytest.fixture
-def address(served: Any, database_url: str, tmp_path: Path) -> Iterator[str]:
-    """The whole server, as it is started by its command, over the filled database."""
-    listen = free_address()
-    host, port = listen.split(":")
-    command = [*JOBSIGHT, "serve", "--database", database_url, "--listen", listen]
-    command += ["--ingest-listen", f"{host}:{int(port) + 1}", "--clusters", "alpha beta"]
-    log = tmp_path / "server.log"
-
-    def ready() -> bool:
-        connection = http.client.HTTPConnection(listen, timeout=5)
-        try:
-            connection.request("GET", "/ready")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-        finally:
-            connection.close()
-
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=out)
-    try:
-        wait_until(ready, 180, lambda: log.read_text())
-        yield listen
-    finally:
-        server.terminate()
-        server.wait(180)
-    assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.slow

@@ -26,6 +26,9 @@ def asked(query: str, names: tuple[str, ...] = tuple(RANGES)) -> TimeRange:
         ("range=1y", NOW - 365 * DAY_S, NOW, "1y"),
         ("since=2023-11-14&until=2023-11-14", MIDNIGHT, MIDNIGHT + DAY_S, None),
         ("since=1699920000.5", MIDNIGHT + 0.5, NOW, None),
+        ("since=2023-11-14T00:00&until=2023-11-14T12:30:00Z", MIDNIGHT, MIDNIGHT + 45_000, None),
+        ("since=2023-11-14T01:00:00%2B01:00", MIDNIGHT, NOW, None),
+        ("since=2023-11-13T19:00:00.5-0500", MIDNIGHT + 0.5, NOW, None),
         ("range=7d&until=2023-11-13", MIDNIGHT - 7 * DAY_S, MIDNIGHT, "7d"),
     ],
 )
@@ -46,9 +49,12 @@ def test_days_are_those_with_a_moment_of_the_range() -> None:
     [
         ("range=2h", "use one of: 1h, 6h, 1d, 7d, 30d, 90d, 1y"),
         ("range=7d&since=2023-01-01", "exclude each other"),
-        ("since=2023-13-01", "since='2023-13-01' is not a day"),
+        ("since=2023-13-01", "since='2023-13-01' is not a time"),
         ("since=2024-01-01", "must be before now"),
         ("since=2023-01-02&until=2023-01-01", "must be before until=2023-01-01"),
+        ("since=2023-11-14T25:00", "give a date such as 2026-11-22, a time such as 2026-11-22T08:30:00Z, or UTC"),
+        ("since=2023-11-14%2B01:00", "is not a time"),
+        ("since=1969-12-31", "is not a time"),
         ("since=1e300", "is not a time"),
         ("until=nan", "is not a time"),
     ],

@@ -27,13 +27,10 @@ def plan() -> StoredPlan:
 
 
 PLAN = Route(
-    "GET",
     "/api/v1/plan",
     plan,
-    ("scheduler",),
     "The plan of a cluster: jobs with a time slot, promises and their outcomes",
     (Parameter("cluster", "default: the first with a plan, by name", NAME),),
-    errors=(400, 404),
 )
 ROUTES = (PLAN, *routes.RISK_ROUTES, *routes.ROUTES)
 

@@ -119,14 +119,12 @@ def _elapsed(asked: RiskQuestion) -> float:
 
 RISK_ROUTES = (
     Route(
-        "POST",
         "/api/v1/risk",
         ask_risk,
-        ("scheduler",),
         "Whether a job fits a gap: its probability of success with its three factors, and their value",
+        method="POST",
         answer=Risk,
         body=RiskQuestion,
-        errors=(400, 404, 413, 415),
     ),
 )
 
@@ -287,22 +285,21 @@ def _past(value: float | None) -> float | None:
 
 
 def _change(action: str, handler: Callable[[], Response], summary: str, body: type) -> Route:
-    path, errors = f"/api/v1/offers/{{id}}/{action}", (400, 404, 409, 410, 413, 415)
-    return Route("POST", path, handler, ("scheduler",), summary, answer=Offer, body=body, errors=errors)
+    path = f"/api/v1/offers/{{id}}/{action}"
+    return Route(path, handler, summary, method="POST", errors=(409, 410), answer=Offer, body=body)
 
 
 ROUTES = (
     Route(
-        "POST",
         "/api/v1/offers",
         ask_place,
-        ("scheduler",),
         "Asks for a time slot in the plan: an offer of nodes and time, or the reason why not",
+        method="POST",
+        errors=(409,),
         answer=OfferAnswer,
         body=PlaceQuestion,
-        errors=(400, 404, 409, 413, 415),
     ),
-    Route("GET", "/api/v1/offers/{id}", show_offer, ("scheduler",), "One offer", errors=(404,)),
+    Route("/api/v1/offers/{id}", show_offer, "One offer"),
     _change("confirm", confirm_offer, "Takes the time slot; sent twice, it counts once", Confirmation),
     _change("cancel", cancel_offer, "Gives the time slot up; sent twice, it counts once", Cancellation),
     _change("started", report_started, "The job has started; sent twice, it counts once", StartReport),

@@ -75,10 +75,8 @@ def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]
 
 _AMOUNT: dict[str, Any] = {"type": "string", "pattern": MEMORY_PATTERN}
 RANK = Route(
-    "GET",
     "/api/v1/resources/rank",
     rank,
-    ("scheduler",),
     "Machines by rank for a job: the probability that it succeeds there, or the grid resource vector",
     (
         Parameter(
@@ -104,7 +102,6 @@ RANK = Route(
             {"type": "integer", "minimum": 1, "maximum": MACHINES_AT_MOST},
         ),
     ),
-    errors=(400, 404),
 )
 ROUTES = (RANK,)
 

@@ -14,7 +14,7 @@ from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.queries.machines import MachineLoss, Machines, MachineSession, NodeName, Reliability
+from jobsight_server.queries.node_states import MachineLoss, Machines, MachineSession, NodeName, Reliability
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.errors import RefusedError

@@ -11,7 +11,7 @@ from flask import request
 from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.amounts import utc_day
+from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.storage.clusters import listed
 from jobsight_server.web.kit.context import context
 
@@ -129,25 +129,14 @@ def number_argument(name: str, schema: Mapping[str, Any]) -> float | None:
     return int(number) if is_whole else number
 
 
-def time_argument(name: str) -> float | None:
-    """Return argument ``name``, UTC epoch seconds; None if it was not given."""
-    value = given(name)
-    if value is None:
-        return None
-    try:
-        time_s = float(value)
-    except ValueError:
-        time_s = math.nan
-    if not 0 <= time_s <= LATEST_TIME_S:
-        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a time; give UTC epoch seconds")
-    return time_s
+def time_argument(name: str, *, is_end: bool = False) -> float | None:
+    """Return argument ``name``, a date, a time or UTC epoch seconds, as UTC epoch seconds; None if it was not given.
 
-
-def day_argument(name: str) -> int | None:
-    """Return argument ``name``, a date or UTC epoch seconds, as a day counted from 1970-01-01; None without one."""
+    Of a date, the begin of the day, or its end if ``is_end``.
+    """
     value = given(name)
     try:
-        return None if value is None else utc_day(value)
+        return None if value is None else utc_span(value)[is_end]
     except ValueError as error:
         raise BadRequest(f"{name}={error}") from error
 
@@ -218,11 +207,6 @@ def one_cluster(found: list[str], noun: str) -> str | None:
     if len(found) > 1:
         raise BadRequest(f"several clusters know this {noun} ({', '.join(found)}); add ?cluster=NAME")
     return found[0] if found else None
-
-
-def not_found(noun: str, name: str, cluster: str | None) -> NotFound:
-    """Return the error for a name that the cluster, or with None every cluster, lacks."""
-    return NotFound(f"no {noun} {name[:_SHOWN]!r} in {'any cluster' if cluster is None else repr(cluster[:_SHOWN])}")
 
 
 def _place(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.forecasts.record import PAGE_SIZE
-from jobsight_server.queries.listed import Asked
+from jobsight_server.queries.listed import Asked, no_cursor
 from jobsight_server.web.kit.inputs import (
     ORDERS,
     PAGES_AT_MOST,
@@ -80,7 +80,9 @@ class Listing:
             return asked
         if given("page") is not None:
             raise BadRequest("cursor and page exclude each other; give one of them")
-        return asked.following(cursor)
+        if (asked := asked.following(cursor)).sort not in self.sorts:
+            raise no_cursor()
+        return asked
 
     def filtered(self) -> dict[str, Any]:
         """Return the request's other filters by name; None for one that was not given.

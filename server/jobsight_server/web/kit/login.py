@@ -7,8 +7,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.sessions import create_session, end_session, redeem_login
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.web.kit.access import require_same_origin, viewer
-from jobsight_server.web.kit.context import COOKIE, context
+from jobsight_server.web.kit.context import COOKIE, context, require_same_origin, viewer
 
 HOME = "/"
 

@@ -11,8 +11,7 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.nodes import cluster_names
-from jobsight_server.web.kit.access import known_viewer
-from jobsight_server.web.kit.context import COOKIE, context
+from jobsight_server.web.kit.context import COOKIE, context, known_viewer
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.routes import Route
 

@@ -1,35 +1,88 @@
 """A route of the API: its handler, roles, parameters and answer.
 
-The application, the access check, the check of parameters and ``openapi.json`` are all generated from these records.
-"""
+The application, the access check, the check of parameters and ``openapi.json`` are all generated from these records."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from flask import Flask, Response, request
+from flask import Flask, Request, Response, has_app_context, request
 from werkzeug.exceptions import BadRequest
 from werkzeug.routing import BaseConverter, IntegerConverter
 
 from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.web.kit.access import Own, require_role
+from jobsight_server.web.kit.context import Own, known_viewer, require_role
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, PAGES_AT_MOST
-from jobsight_server.web.kit.kept_answers import KeptAnswers
+
+COSTLY_S = 0.02
+"""CPU time from which on an answer is kept."""
+
+_TIMES = 150  # its cost: a page that asks every 3 s takes 20 ms each time in the mean, however much an answer costs
+_LONGEST_S = 60.0
+_BYTES_AT_MOST = 2**24  # of all
+
+
+class Kept(NamedTuple):
+    """An answer's JSON and its ETag; ``until``: by the clock."""
+
+    body: bytes
+    tag: str
+    until: float
+
+
+class KeptAnswers:
+    """The last costly answers of a process, each for its reader only."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[bytes, Kept] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, request: Request) -> Kept | None:
+        """Return the kept answer for a request that already has one (If-None-Match); None for any other."""
+        if not request.if_none_match:
+            return None
+        with self._lock:
+            found = self._kept.get(_key(request))
+        return found if found is not None and self._clock() < found.until else None
+
+    def put(self, request: Request, body: bytes, tag: str, cost_s: float) -> None:
+        """Keep an answer that took ``cost_s`` of CPU time, if that is much."""
+        if cost_s < COSTLY_S or len(body) > _BYTES_AT_MOST:
+            return
+        until = self._clock() + min(_TIMES * cost_s, _LONGEST_S)
+        key = _key(request)
+        with self._lock:
+            if (older := self._kept.pop(key, None)) is not None:
+                self._bytes -= len(older.body)
+            self._kept[key] = Kept(body, tag, until)
+            self._bytes += len(body)
+            while self._bytes > _BYTES_AT_MOST:
+                self._bytes -= len(self._kept.popitem(last=False)[1].body)
+
+
+def _key(request: Request) -> bytes:
+    # Readers may see different data.
+    who = repr(known_viewer()) if has_app_context() else ""  # a proxy names its users in a header of its own
+    parts = (request.full_path, who, request.headers.get("Authorization", ""), request.headers.get("Cookie", ""))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
+
 
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
 ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
 PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
-BODY_ERRORS = (400, 404, 409, 413, 415)
-"""Error statuses of a route that takes a body and changes something."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -56,19 +109,20 @@ ITS_NAME = Parameter("name", "its name", NAME, required=True)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path. ``roles`` of programs' tokens; None: open; an empty tuple: administrators only.
+    """One path and method. ``roles`` of programs' tokens; None: open; an empty tuple: administrators only.
 
     Staff may read it with any ``roles``; users only if ``own`` gives its restriction to their own data.
 
     The answer has the return type of ``handler``, or is ``answer`` if the handler writes the response itself.
+    ``errors``: the statuses of errors beside those that every route of its kind has.
     """
 
-    method: str
     path: str
     handler: Callable[[], Record | Response]
-    roles: tuple[str, ...] | None
     summary: str
     parameters: tuple[Parameter, ...] = ()
+    method: str = "GET"
+    roles: tuple[str, ...] | None = ("scheduler",)
     answer: Any = None
     body: Any = None
     media_type: str = "application/json"
@@ -89,6 +143,14 @@ class Route:
     def has_tag(self) -> bool:
         """Return whether the answer has an ETag, so that an unchanged one is not sent again."""
         return self.method == "GET" and self.answer is None
+
+    @property
+    def statuses(self) -> list[int]:
+        """Return the statuses of its errors."""
+        of_names = (404,) if self.parameters or self.body is not None or "{" in self.path else ()
+        of_bodies = (413, 415) if self.body is not None else ()
+        of_access = (401, 403, 503) if self.roles is not None else ()
+        return sorted({400, *of_names, *of_bodies, *of_access, *self.errors})
 
     @property
     def answer_type(self) -> Any:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.accounting.amounts import utc_day
 from jobsight_server.storage.event_counts import DAY_S, day_of
-from jobsight_server.web.kit.inputs import LATEST_TIME_S, choice_argument, given
+from jobsight_server.web.kit.inputs import choice_argument, given, time_argument
 from jobsight_server.web.kit.routes import TIME, Parameter, choice_of
 
 RANGES = {
@@ -25,7 +24,7 @@ RANGES = {
 OF_DAYS = tuple(name for name, seconds in RANGES.items() if seconds >= DAY_S)
 """Spans for pages with figures of whole days."""
 
-DAY_OR_TIME = {"anyOf": [{"type": "string", "format": "date"}, TIME]}
+DAY_OR_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}, TIME]}
 
 
 class TimeRange(NamedTuple):
@@ -52,8 +51,8 @@ def range_parameters(default: str, names: tuple[str, ...] = tuple(RANGES)) -> tu
     """Return the parameters of a route that answers for a time range."""
     return (
         Parameter("range", f"how far back from `until` (default {default})", choice_of(names)),
-        Parameter("since", "begin, a date or UTC epoch seconds, instead of `range`", DAY_OR_TIME),
-        Parameter("until", "end, a date, whose day is included, or UTC epoch seconds (default now)", DAY_OR_TIME),
+        Parameter("since", "begin, a date, a time or UTC epoch seconds, instead of `range`", DAY_OR_TIME),
+        Parameter("until", "end; a date includes its day (default now)", DAY_OR_TIME),
     )
 
 
@@ -64,7 +63,7 @@ def range_argument(now: float, default: str, names: tuple[str, ...] = tuple(RANG
         BadRequest: an unknown range, an invalid time, both ``range`` and ``since``, or an end not after the begin.
     """
     name = choice_argument("range", names)
-    begin, end = _moment("since", 0.0), _moment("until", DAY_S)
+    begin, end = time_argument("since"), time_argument("until", is_end=True)
     if name is not None and begin is not None:
         raise BadRequest(f"range={name} and since={given('since')} exclude each other; give one of them")
     until = now if end is None else end
@@ -84,8 +83,8 @@ def range_until(newest: int | None, now: float, default: str) -> TimeRange:
 
 SPAN = (
     Parameter("range", "how far back from `until`, or from now, instead of `since`", choice_of(tuple(RANGES))),
-    Parameter("since", "begin of the span, a date or UTC epoch seconds (default the first)", DAY_OR_TIME),
-    Parameter("until", "its end, a date, whose day is included, or UTC epoch seconds (default the last)", DAY_OR_TIME),
+    Parameter("since", "begin of the span, a date, a time or UTC epoch seconds (default the first)", DAY_OR_TIME),
+    Parameter("until", "its end; a date includes its day (default the last)", DAY_OR_TIME),
 )
 """The parameters of a route that answers for all time unless given a span."""
 
@@ -99,24 +98,7 @@ def span_argument(now: float) -> tuple[float | None, float | None]:
     if given("range") is not None:
         span = range_argument(now, "1d")
         return span.since, None if given("until") is None else span.until
-    begin, end = _moment("since", 0.0), _moment("until", DAY_S)
+    begin, end = time_argument("since"), time_argument("until", is_end=True)
     if begin is not None and end is not None and begin >= end:
         raise BadRequest(f"since={given('since')} must be before until={given('until')}")
     return begin, end
-
-
-def _moment(argument: str, after_day_s: float) -> float | None:
-    """Return a time, or ``after_day_s`` after the begin of a day given as a date."""
-    value = given(argument)
-    if value is None:
-        return None
-    try:
-        time_s = float(value)
-    except ValueError:
-        try:
-            return utc_day(value) * DAY_S + after_day_s
-        except ValueError as error:
-            raise BadRequest(f"{argument}={error}") from error
-    if not 0 <= time_s <= LATEST_TIME_S:
-        raise BadRequest(f"{argument}={value[:60]!r} is not a time; give a date or UTC epoch seconds")
-    return time_s

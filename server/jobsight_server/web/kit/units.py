@@ -14,6 +14,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
 from jobsight_server.accounting.amounts import clock_text, memory_text, time_text
 from jobsight_server.forecasts import Prediction
+from jobsight_server.queries.rejected import REJECTIONS
 
 DASH = "–"
 
@@ -188,17 +189,6 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "accuracy": accuracy,
 }
 
-REJECTION_TITLES = {
-    "batches_rejected": "batches rejected",
-    "quarantined_because": "batches quarantined",
-    "accounting_rejected_because": "accounting lines rejected",
-    "accounting_unreadable": "accounting files not readable",
-    "profiles_refused": "profiles rejected",
-    "measurements_refused": "queries refused by Prometheus",
-    "requirement_feedback_rejected": "feedback on requirements refused",
-    "resource_reports_rejected": "reports of resources rejected",
-}
-SAVINGS_UNITS = {"memory": "GiB-hours", "runtime": "processor-hours"}
 RESOURCE_TITLES = {"processors": "Processors", "gpus": "GPUs"} | {
     name: METRICS[name].title for name in ("memory", "runtime", "bandwidth", "gpu_memory")
 }
@@ -259,8 +249,7 @@ FOR_TEMPLATES = {
     "metric_titles": {name: metric.title for name, metric in METRICS.items()},
     "metric_names": {name: metric.name for name, metric in METRICS.items()},
     "metrics_of_job": [name for name, metric in METRICS.items() if metric.is_of_job],
-    "savings_units": SAVINGS_UNITS,
-    "rejection_titles": REJECTION_TITLES,
+    "rejection_titles": REJECTIONS,
     "resource_titles": RESOURCE_TITLES,
     "accuracy_value": accuracy_value,
 }

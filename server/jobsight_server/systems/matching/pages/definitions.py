@@ -17,7 +17,7 @@ from jobsight_server.systems.matching.resource_state import refused
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import DEFINITION_BYTES, parsed_body
-from jobsight_server.web.kit.routes import BODY_ERRORS, Route, record_reply
+from jobsight_server.web.kit.routes import Route, record_reply
 
 
 class PoliciesBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,20 +36,18 @@ def define_policies() -> Response:
     return record_reply(ResourcePolicies(body.policies))
 
 
-POLICIES = Route(
-    "GET", "/api/v1/policies", policies, ("scheduler",), "Policies: which jobs may use which resource, and when"
-)
+POLICIES = Route("/api/v1/policies", policies, "Policies: which jobs may use which resource, and when")
 POLICY_ROUTES = (
     POLICIES,
     Route(
-        "PUT",
         "/api/v1/policies",
         define_policies,
-        (),
         "Replaces all policies; existing matches stay",
+        method="PUT",
+        roles=(),
+        errors=(409,),
         answer=ResourcePolicies,
         body=PoliciesBody,
-        errors=BODY_ERRORS,
     ),
 )
 
@@ -75,18 +73,18 @@ def choose_objectives() -> Response:
     return record_reply(ChosenObjectives(list(body.objectives), list(OBJECTIVES)))
 
 
-OBJECTIVES_CHOSEN = Route("GET", "/api/v1/objectives", objectives, ("scheduler",), "Objectives of matching")
+OBJECTIVES_CHOSEN = Route("/api/v1/objectives", objectives, "Objectives of matching")
 OBJECTIVE_ROUTES = (
     OBJECTIVES_CHOSEN,
     Route(
-        "PUT",
         "/api/v1/objectives",
         choose_objectives,
-        (),
         "Chooses the objectives, in order of importance, from the next batch on",
+        method="PUT",
+        roles=(),
+        errors=(409,),
         answer=ChosenObjectives,
         body=ObjectivesBody,
-        errors=BODY_ERRORS,
     ),
 )
 

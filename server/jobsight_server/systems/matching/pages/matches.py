@@ -33,7 +33,7 @@ from jobsight_server.web.kit.inputs import (
     parsed_body,
 )
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import BODY_ERRORS, NAME, PAGE, Parameter, Route, choice_of, record_reply
+from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, choice_of, record_reply
 
 RELEASED_AT_MOST = 10_000
 
@@ -132,10 +132,8 @@ def _number() -> int:
 
 
 MATCHES = Route(
-    "GET",
     "/api/v1/matches",
     matches,
-    ("scheduler",),
     "Queued jobs and matches, newest first; 50 a page",
     (
         Parameter("state", "only matches in this state", choice_of(STATES)),
@@ -144,65 +142,55 @@ MATCHES = Route(
     ),
 )
 MATCH = Route(
-    "GET",
     "/api/v1/matches/{id}",
     match_of_path,
-    ("scheduler",),
     "One job: its match or the reason why it waits",
-    errors=(404,),
 )
 ROUTES = (
     MATCHES,
     MATCH,
     Route(
-        "POST",
         "/api/v1/matches",
         match_batch,
-        ("scheduler",),
         "Matches a batch: each job gets everything it needs or nothing; a match holds until released or expired",
         (Parameter("dry_run", "1: dry run; nothing is held", _FLAG),),
+        method="POST",
+        errors=(409,),
         answer=BatchAnswer,
         body=JobBatch,
-        errors=(400, 409, 413, 415),
     ),
     Route(
-        "POST",
         "/api/v1/matches/queue",
         queue_batch,
-        ("scheduler",),
         "Queues jobs for the rounds of matching; GET /api/v1/matches/{id} shows the state of each",
+        method="POST",
+        errors=(409,),
         answer=SubmittedJobs,
         body=QueuedBatch,
-        errors=(400, 409, 413, 415),
     ),
     Route(
-        "POST",
         "/api/v1/matches/release",
         release_matches,
-        ("scheduler",),
         "Releases many matches, and cancels queued jobs",
+        method="POST",
         answer=ReleasedMatches,
         body=MatchNumbers,
-        errors=(400, 413, 415),
     ),
     Route(
-        "PUT",
         "/api/v1/matches/{id}",
         renew_match,
-        ("scheduler",),
         "Renews a match that still holds",
+        method="PUT",
+        errors=(409,),
         answer=MatchEntry,
         body=Renewal,
-        errors=BODY_ERRORS,
     ),
     Route(
-        "DELETE",
         "/api/v1/matches/{id}",
         release_match,
-        ("scheduler",),
         "Releases a match, or cancels a queued job",
+        method="DELETE",
         answer=MatchEntry,
-        errors=(404,),
     ),
 )
 

@@ -34,7 +34,7 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import BODY_ERRORS, NAME, PAGE, Parameter, Route, record_reply
+from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, record_reply
 
 REPORTS_AT_MOST = 20_000
 SIZE_AT_MOST = 20_000
@@ -91,10 +91,8 @@ def report_state() -> Response:
 
 
 RESOURCES = Route(
-    "GET",
     "/api/v1/resources",
     resources,
-    ("scheduler",),
     "Resources: attributes, capacities, free capacity and holds; 50 a page",
     (
         Parameter("type", "only resources of this type", NAME),
@@ -109,34 +107,32 @@ RESOURCES = Route(
 ROUTES = (
     RESOURCES,
     Route(
-        "POST",
         "/api/v1/resources/state",
         report_state,
-        ("scheduler",),
         f"Reports of the state of up to {REPORTS_AT_MOST} resources, each stored or rejected by itself",
+        method="POST",
+        errors=(409,),
         answer=ReportsTaken,
         body=StateReports,
-        errors=BODY_ERRORS,
     ),
-    Route("GET", "/api/v1/resources/{name}", resource, ("scheduler",), "One resource and its holds", errors=(400, 404)),
+    Route("/api/v1/resources/{name}", resource, "One resource and its holds"),
     Route(
-        "PUT",
         "/api/v1/resources/{name}",
         define_resource,
-        (),
         "Defines a resource; its holds stay",
+        method="PUT",
+        roles=(),
+        errors=(409,),
         answer=ResourceDetail,
         body=ResourceBody,
-        errors=BODY_ERRORS,
     ),
     Route(
-        "DELETE",
         "/api/v1/resources/{name}",
         remove_resource,
-        (),
         "Removes a resource; its matches are lost",
+        method="DELETE",
+        roles=(),
         answer=Removed,
-        errors=(400, 404),
     ),
 )
 

@@ -1,0 +1,209 @@
+"""The state of nodes: freshness of their samples, load now, and the chance that a job succeeds there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from sqlalchemy import Connection
+
+from jobsight_predictor.reliability.sessions import Ending
+from jobsight_server.forecasts.record import Record, Share
+from jobsight_server.storage.engine import fetch
+
+UP_WITHIN_S = 120.0
+LATE_WITHIN_S = 3600.0
+
+Status = Literal["up", "late", "silent", "unknown"]
+STATUSES: tuple[Status, ...] = ("up", "late", "silent", "unknown")
+"""``unknown``: no agent ever reported from the node."""
+
+
+def status(age_s: float) -> Status:
+    """Return ``up``, ``late`` or ``silent`` for a node last seen ``age_s`` seconds ago.
+
+    An agent sends at least once a minute, so two minutes are one batch lost, an hour is more than a restart.
+
+    >>> [status(age) for age in (5, 600, 86400)]
+    ['up', 'late', 'silent']
+    """
+    if age_s <= UP_WITHIN_S:
+        return "up"
+    return "late" if age_s <= LATE_WITHIN_S else "silent"
+
+
+def seen_at(received_at: float, last_time: float, clock_skew_s: float | None) -> float:
+    """Return the time when the node was last seen, by the server's clock.
+
+    With an agent's clock, that is the arrival of its newest batch, even if old readings waited in its spool or its
+    clock is wrong. A replay has no clock: it is the time of the last reading.
+
+    >>> seen_at(1000.0, 400.0, 0.2), seen_at(1000.0, 400.0, None), seen_at(1000.0, 1030.0, None)
+    (1000.0, 400.0, 1000.0)
+    """
+    return received_at if clock_skew_s is not None else min(received_at, last_time)
+
+
+NodeName = tuple[str, str]
+"""Cluster and name."""
+
+
+class MachineSession(Record):
+    """The machine was available from ``start`` to ``end``; the present session has neither an end nor an ending."""
+
+    start: float
+    end: float | None
+    ending: Ending | None
+
+
+class Reliability(Record):
+    """A machine's reliability for its jobs.
+
+    ``reliability``: the chance that a job of ``run_time_s`` succeeds there, between ``low`` and ``high``: that the
+    machine stays available for so long (``stays``) and does not fail it (``sound``). If not ``known``, it has no
+    history. ``evictions`` and ``failures`` count against the machine, ``user_failures`` do not. ``since``: the begin
+    of the present session; ``history``: sessions since ``history_since``.
+    ``lost_jobs`` were evicted, requeued or failed since then, and cost ``lost_processor_hours``.
+    """
+
+    run_time_s: float
+    reliability: Share
+    low: Share
+    high: Share
+    known: bool
+    stays: Share
+    sound: Share
+    since: float | None
+    sessions: int
+    successes: int
+    evictions: int
+    failures: int
+    user_failures: int
+    lost_jobs: int
+    lost_processor_hours: float
+    history_since: float
+    history: list[MachineSession]
+
+
+class MachineLoss(Record):
+    """A machine's losses: its jobs evicted, requeued or failed since ``since``, and their processor-hours on all of
+    their nodes."""
+
+    cluster: str
+    name: str
+    jobs: int
+    processor_hours: float
+    since: float
+
+
+class Machines:
+    """A source of machines' reliability: this one knows none."""
+
+    def chances(self, connection: Connection, run_time_s: float, now: float) -> Mapping[NodeName, float | None]:
+        """Return every machine that an agent, a log or its owner ever named, with the chance that a job of
+        ``run_time_s`` succeeds there; None for one without history."""
+        return MappingProxyType({})
+
+    def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
+        """Return a machine's reliability; None if the machine is not known."""
+        return None
+
+    def worst(self, connection: Connection, cluster: str | None, now: float) -> MachineLoss | None:
+        """Return the machine that lost most jobs, of this cluster or of all; None if none did."""
+        return None
+
+
+LoadFigure = Literal["load", "memory", "bandwidth"]
+FIGURES: tuple[LoadFigure, ...] = ("load", "memory", "bandwidth")
+
+_OVER_S = 120.0  # the last two intervals of readings once a minute
+_BEFORE_S = 900.0
+_AT_ONCE = 500
+# The last reading and one some minutes before: two look-ups for each node. Older ones are packed elsewhere.
+_LOADS = (
+    "SELECT n.cluster, n.name, n.received_at, n.last_time, n.clock_skew_s, n.cpus, n.memory_total_bytes, "
+    "b.time - a.time, b.cpu_busy_s - a.cpu_busy_s, b.memory_used_bytes, "
+    "b.net_in_bytes + b.net_out_bytes - a.net_in_bytes - a.net_out_bytes, b.gap_s - a.gap_s "
+    "FROM nodes n "
+    "LEFT JOIN samples b ON b.node_id = n.id AND b.time = n.last_time AND n.received_at >= ? "
+    "LEFT JOIN samples a ON a.node_id = n.id AND a.time = (SELECT max(s.time) FROM samples s "
+    f"WHERE s.node_id = n.id AND s.time <= b.time - {_OVER_S} AND s.time > b.time - {_BEFORE_S}) "
+)
+
+
+class NodeLoad(Record):
+    """One node: busy processors and used memory as shares of its capacity, bits per second in and out together.
+
+    Null where it is silent, or has no such readings.
+    """
+
+    cluster: str
+    name: str
+    status: Status
+    age_s: float
+    load: Share | None
+    memory: Share | None
+    bandwidth_bps: float | None
+
+
+class NodeLoads(Record):
+    """Every node, by cluster and name."""
+
+    now: float
+    nodes: list[NodeLoad]
+
+
+class LoadRates(NamedTuple):
+    """A node's load in its last minutes, as in ``NodeLoad``."""
+
+    load: float | None
+    memory: float | None
+    bandwidth_bps: float | None
+
+
+_UNKNOWN = LoadRates(None, None, None)
+
+
+def node_loads(connection: Connection, now: float) -> NodeLoads:
+    """Return the last minutes of all nodes that ever sent a batch."""
+    read = sorted(_read(connection, now))
+    return NodeLoads(now, [NodeLoad(*name, status(age_s), age_s, *rates) for name, age_s, rates in read])
+
+
+def node_rates(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, LoadRates]:
+    """Return the last minutes of the nodes with these ``ids``; None: of all."""
+    if ids is None:
+        return {name: rates for name, _, rates in _read(connection, now)}
+    some = [ids[begin : begin + _AT_ONCE] for begin in range(0, len(ids), _AT_ONCE)]
+    return {name: rates for part in some for name, _, rates in _read(connection, now, part)}
+
+
+def _read(
+    connection: Connection, now: float, ids: Sequence[int] | None = None
+) -> Iterator[tuple[NodeName, float, LoadRates]]:
+    some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))})"
+    for cluster, name, *times, cpus, total, seconds, busy_s, used, moved, gap_s in fetch(
+        connection, _LOADS + some, (now - LATE_WITHIN_S, *(ids or ()))
+    ):
+        age_s = max(0.0, now - seen_at(*times))
+        is_silent = status(age_s) == "silent"
+        rates = _UNKNOWN if is_silent else _rates(cpus, total, seconds, busy_s, used, moved, gap_s)
+        yield (cluster, name), age_s, rates
+
+
+def _rates(
+    cpus: int,
+    total: int | None,
+    seconds: float | None,
+    busy_s: float | None,
+    used: int | None,
+    moved: int | None,
+    gap_s: float | None,
+) -> LoadRates:
+    memory = min(1.0, used / total) if used is not None and total else None
+    known_s = (seconds or 0.0) - (gap_s or 0.0)
+    if known_s <= 0:
+        return LoadRates(None, memory, None)
+    load = None if busy_s is None or cpus <= 0 else min(1.0, max(0.0, busy_s / known_s / cpus))
+    return LoadRates(load, memory, None if moved is None else max(0.0, moved * 8 / known_s))
