@@ -53,6 +53,8 @@ class RunRecord:
     nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
     ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
     ``memory_with_cache``: the used memory may contain page cache.
+    ``start_unknown``: it began after ``start``, its submission, at an unknown time.
+
     ``memory_is_virtual``: requested and used memory are address space, else resident; ``other_requested_bytes`` and
     ``other_used_bytes`` are of the other kind (see ``memory_fields``). ``memory_word``: the scheduler's word by which
     it was requested, where there are several.
@@ -97,6 +99,7 @@ class RunRecord:
     memory_is_virtual: bool | None = None
     memory_word: str | None = None
     ended_abnormally: bool | None = None
+    start_unknown: bool | None = None
     array_task: str | None = None
     facts: str | None = None
     gpus: int | None = None

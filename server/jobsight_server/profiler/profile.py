@@ -36,6 +36,7 @@ from jobsight_server.profiler.values import (
     ABOVE_NODES,
     ABOVE_PROCESSORS,
     CUT_SHORT,
+    NO_START,
     NOT_ALL_READ,
     NOT_SEEN,
     PARTLY_MEASURED,
@@ -82,7 +83,7 @@ def profile(
         metric: entry if entry.source == "accounting" else entry.at_least(why.get(metric))
         for metric, entry in found.items()
     }
-    found["runtime"] = Measurement(run.run_s, source="accounting")
+    found["runtime"] = without(NO_START, None) if run.start_unknown else Measurement(run.run_s, source="accounting")
     if run.was_cut_short:
         found["runtime"] = found["runtime"].at_least(CUT_SHORT)
     for metric, used in used_of(run.used).items():
@@ -98,7 +99,8 @@ def profile(
 def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     """Return the run's peak, from its cgroups, the log and its nodes' memory; the average is that of readings."""
     own, is_whole = _cgroup_memory(run, nodes, processors)
-    log = _logged_memory(run, nodes, processors, is_whole)
+    # Of a job whose processors are unknown, it is that of the whole job, as in questions.
+    log = _logged_memory(run, nodes, processors or 1, is_whole)
     of_nodes = sampled_memory(nodes, how, processors, length_s)
     is_first = is_whole and run.memory_quantity != "virtual"
     readings = [own, log, of_nodes] if is_first else [log, of_nodes, own]

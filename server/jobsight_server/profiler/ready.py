@@ -47,7 +47,7 @@ _RUNS = (
     'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, failure, '
     "recorded_at, (SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster "
     "AND again.job_id = jobs.job_id AND again.start > jobs.start), suspended_s, asked_processors, memory_incomplete, "
-    "memory_with_cache, memory_is_virtual, ended_abnormally, exit_status, used FROM jobs "
+    "memory_with_cache, memory_is_virtual, ended_abnormally, start_unknown, exit_status, used FROM jobs "
 )
 _FINISHED = text(
     f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '

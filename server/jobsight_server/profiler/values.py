@@ -38,6 +38,7 @@ class Missing:
 
 
 NO_PROCESSORS = Missing("the accounting log gives no processors")
+NO_START = Missing("the accounting log gives no start")
 NOT_SEEN = Missing("no CPU time was counted in a run of more than 10 s")
 TOO_SHORT = Missing("it ran for 10 s or less: its nodes' memory shows little of it")
 ABOVE_NODES = Missing("its memory is more than its nodes have")

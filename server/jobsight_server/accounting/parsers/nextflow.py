@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from math import inf
 
@@ -25,6 +26,7 @@ from jobsight_server.accounting.parsers.table_columns import header_of, parser_o
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 
 KILLED = 137
+_NO_EXIT = f"{2**31 - 1}"  # of a task that left no exit status
 _AT_ITS_LIMIT = frozenset({KILLED, 140, 143})  # how batch systems end a task at its time limit
 _ENDED = frozenset({"COMPLETED", "CACHED", "FAILED", "ABORTED"})
 _UNDER_WAY = frozenset({"NEW", "SUBMITTED", "RUNNING"})
@@ -75,19 +77,21 @@ def _event(row: Row, origin: Origin) -> JobEvent:
         ended = submitted + whole_s
     if ended is None or status in _UNDER_WAY:
         return JobEvent("N", task, submitted or 0.0, utc_s=submitted or 0.0)
-    # Without either, it ran for at least 0 s: a killed task may have left nothing else.
-    start = _instant(row, "start") or ended - (run_s or 0.0)
+    start = _instant(row, "start") or (None if run_s is None else ended - run_s)
+    is_unknown = start is None
+    if start is None:  # it began after its submission
+        start = submitted or ended - (whole_s or 0.0)
     if start > ended:
         raise AccountingError("the end is before the start", f"{start:.0f} {ended:.0f}")
     run = _run(row, origin.user, start, ended, submitted, status)
-    return JobEvent("E", task, ended, run, utc_s=ended)
+    return JobEvent("E", task, ended, replace(run, start_unknown=True) if is_unknown else run, utc_s=ended)
 
 
 def _run(row: Row, user: str, start: float, end: float, submitted: float | None, status: str) -> RunRecord:
-    processors = whole("cpus", row["cpus"]) if "cpus" in row else 1
-    if not 0 < processors < 2**16:
+    processors = whole("cpus", row["cpus"]) if "cpus" in row else None
+    if processors is not None and not 0 < processors < 2**16:
         raise AccountingError("cpus is not a number of processors", row["cpus"])
-    exit_status = signed("exit", row["exit"]) if "exit" in row else None
+    exit_status = signed("exit", row["exit"]) if row.get("exit", _NO_EXIT) != _NO_EXIT else None
     run_s = _duration(row, "realtime")
     time_s = _duration(row, "time") or None
     load = percent("%cpu", row["%cpu"]) if "%cpu" in row else None
@@ -101,15 +105,15 @@ def _run(row: Row, user: str, start: float, end: float, submitted: float | None,
         queue=row.get("queue", "")[:LONGEST_TEXT] or None,
         queued=submitted,
         exec_host=host,
-        nodes=() if host is None else ((host, processors),),
+        nodes=() if host is None else ((host, processors or 0),),
         processors=processors,
         exit_status=exit_status,
         requested_walltime_s=time_s,
         requested_memory_bytes=_bytes(row, "memory") or None,
         used_cpu_s=None if load is None or run_s is None else load * run_s,
         used_memory_bytes=_bytes(row, "peak_rss") or _bytes(row, "rss") or None,
-        used_walltime_s=end - start if run_s is None else run_s,
-        failure=_failure(exit_status, end - start, time_s),
+        used_walltime_s=end - start if run_s is None and "start" in row else run_s,
+        failure=_failure(exit_status, end - start if "start" in row or run_s is not None else 0.0, time_s),
         ended_abnormally=status in ("FAILED", "ABORTED"),
     )
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
-from math import isfinite
-from typing import Any
+from functools import partial
+from math import inf, isfinite
+from typing import Any, TypeVar
 
 import msgspec
 
+from jobsight_server.accounting.amounts import span_s
 from jobsight_server.accounting.origin import Origin
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_INDEXED, LONGEST_S, LONGEST_TEXT
 from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows
@@ -24,9 +26,10 @@ from jobsight_server.storage.facts import found_facts
 
 _FIRST = "s\th:m:s\tmax_rss"
 _MIB, _MB = 2**20, 10**6
-_MISSING = ("", "-", "NA")
+_MISSING = ("", "-", "NA", "<TBD>")
 _NOT_A_RULE = re.compile(r"\.?benchmarks?", re.IGNORECASE)
 _EXTENSIONS = re.compile(r"(\.(gz|txt|tsv|csv|jsonl|bench|benchmarks?))+$", re.IGNORECASE)
+_Value = TypeVar("_Value")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -61,23 +64,36 @@ def _event(row: Mapping[str, Any], origin: Origin) -> JobEvent:
     rule = origin.application or str(row.get("rule_name") or "") or rule_of(origin.folder, origin.name)
     if not rule.isprintable() or len(rule) > LONGEST_TEXT:
         raise AccountingError("rule_name is not the name of a rule", rule)
-    resources, inputs = _mapping(row, "resources"), _mapping(row, "input_size_mb")
-    memory_mb = _number(resources, "mem_mb", LARGEST_BYTES / _MB)
-    minutes = _number(resources, "runtime", LONGEST_S / 60)
-    memory, end = _number(row, "max_rss", LARGEST_BYTES / _MIB), origin.written
-    sizes = [_number(inputs, name, LARGEST_BYTES / _MIB) for name in inputs]
+    unreadable: list[str] = []
+
+    def optional(read: Callable[[], _Value | None]) -> _Value | None:
+        """Return the value of a field; None if it is unreadable: that costs the field only, and is counted."""
+        try:
+            return read()
+        except AccountingError as error:
+            unreadable.append(error.reason)
+            return None
+
+    resources = optional(lambda: _mapping(row, "resources")) or {}
+    inputs = optional(lambda: _mapping(row, "input_size_mb")) or {}
+    memory_mb = optional(lambda: _number(resources, "mem_mb", LARGEST_BYTES / _MB))
+    memory, end = optional(lambda: _number(row, "max_rss", LARGEST_BYTES / _MIB)), origin.written
+    sizes = [optional(partial(_number, inputs, name, LARGEST_BYTES / _MIB)) for name in inputs]
+    known = [size for size in sizes if size is not None]
+    facts = found_facts([("input_bytes", f"{_MIB * sum(known)}")] if known and len(known) == len(sizes) else [])
     run = RunRecord(
         user=origin.user,
         start=max(0.0, end - run_s),
         end=end,
         name=rule,
-        processors=_threads(row),
-        requested_walltime_s=60 * minutes if minutes else None,
+        processors=optional(lambda: _threads(row)),
+        requested_walltime_s=optional(lambda: _runtime_s(resources)),
         requested_memory_bytes=int(memory_mb * _MB) if memory_mb else None,
-        used_cpu_s=_number(row, "cpu_time", LONGEST_S),
+        used_cpu_s=optional(lambda: _number(row, "cpu_time", LONGEST_S)),
         used_memory_bytes=None if memory is None else round(memory * _MIB) or None,
         used_walltime_s=run_s,
-        facts=found_facts([("input_bytes", str(_MIB * sum(size or 0.0 for size in sizes)))] if sizes else []).text,
+        facts=facts.text,
+        dropped_facts=len(unreadable),
     )
     return JobEvent("E", f"{origin.folder}/{origin.name}"[-LONGEST_INDEXED:], end, run, utc_s=end)
 
@@ -104,14 +120,27 @@ def _number(row: Mapping[str, Any], column: str, largest: float) -> float | None
     return found
 
 
-def _threads(row: Mapping[str, Any]) -> int:
-    """Return the job's processors; 1 if the file lacks them."""
+def _threads(row: Mapping[str, Any]) -> int | None:
+    """Return the job's processors; None if the file lacks them."""
     found = _number(row, "threads", 2**16)
-    if found is None:
-        return 1
-    if found < 1 or not found.is_integer():
+    if found is not None and (found < 1 or not found.is_integer()):
         raise AccountingError("threads is not a number of processors", str(row["threads"]))
-    return int(found)
+    return None if found is None else int(found)
+
+
+def _runtime_s(resources: Mapping[str, Any]) -> float | None:
+    """Return the requested run time, of a number of minutes or a text such as ``2h``; None for none."""
+    value = resources.get("runtime")
+    if isinstance(value, str) and value not in _MISSING and not value.replace(".", "", 1).isdecimal():
+        try:
+            found = span_s(value)
+        except ValueError:
+            found = inf
+        if not found <= LONGEST_S:
+            raise AccountingError("runtime is not a time", value)
+        return found or None
+    minutes = _number(resources, "runtime", LONGEST_S / 60)
+    return 60 * minutes if minutes else None
 
 
 def _mapping(row: Mapping[str, Any], column: str) -> Mapping[str, Any]:

@@ -63,6 +63,7 @@ jobs = Table(
     Column("other_requested_bytes", BigInteger),  # of the other kind: resident if memory_is_virtual, else address space
     Column("other_used_bytes", BigInteger),
     Column("ended_abnormally", Boolean),  # by the log; an exit status other than 0 means the same
+    Column("start_unknown", Boolean),  # it began after start, its submission
     Column("array_task", Text),  # 13_2, if the log also has another id of the task
     Column("suspended_s", Double),  # of the time between start and end
     Column("facts", Text),  # JSON, name -> number: further data of the job
