@@ -106,6 +106,10 @@ def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: 
     readings = [own, log, of_nodes] if is_first else [log, of_nodes, own]
     if how != "exclusive" and (own or log):  # a share of its nodes' memory shows less
         readings.remove(of_nodes)
+    if (
+        not is_whole and log is None and (how != "exclusive" or of_nodes.value is None)
+    ):  # the rest of its readings may arrive late
+        readings = [of_nodes]
     most = _per(processors, [node.memory_bytes for node in nodes])
     checked = [plausible(one, most, ABOVE_NODES) for one in readings if one is not None]
     found = decided(checked, run.memory_quantity == "virtual")

@@ -205,7 +205,7 @@ def test_a_job_that_nothing_was_read_of_for_long_is_not_guessed(site: Any) -> No
     site.job_samples(node_id, "1.s", used_by(range(1005, 1100, 10), GB, 1.0))
     finish(site)
     found = site.profile(run)
-    assert (found["memory"].source, found["memory"].lower_bound) == ("cgroup", True)
+    assert found["memory"].source != "cgroup"
     assert found["cpu"].source != "cgroup"
 
 

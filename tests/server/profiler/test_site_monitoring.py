@@ -207,13 +207,12 @@ def test_an_exporter_that_was_down_and_began_to_count_again(site: Any, url: str)
     assert found["cpu"].value == near(BUSY / 2)
 
 
-def test_where_too_much_is_unknown_there_is_at_most_a_lower_bound(site: Any, url: str) -> None:
+def test_where_too_much_is_unknown_there_is_no_value(site: Any, url: str) -> None:
     run = site.run("6", START, END, {"n5": 2})
     found = measured(site, run, url=url, presets=("ceems",))
     assert found["bandwidth"].value is None
     assert "unknown" in found["bandwidth"].reason
-    assert found["memory"].lower_bound
-    assert found["memory"].value <= 1.01 * PEAK / 2
+    assert found["memory"].value is None
     assert found["cpu"].value == near(BUSY / 2)  # the kernel went on counting
 
 
