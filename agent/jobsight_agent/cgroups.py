@@ -1,7 +1,8 @@
 """Reads what each job uses from the control group (cgroup) that its scheduler made for it.
 
 A pattern is the path of the jobs' groups below the mount: below ``sys/fs/cgroup`` in version 2, below its ``memory``
-and ``cpuacct`` in version 1. Each part may have wildcards, and ``{job}`` in the last one stands for the job's id.
+and ``cpuacct`` in version 1. Each part may have wildcards, and ``{job}`` in the last one stands for the job's id,
+``{sluid}`` for the name that Slurm 26.05 gives it instead, which the server looks up among the records of sacct.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from pathlib import Path
 from jobsight_agent.procfiles import MOST_BYTES, MOST_COUNT, number
 from jobsight_agent.reading import LONGEST_JOB, MOST_JOBS, JobUsage, sendable_name
 
-JOB = "{job}"
+_IDS = {"{job}": ".+", "{sluid}": "s[0-9A-Z]{10,20}"}
 PATTERNS = (
     "slurm*/uid_*/job_{job}",  # Slurm, version 1
+    "slurm*/uid_*/{sluid}",
     "system.slice/*slurmstepd.scope/job_{job}",  # Slurm, version 2
+    "system.slice/*slurmstepd.scope/{sluid}",
     "pbs*.service/jobid/{job}",  # PBS Pro, OpenPBS
     "torque/{job}",
 )
-# Where schedulers have their jobs' groups, also under names that no pattern matches: SLUIDs of Slurm 26.05, and those
-# of PBS before 20. Slurm's own processes are in ``system``.
+# Where schedulers have their jobs' groups, also under names that no pattern matches, as of PBS before 20. Slurm's own
+# processes are in ``system``.
 _SLICES = ("slurm*/uid_*", "*/*slurmstepd.scope", "pbs*.service/jobid", "pbspro.slice", "pbspro", "torque")
 _NO_JOB = "system"
 _STAT_BYTES = 16 * 1024
@@ -50,7 +53,7 @@ class CgroupReader:
         self._huge = self._mount if self._unified else str(mount / "hugetlb")
         self._huge_files: dict[str, list[str]] = {}
         self._patterns = [_compiled(pattern) for pattern in patterns]
-        self._slices = [_compiled(f"{each}/{JOB}") for each in _SLICES] if patterns else []
+        self._slices = [_compiled(f"{each}/{{job}}") for each in _SLICES] if patterns else []
 
     def read(self, missed: list[str], *, others: bool = True) -> tuple[JobUsage, ...]:
         """Each job's use now, in order of their ids.
@@ -176,20 +179,22 @@ def check_pattern(pattern: str) -> str:
     """``pattern`` if it is one.
 
     Raises:
-        ValueError: it is not a path below the mount, or ``{job}`` is not once in its last part.
+        ValueError: it is not a path below the mount, or not one of the ids is once in its last part.
     """
     parts = pattern.split("/")
-    if pattern.count(JOB) != 1 or JOB not in parts[-1] or not all(parts) or {".", ".."} & set(parts):
-        raise ValueError(f"{pattern!r:.80} is not a path below /sys/fs/cgroup with {JOB} in its last part")
+    ids = [sum(each.count(name) for name in _IDS) for each in (pattern, parts[-1])]
+    if ids != [1, 1] or not all(parts) or {".", ".."} & set(parts):
+        raise ValueError(f"{pattern!r:.80} is not a path below /sys/fs/cgroup with {{job}} in its last part")
     return pattern
 
 
 def _compiled(pattern: str) -> list[str | re.Pattern[str]]:
     """The parts: as text where only one name fits."""
     *folders, last = check_pattern(pattern).split("/")
-    before, _, after = (re.escape(part).replace(r"\*", ".*").replace(r"\?", ".") for part in last.partition(JOB))
+    id_ = next(name for name in _IDS if name in last)
+    before, _, after = (re.escape(part).replace(r"\*", ".*").replace(r"\?", ".") for part in last.partition(id_))
     parts = [re.compile(translate(part)) if set(part) & set("*?[") else part for part in folders]
-    return [*parts, re.compile(f"(?s:{before}(.+){after})")]
+    return [*parts, re.compile(f"(?s:{before}({_IDS[id_]}){after})")]
 
 
 def _matches(

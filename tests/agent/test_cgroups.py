@@ -189,15 +189,32 @@ def test_a_reading_keeps_its_jobs_on_disk_and_an_older_journal_is_still_read(tmp
 
 
 SLUIDS = ("s5K1KKYAYG5D00", "s0000000000001", "sZZZZZZZZZZZZZ", "s5K1KKYAYG5D01")
-OTHER_NAMES = [
+BY_SLUID = [
     *((unified, f"system.slice/{scope}/{name}") for name in SLUIDS
       for scope in ("slurmstepd.scope", "n01_slurmstepd.scope", "a-b_slurmstepd.scope")),
-    *((unified, f"{top}.slice/slurmstepd.scope/{name}") for name in SLUIDS for top in ("slurm", "machine")),
     *((version_1, f"slurm{node}/uid_{uid}/{name}") for name in SLUIDS for node in ("", "_n01") for uid in (0, 1000)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layout", "path"), BY_SLUID, ids=[f"{one.__name__} {path}" for one, path in BY_SLUID])
+def test_a_group_named_by_a_sluid_is_read_under_it(tmp_path: Path, layout: type, path: str) -> None:
+    layout(tmp_path, path)
+    sluid = path.rpartition("/")[2]
+    assert read(tmp_path) == ((renamed(sluid),), [])
+    layout(tmp_path, f"{path.rpartition('/')[0]}/job_4711")
+    assert read(tmp_path) == ((FULL, renamed(sluid)), [])
+
+
+OTHER_NAMES = [
+    *((unified, f"{top}.slice/{node}slurmstepd.scope/{name}") for name in (*SLUIDS, "job_4711")
+      for top in ("slurm", "machine") for node in ("", "n01_")),
     *((layout, f"pbspro.slice/pbspro-{job}.slice") for layout in (unified, version_1)
       for job in ("4711.head", "4711[3].head", "4711.head\\x2d2", "1.a.example.org")),
-    *((version_1, f"pbspro/{job}") for job in ("4711.head", "4711[].head", "4711[3].head", "1.a.example.org")),
-    *((unified, f"system.slice/slurmstepd.scope/{name}") for name in ("job_", "4711", "job-4711")),
+    *((layout, f"pbspro/{job}") for layout in (unified, version_1)
+      for job in ("4711.head", "4711[].head", "4711[3].head", "1.a.example.org")),
+    *((unified, f"system.slice/slurmstepd.scope/{name}")
+      for name in ("job_", "4711", "job-4711", "s5k1kkyayg5d00", "s5K1KK", "t5K1KKYAYG5D00")),
+    *((version_1, f"slurm/uid_1000/{name}") for name in ("job_", "4711", "sluid", "s5K1KKYAYG5D00.batch")),
 ]  # fmt: skip
 
 
@@ -213,7 +230,7 @@ def test_a_group_of_a_scheduler_that_no_pattern_matches_is_missed(tmp_path: Path
 
 
 def test_other_groups_are_looked_for_once_a_minute(tmp_path: Path) -> None:
-    unified(tmp_path, "system.slice/slurmstepd.scope/s5K1KKYAYG5D00")
+    unified(tmp_path, "pbspro/4711.head")
     now = [0.0]
     reader = NodeReader(tmp_path, monotonic=lambda: now[0])
     seen = []

@@ -60,6 +60,7 @@ class RunRecord:
     it was requested, where there are several.
 
     ``array_task``: the array and the number of the task, ``13_2``, where the log has another id for it as well.
+    ``sluid``: the name of its cgroups on nodes with Slurm 26.05.
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are the user's request, where that is known
     and differs from the allocation: the processors of a whole node, a request changed by a submit plugin. 0 if the
     user asked for none.
@@ -101,6 +102,7 @@ class RunRecord:
     ended_abnormally: bool | None = None
     start_unknown: bool | None = None
     array_task: str | None = None
+    sluid: str | None = None
     facts: str | None = None
     gpus: int | None = None
     used: str | None = None

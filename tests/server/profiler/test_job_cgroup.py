@@ -13,7 +13,7 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import Boundaries
-from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, job_cgroup
+from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, has_cgroup, job_cgroup, read_job_memory
 from jobsight_server.profiler.values import Missing
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
@@ -44,6 +44,24 @@ def used_by(times: range, base: int, cpu_rate: float, start: float = 1000.0) -> 
         (float(t), (t - start) * cpu_rate, round(base * (2 - abs(t - middle) / (times[-1] - middle))), 5 * base)
         for t in times
     ]
+
+
+def test_a_cgroup_named_by_a_sluid_is_that_of_its_job(site: Any) -> None:
+    """Slurm 26.05: of jobs with a SLUID in the log, some nodes may still name groups by the job's id."""
+    node_id = site.node("n1", node_rows())
+    named = [("1", "s5K1KKYAYG5D00", "s5K1KKYAYG5D00"), ("2", "s5K1KKYAYG5D01", "2"), ("3", None, "s5K1KKYAYG5D03")]
+    runs = [site.run(job, 1000.0, 1200.0, {"n1": 4}, sluid=sluid) for job, sluid, _ in named]
+    for base, (_, _, name) in enumerate(named, 1):
+        site.job_samples(node_id, name, used_by(range(1005, 1200, 10), base * GB, 3.5), None)
+    with site.engine.connect() as connection:
+        assert has_cgroup(connection, node_id, "1", 1000.0)
+        assert len(read_job_memory(connection, node_id, "1", 1000.0, 1200.0)) == 20
+        assert not has_cgroup(connection, node_id, "3", 1000.0)
+    finish(site)
+    found = [site.profile(run)["memory"] for run in runs]
+    assert [one.source for one in found[:2]] == ["cgroup", "cgroup"]
+    assert [one.value for one in found[:2]] == pytest.approx([2 * GB / 4, 4 * GB / 4], rel=0.03)
+    assert found[2].source != "cgroup"
 
 
 def test_jobs_that_share_a_node_are_each_measured(site: Any) -> None:

@@ -65,6 +65,7 @@ jobs = Table(
     Column("ended_abnormally", Boolean),  # by the log; an exit status other than 0 means the same
     Column("start_unknown", Boolean),  # it began after start, its submission
     Column("array_task", Text),  # 13_2, if the log also has another id of the task
+    Column("sluid", Text),  # the name of the job's cgroups on nodes with Slurm 26.05
     Column("suspended_s", Double),  # of the time between start and end
     Column("facts", Text),  # JSON, name -> number: further data of the job
     Column("gpus", Integer),  # allocated, or requested while the job waits; NULL for none

@@ -163,3 +163,17 @@ def test_a_part_of_a_heterogeneous_job_is_found_by_the_id_that_sacct_prints(
     import_files(sqlite_engine, [file], "lab", lambda: 1.8e9, "slurm")
     with sqlite_engine.connect() as connection:
         assert [job_clusters(connection, job_id) for job_id in ("71+1", "72", "71+2")] == [["lab"], ["lab"], []]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("sluid", ["s5K1KKYAYG5D00", "", None])
+def test_the_name_of_a_jobs_cgroups_is_kept(
+    sqlite_engine: Engine, tmp_path: Path, newest: Any, form: str, sluid: str | None
+) -> None:
+    file, record, row = tmp_path / "log", newest.job(job_id=72), job(72)
+    if sluid is not None:
+        record["sluid"], row = sluid, job(72, SLUID=sluid)
+    file.write_bytes(newest.document(record) if form == "json" else text(row, columns=list(row)))
+    import_files(sqlite_engine, [file], "lab", lambda: 1.8e9, "slurm")
+    with sqlite_engine.connect() as connection:
+        assert connection.execute(select(jobs.c.job_id, jobs.c.sluid)).all() == [("72", sluid or None)]

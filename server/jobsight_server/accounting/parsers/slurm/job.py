@@ -180,6 +180,7 @@ def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float
         ),
         asked_walltime_s=_asked_s(asked.get("time")),
         array_task=_array_task(row),
+        sluid=_text(row.get("SLUID"), "SLUID", LONGEST_INDEXED),
         facts=facts.text,
         dropped_facts=facts.dropped,
         gpus=gpus_of(allocated) or gpus_of(requested),

@@ -220,6 +220,7 @@ class _Sacct(Struct):
     derived_exit_code: Any = None
     steps: list[_Step] = []
     tres: _JobTres | None = None
+    sluid: str | None = None
 
 
 _decode = msgspec.json.Decoder(_Sacct).decode
@@ -242,6 +243,7 @@ def rows_of(data: bytes) -> list[Row]:
     job = {
         "JobIDRaw": f"{record.job_id}",
         "JobID": f"{array}_{task}" if array not in ("", "0") and task else of_het,
+        "SLUID": record.sluid or "",
         "User": record.user or of_association.user or "",
         "Cluster": of_association.cluster or record.cluster or "",
         "State": _words("state.current", record.state.get("current")),
