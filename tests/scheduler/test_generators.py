@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,8 +100,15 @@ def test_load_is_what_arrives_of_what_there_is() -> None:
         gaps = np.diff(workload.submit_s) > 0
         ratio = np.diff(scaled.submit_s)[gaps] / np.diff(workload.submit_s)[gaps]
         np.testing.assert_allclose(ratio, ratio[0])
-    with pytest.raises(ValueError, match="load of 0"):
-        scaled_to(workload, 64, 0.0)
+    at_once = replace(workload, submit_s=np.zeros(2000))
+    for jobs, load, message in (
+        (workload, 0.0, "load of 0.0 cannot be offered"),
+        (workload, float("inf"), "load of inf cannot be offered; give a share of the machine such as 0.8, at most 100"),
+        (workload, 1e-300, r"load of 1e-300 stretches the workload beyond 1e\+11 s; give a higher one"),
+        (at_once, 0.5, "have no load that can be measured or scaled"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scaled_to(jobs, 64, load)
 
 
 def test_applications_of_a_user_communicate_alike() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_papers.coallocation.sharing import SHARINGS
-from jobsight_predictor.forecasters import FORECASTERS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation import scheduler as scheduler_module
 from jobsight_scheduler.coallocation.bandwidth_sources import ApplicationMeans, BandwidthSource
@@ -21,7 +20,7 @@ from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement, aware, naive, none
 from jobsight_scheduler.coallocation.scheduler import ClusterRequests, Scheduler
 from jobsight_scheduler.policies import choose_policy
-from jobsight_scheduler.prediction import PerUser, Stated
+from jobsight_scheduler.prediction import Stated
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_scheduler.workload.canonical import Workload
@@ -157,17 +156,6 @@ def test_a_job_larger_than_any_cluster_waits_for_nothing_but_its_turn(placement:
     assert found.start_s[:3].tolist() == [0.0, 10.0, 2.0]  # the third ends before the second's reservation
     assert [len(where) for where in found.allocations] == [1, 2, 1, 2]
     assert found.start_s[3] == found.end_s[1]
-
-
-def sources(work: CommunicatingJobs) -> dict[str, Callable[[], BandwidthSource]]:
-    doubled = (2.0 * work.bandwidth_bps).tolist()
-    users = [f"u{i % 4}" for i in range(len(work.jobs))]
-    questions = [Question(user=user, processors=int(n)) for user, n in zip(users, work.jobs.processors, strict=True)]
-    return {
-        "user": lambda: stated(doubled),
-        "means": lambda: BandwidthSource(ApplicationMeans(questions), doubled),
-        "exponential": lambda: BandwidthSource(PerUser(questions, FORECASTERS["exponential"]), doubled),
-    }
 
 
 def test_a_waiting_job_is_spread_once_its_bandwidth_is_known() -> None:

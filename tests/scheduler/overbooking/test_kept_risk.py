@@ -7,17 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from jobsight_predictor.runtime.accuracy import BINS, RuntimeAccuracy, accuracy_of_histogram, bin_of
 from jobsight_predictor.runtime.success import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, decide
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import STALE_H, FastRisk, KeptRisk
 
-
-def accuracy_of(ratios: np.ndarray, source: str = "site") -> RuntimeAccuracy:
-    counts = np.bincount([bin_of(ratio) for ratio in ratios.tolist()], minlength=BINS)
-    return accuracy_of_histogram(counts.astype(np.float64), source)
-
+from .test_overbooking_plan import accuracy_of
 
 RULE = AcceptanceRule(rule="first-fit", pmax=0.4, guards=True)
 ACCURACIES = [accuracy_of(np.random.default_rng(seed).beta(0.6, 1.2, 300)) for seed in range(5)]

@@ -194,33 +194,18 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
         ("; only a header\n", (), "has no job"),
         (swf(1, 0, 10, 1), (), "has no MaxProcs in its header: give --processors"),
         (swf(1, 0, 10, 8), ("--processors", "4"), "none of its 1 jobs can run"),
-        (swf(1, 0, 0, 1), ("--processors", "4"), "none of its 1 jobs can run"),
-        (swf(1, -5, 10, 1), ("--processors", "4"), "none of its 1 jobs can run"),
         (swf(1, 0, -10, -1, -1), ("--processors", "4"), "none of its 1 jobs can run"),
         (swf(1, 0, 10, 1), ("--processors", "0"), "--processors 0: give from 1 to 10,000,000"),
-        (swf(1, 0, 10, 1), ("--processors", "1000000000"), "--processors 1000000000: give from 1 to 10,000,000"),
         (
             "; MaxProcs: 1000000000\n" + swf(1, 0, 10, 1),
             (),
             "bad.swf: MaxProcs: 1000000000 in the header; at most 10,000,000 processors are simulated: correct it",
         ),
-        (f"; MaxProcs: {'9' * 5000}\n" + swf(1, 0, 10, 1), (), "in the header; at most 10,000,000 processors"),
         (
             f"{swf(1, 1e17, 10, 1)}\n{swf(2, 1, 1e17, 1)}",
             ("--processors", "4"),
             "2 times beyond 1e+11 s (first: line 1: 1e+17)",
         ),
-        (
-            f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
-            ("--processors", "4", "--load", "inf"),
-            "a load of inf cannot be offered; give a share of the machine such as 0.8, at most 100",
-        ),
-        (
-            f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
-            ("--processors", "4", "--load", "1e-300"),
-            "a load of 1e-300 stretches the workload beyond 1e+11 s; give a higher one",
-        ),
-        (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "have no load that can be measured or scaled"),
         (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy uses requested times"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--ask-again"), "--policy easy asks for no forecasts; sjf and"),
@@ -389,7 +374,6 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"own_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(OWN)
     (tmp_path / f"{name}_broken.py").write_text("1 / 0")
-    (tmp_path / f"{name}_misspelt.py").write_text("def")
     (tmp_path / f"{name}_needy.py").write_text("import no_such_module_at_all")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
@@ -411,20 +395,16 @@ def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path
     ("policy", "options", "message"),
     [
         ("lifo", (), "--policy lifo: unknown policy; choose from fcfs, sjf, easy, easy++, conservative, multifactor"),
-        (":Last", (), "--policy :Last: unknown policy"),
         ("no_such_module_at_all:X", (), "no module 'no_such_module_at_all' in "),
         ("OWN.sub:X", (), "no module 'OWN.sub' in "),
         ("OWN_broken:X", (), "failed: ZeroDivisionError: division by zero"),
-        ("OWN_misspelt:X", (), "failed: SyntaxError: "),
         ("OWN_needy:X", (), "OWN_needy needs 'no_such_module_at_all', which is not installed"),
         (".:X", (), "importing . failed: "),
         ("OWN:Nothing", (), "OWN has no Nothing; its classes are EasyByKey, Last, Plain, Greedy, Predicting"),
         ("OWN:function", (), "--policy OWN:function is a function, not a class"),
         ("OWN:Last", ("--predictor", "last-two"), "takes no predictor"),
         ("OWN:Greedy", (), "starts job 1 on 4 processors; "),
-        ("easy", ("--against", "OWN:function"), "OWN:function is a function"),
         ("multifactor", ("--priority", "age"), "--priority 'age': give each weight once, such as age=1000"),
-        ("multifactor", ("--priority", "age=old"), "--priority 'age=old': could not convert"),
         ("multifactor", ("--priority", "age=1", "age=2"), "give each weight once"),
         ("multifactor", ("--priority", "nice=1"), "--priority: unknown weight 'nice'"),
         ("easy", ("--priority", "age=1", "--against", "fcfs"), "--priority: easy has no priority weights"),

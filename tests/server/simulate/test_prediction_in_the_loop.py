@@ -28,7 +28,6 @@ from jobsight_scheduler.workload.swf import Trace, parse_swf
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.engine import open_engine
@@ -183,30 +182,3 @@ def test_the_server_answers_what_the_simulation_was_told(tmp_path: Path, seed: i
         values += found.said[job] is not None
         engine.dispose()
     assert values >= 4
-
-
-@pytest.mark.exhaustive
-def test_the_sites_own_jobs_are_the_questions_that_the_server_learned(tmp_path: Path) -> None:
-    """What a simulation of the database reads groups jobs as the server does, though names became numbers."""
-    found = simulated(3)
-    url = f"sqlite:///{tmp_path / 'jobsight.db'}"
-    engine = open_engine(url)
-    upgrade(engine)
-    log = tmp_path / "20231114"
-    log.write_text("".join(log_until(found, 1e12)))
-    import_files(engine, [log], "c", lambda: 0.0)
-    with engine.connect() as connection:
-        kept = parse_swf(site_trace(connection, "c"))
-    engine.dispose()
-    again = canonical(kept, CAPACITY)
-    assert again.submit_s.tolist() == found.workload.submit_s.tolist()
-    assert again.run_s.tolist() == found.workload.run_s.tolist()
-    assert again.estimate_s.tolist() == found.workload.estimate_s.tolist()
-    ours = questions_of(found.trace, found.workload.row)
-    theirs = questions_of(kept, again.row)
-    for field in ("user", "application", "queue"):
-        pairs = {(getattr(a, field), getattr(b, field)) for a, b in zip(ours, theirs, strict=True)}
-        assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
-        assert all((a is None) == (b is None) for a, b in pairs)
-    for field in ("processors", "requested_memory_bytes", "requested_time_s"):
-        assert [getattr(a, field) for a in ours] == [getattr(b, field) for b in theirs]
