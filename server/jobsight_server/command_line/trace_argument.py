@@ -19,7 +19,6 @@ from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.arguments import open_existing
 from jobsight_server.forecasts.workload import jobs_of_database
-from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as jobs_table
 
@@ -106,18 +105,6 @@ def cluster_of(connection: Connection, cluster: str | None) -> str:
     shown = ", ".join(known) or "none"
     problem = "give --cluster NAME" if cluster is None else f"--cluster {cluster!r} has no jobs"
     raise UserError(f"{problem}; clusters with jobs: {shown}")
-
-
-def write_site_trace(connection: Connection, cluster: str, directory: Path) -> Path:
-    """Return the finished jobs of ``cluster`` as a file of the Standard Workload Format in ``directory``.
-
-    Raises:
-        UserError: it has no finished job.
-    """
-    file = directory / "site.swf.gz"
-    with gzip.open(file, "wt", encoding="ascii") as written:
-        written.writelines(site_trace(connection, cluster))
-    return file
 
 
 def _read(trace: str, metric: str, cluster: str | None) -> Jobs:

@@ -58,7 +58,8 @@ def most_at_once(connection: Connection, cluster: str) -> int:
 
 
 def _lines(rows: Any, first: float, most: int) -> Iterator[str]:
-    yield f"; UnixStartTime: {first:.0f}\n; MaxProcs: {most}\n"
+    yield f"; UnixStartTime: {first:.0f}\n"
+    yield f"; MaxProcs: {most}\n"
     numbers: dict[str, dict[str, int]] = {"user": {}, "group": {}, "application": {}, "queue": {}}
 
     def number(kind: str, name: str | None) -> int:

@@ -8,10 +8,9 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.box import SIMPLE
@@ -26,11 +25,9 @@ from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
-from jobsight_scheduler.workload.swf import TraceError, read_swf
 from jobsight_server.accounting.amounts import percent
-from jobsight_server.command_line.trace_argument import write_site_trace
 from jobsight_server.command_line.workers import in_processes, watched
-from jobsight_server.commands.simulate.workload import open_site
+from jobsight_server.commands.simulate.workload import open_site, read_trace
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import nodes
 
@@ -54,9 +51,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(
             f"--ask-again: {', '.join(args.estimators)}: no estimate changes while jobs wait; add one of {able}"
         )
-    with TemporaryDirectory() as directory:
-        file, classes = _trace_with_nodes(args, Path(directory))
-        rows = _rows(args, file, classes)
+    rows = _rows(args, *_jobs_and_nodes(args))
     if args.json:
         print(json.dumps(rows, indent=2))
     else:
@@ -64,20 +59,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _trace_with_nodes(args: argparse.Namespace, directory: Path) -> tuple[Path, str]:
-    """Return the file of the trace, and its nodes by memory. Write a database's jobs to ``directory``.
+def _jobs_and_nodes(args: argparse.Namespace) -> tuple[MemoryJobs, str]:
+    """Return the jobs that the nodes can run, and the nodes by memory.
 
     Raises:
-        UserError: the trace cannot be read, or the nodes of a file are missing.
+        UserError: there are no such jobs, or no such nodes.
     """
     if args.trace is None:
         raise UserError("--memory: give a trace of the Standard Workload Format, or a database")
     with open_site(args.trace, args.cluster) as site:
-        if site is not None:
-            return write_site_trace(*site, directory), args.classes or node_classes(*site)
-    if args.classes is None:
-        raise UserError(f"{args.trace} has no nodes: give --classes, such as 512x32M,512x24M")
-    return Path(args.trace).resolve(), args.classes
+        classes = args.classes or (site and node_classes(*site))
+        if not classes:
+            raise UserError(f"{args.trace} has no nodes: give --classes, such as 512x32M,512x24M")
+        trace, file = read_trace(site, Path(args.trace))
+    try:
+        parse_classes(classes)
+    except ValueError as error:
+        raise UserError(f"--classes: {error}") from error
+    try:
+        return jobs_on(trace, classes, file.name), classes
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def node_classes(connection: Connection, cluster: str) -> str:
@@ -140,33 +142,19 @@ def machine_of(row: Row) -> tuple[Any, ...]:
     return row["classes"], row["order"], row["policy"], row["load"]
 
 
-def _rows(args: argparse.Namespace, file: Path, classes: str) -> list[dict[str, Any]]:
+def _rows(args: argparse.Namespace, jobs: MemoryJobs, classes: str) -> list[dict[str, Any]]:
     try:
-        parsed = parse_classes(classes)
-    except ValueError as error:
-        raise UserError(f"--classes: {error}") from error
-    try:
-        load = args.load or offered_load(_jobs(file, classes), sum(entry.count for entry in parsed))
+        load = args.load or offered_load(jobs, sum(entry.count for entry in parse_classes(classes)))
         cases = [
             MemoryCase(classes, load, args.policy, estimator=name, asked=asked)
             for name in args.estimators
             for asked in (ASKED if args.ask_again and VARIANTS[name].learns else WITHOUT_OPTION)
         ]
-        runs = in_processes(partial(_one, file), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
+        runs = in_processes(partial(run_case, given=jobs), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
         found = dict(watched("memory", runs, len(cases)))
-    except (TraceError, ValueError, QueueTooLongError) as error:
+    except (ValueError, QueueTooLongError) as error:
         raise UserError(str(error)) from error
     return [found[case] for case in cases]
-
-
-def _one(file: Path, case: MemoryCase) -> dict[str, Any]:
-    return run_case(case, _jobs(file, case.classes))
-
-
-@lru_cache(maxsize=1)
-def _jobs(file: Path, classes: str) -> MemoryJobs:
-    """Return the jobs that the nodes can run, read once in each process."""
-    return jobs_on(read_swf(file), classes, file.name)
 
 
 def _show_worth(rows: Sequence[Row], console: Console) -> None:

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import Connection
 
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical, scaled_to
 from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
-from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace, write_site_trace
+from jobsight_scheduler.workload.swf import Trace, parse_swf, read_swf, write_swf
+from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace
+from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage.errors import UserError
 
 
@@ -40,11 +40,20 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
         return fit(_generated(args, processors), Path(f"synthetic-{args.synthetic}"), processors, args.load)
     if args.synthetic or args.workload_out:
         raise UserError(f"{args.trace}: a trace was given; leave it out, or leave out --synthetic and --workload-out")
-    with open_site(args.trace, args.cluster) as site, TemporaryDirectory() as directory:
-        if site is None:
-            return fit(_read(Path(args.trace)), Path(args.trace), processors, args.load)
-        trace = read_swf(write_site_trace(*site, Path(directory)))
-        return fit(trace, Path(f"finished jobs of {site[1]}"), processors, args.load)
+    with open_site(args.trace, args.cluster) as site:
+        trace, file = read_trace(site, Path(args.trace))
+    return fit(trace, file, processors, args.load)
+
+
+def read_trace(site: tuple[Connection, str] | None, file: Path) -> tuple[Trace, Path]:
+    """Return the finished jobs of a cluster, or those of ``file``, and what to call them.
+
+    Raises:
+        UserError: there are none.
+    """
+    if site is None:
+        return _read(file), file
+    return parse_swf(site_trace(*site)), Path(f"finished jobs of {site[1]}")
 
 
 @contextmanager
