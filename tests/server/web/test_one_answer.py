@@ -227,6 +227,20 @@ def test_the_share_is_that_of_the_amount_also_where_the_request_is_too_little(se
         assert int(share) > 90
 
 
+def test_a_kill_counts_before_its_run_is_profiled(served: Any) -> None:
+    """Users and workflow engines submit again within seconds."""
+    with served.engine.begin() as connection:
+        for number in range(12):
+            run(connection, number)
+    learn(served)
+    assert 308 <= ask(served)["slurm"]["mem"] < 400
+    for number, given_mib, least in ((12, 400, 500), (13, 500, 781)):
+        killed = {"requested_memory_bytes": given_mib * MIB, "asked_memory_bytes": 64 * 1024 * MIB}
+        with served.engine.begin() as connection:
+            run(connection, number, used_memory_bytes=None, failure="memory", exit_status=137, **killed)
+        assert ask(served)["slurm"]["mem"] >= least
+
+
 def test_no_share_is_said_of_an_amount_that_the_nodes_cut(served: Any) -> None:
     with served.engine.begin() as connection:
         add_node(connection, 8000 * MIB)
