@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -15,7 +12,6 @@ from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.job_counts import count_all
-from jobsight_server.storage.lock import LockedError, role_lock
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.migrate import upgrade
@@ -57,34 +53,6 @@ def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:
 def test_a_database_that_cannot_be_used_is_named(url: str) -> None:
     with pytest.raises(DatabaseError, match="database '"):
         open_engine(url)
-
-
-def test_the_path_of_a_file_is_an_address_too(tmp_path: Path) -> None:
-    engine = open_engine(str(tmp_path / "plain.db"))
-    upgrade(engine)
-    engine.dispose()
-    assert (tmp_path / "plain.db").stat().st_mode & 0o777 == 0o600
-
-
-def test_only_one_process_plays_a_role(engine: Engine, database_url: str) -> None:
-    code = (
-        "import sys; from jobsight_server.storage.engine import open_engine; "
-        "from jobsight_server.storage.lock import role_lock\n"
-        "with role_lock(open_engine(sys.argv[1]), 'background'): print('held')"
-    )
-
-    def elsewhere() -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", code, database_url]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
-    with role_lock(engine, "background"), role_lock(engine, "writer"):
-        assert "another process is the background" in elsewhere().stderr
-        other = open_engine(database_url)
-        with pytest.raises(LockedError), role_lock(other, "background"):
-            pass
-        other.dispose()
-    assert elsewhere().stdout == "held\n"
 
 
 @pytest.mark.storage

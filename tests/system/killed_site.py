@@ -9,14 +9,16 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from sqlalchemy import Connection, text
+from tests import make
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.sample_columns import SampleColumns
 from jobsight_server.storage.samples import read_samples
-from site_run import Site, wait_until
+from site_run import Site, free_address, wait_until
 
 READINGS = 20
 NODES = 4
@@ -99,6 +101,40 @@ class Scheduler(threading.Thread):
                     file.write(line[50:])
             self.jobs += 1
             time.sleep(0.002)
+
+
+class Server(make.RunningSite):
+    """`jobsight serve` with some or all roles, started again after each kill."""
+
+    def __init__(self, directory: Path, database: str | None, clusters: tuple[str, ...], *options: str) -> None:
+        self._shared = database
+        first = int(free_address().rsplit(":", 1)[1])
+        directory.mkdir()
+        listen = f"127.0.0.1:{first + 2 * len(list(directory.parent.iterdir()))}"
+        super().__init__(directory, clusters, listen, ("--query-workers", "1", *options))
+        self._life = ExitStack()
+
+    def _set_places(self, directory: Path, listen: str) -> None:
+        super()._set_places(directory, listen)
+        self.database = self._shared or self.database
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()[-2000:]
+        return "jobsight: ready" in self.log.read_text()
+
+    def start(self) -> None:
+        self.log.write_text("")
+        self._life.enter_context(self.serve())
+
+    def start_again(self) -> None:
+        self.kill()
+        self._life.close()
+        self.start()
+
+    def stop(self) -> None:
+        self._life.close()
+        assert self.process is None or self.process.returncode == 0, self.log.read_text()[-2000:]
 
 
 class Work:

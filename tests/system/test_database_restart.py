@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +14,9 @@ import pytest
 from tests import make
 from tests.postgresql import PostgresqlServer
 
-from site_run import JOBSIGHT, free_address, wait_until
+from site_run import wait_until
+
+from .killed_site import Server
 
 START = time.time() - 3600
 
@@ -46,26 +47,12 @@ def batch(sequence: int) -> bytes:
     return make.batch(sequence=sequence, time=[now, now + 1, now + 2, now + 3])
 
 
-def create_token(role: str, database: str) -> str:
-    scope = ["--cluster", "alpha"] if role == "agent" else []
-    command = [*JOBSIGHT, "token", "create", "--role", role, *scope, "--database", database]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
-
-
 def test_a_restart_of_the_database(database: PostgresqlServer, tmp_path: Path) -> None:
-    agent, admin = (create_token(role, database.url) for role in ("agent", "admin"))
-    address = free_address()
-    host, port = address.split(":")
-    main, ingest = f"http://{address}", f"http://{host}:{int(port) + 1}"
-    (tmp_path / "accounting").mkdir()
-    log = tmp_path / "server.log"
-    command = [*JOBSIGHT, "serve", "--database", database.url, "--listen", address, "--follow-interval-s", "0.2"]
-    command += ["--ingest-listen", f"{host}:{int(port) + 1}"]
-    command += ["--accounting", f"alpha={tmp_path / 'accounting'}"]
-    with log.open("ab") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+    server = Server(tmp_path / "site", database.url, ("alpha",), "--follow-interval-s", "0.2")
+    agent, admin, log = server.agent_token_file.read_text(), server.token("admin"), server.log
+    main, ingest = server.url, server.ingest_url
+    server.start()
     try:
-        wait_until(lambda: _status(f"{main}/ready", agent) == 200, 180, log.read_text)
         assert ask(f"{ingest}/api/v1/samples", agent, batch(1))[0] == 200
         assert ask(f"{main}/api/v1/overview", admin)[0] == 200
 
@@ -90,11 +77,9 @@ def test_a_restart_of_the_database(database: PostgresqlServer, tmp_path: Path) -
         assert ask(f"{ingest}/api/v1/samples", agent, batch(2))[0] == 200
         wait_until(lambda: _counted(main, admin), 180, log.read_text)
         assert "Traceback" not in log.read_text()
-        assert server.poll() is None
         assert log.read_text().count("starting it again") == 0
     finally:
-        server.terminate()
-        server.wait(60)
+        server.stop()
 
 
 def _status(url: str, token: str) -> int:

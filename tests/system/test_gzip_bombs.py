@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import json
 import random
 import time
 from collections import Counter
@@ -37,24 +36,11 @@ def memory(pid: int, line: str) -> int:
 def batch(sequence: int, readings: int, interfaces: int) -> bytes:
     start = time.time() - 80_000
     counters = [[10**9 + i * 1000 for i in range(readings)]] * interfaces
-    return json.dumps(
-        {
-            "format": 1,
-            "cluster": "alpha",
-            "node": f"n{sequence}",
-            "boot_id": "b",
-            "sequence": sequence,
-            "cpus": 4,
-            "interfaces": [
-                {"name": f"eth{i}", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9} for i in range(interfaces)
-            ],
-            "time": [start + i for i in range(readings)],
-            "bytes_in": counters,
-            "bytes_out": counters,
-            "memory_used_bytes": [2**30] * readings,
-            "cpu_busy_s": [float(i) for i in range(readings)],
-        }
-    ).encode()
+    cards = [{"name": f"e{i}", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9} for i in range(interfaces)]
+    return make.batch(
+        node=f"n{sequence}", sequence=sequence, interfaces=cards, time=[start + i for i in range(readings)], marks=[],
+        bytes_in=counters, bytes_out=counters, memory_used_bytes=[2**30] * readings, cpu_busy_s=[*range(readings)],
+    )  # fmt: skip
 
 
 @pytest.mark.slow

@@ -9,54 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, make_url
-from tests import make
 from tests.server.postgresql import create, drop, url_of
 
-from site_run import free_address, wait_until
+from site_run import wait_until
 
-from .killed_site import Work
+from .killed_site import Server, Work
 
 CLUSTERS = ("alpha", "beta", "gamma")
 FOLLOWING = ("--follow-interval-s", "0.05", "--profile-grace-s", "0")
-
-
-class Server(make.RunningSite):
-    """`jobsight serve` with some or all roles, started again after each kill."""
-
-    def __init__(self, directory: Path, database: str | None, clusters: tuple[str, ...], *options: str) -> None:
-        self._shared = database
-        first = int(free_address().rsplit(":", 1)[1])
-        directory.mkdir()
-        listen = f"127.0.0.1:{first + 2 * len(list(directory.parent.iterdir()))}"
-        super().__init__(directory, clusters, listen, ("--query-workers", "1", *options))
-        self._life = ExitStack()
-
-    def _set_places(self, directory: Path, listen: str) -> None:
-        super()._set_places(directory, listen)
-        self.database = self._shared or self.database
-
-    def _answers(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, self.log.read_text()[-2000:]
-        return "jobsight: ready" in self.log.read_text()
-
-    def start(self) -> None:
-        self.log.write_text("")
-        self._life.enter_context(self.serve())
-
-    def start_again(self) -> None:
-        self.kill()
-        self._life.close()
-        self.start()
-
-    def stop(self) -> None:
-        self._life.close()
-        assert self.process is None or self.process.returncode == 0, self.log.read_text()[-2000:]
 
 
 class Questions(threading.Thread):

@@ -151,28 +151,6 @@ def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site
         os.kill(writer, signal.SIGCONT)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--listen", "8470"], "'8470' is not an address"),
-        (["--query-workers", "0"], "query_workers = '0': expected `int` >= 1"),
-        (["--database", "oracle://x"], "database 'oracle://x'"),
-        (["--accounting", "/var/spool"], "write CLUSTER=DIRECTORY"),
-        (["--config", "/nonexistent.toml"], "settings file /nonexistent.toml"),
-    ],
-)
-def test_what_cannot_be_started_says_why(tmp_path: Path, flags: list[str], message: str) -> None:
-    database = [] if "--database" in flags else ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
-    listen = free_address()
-    host, port = listen.split(":")
-    addresses = ["--listen", listen, "--ingest-listen", f"{host}:{int(port) + 1}"]
-    command = [*JOBSIGHT, "serve", *database, *addresses, *flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.exhaustive
 def test_a_taken_address_is_said_at_once(lasting_site: Site, tmp_path: Path) -> None:
     taken = lasting_site.url.removeprefix("http://")
@@ -209,7 +187,8 @@ def test_what_is_no_database_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert "file is not a database" in capsys.readouterr().err
 
 
-def test_unknown_commands_are_usage_errors() -> None:
-    done = subprocess.run([sys.executable, "-m", "jobsight_server.cli", "sreve"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "unknown command 'sreve'" in done.stderr
+def test_wrong_words_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--database", f"sqlite:///{tmp_path / 'x.db'}", "--accounting", "/var/spool"]) == 1
+    assert "write CLUSTER=DIRECTORY" in capsys.readouterr().err
+    assert main(["sreve"]) == 2
+    assert "unknown command 'sreve'" in capsys.readouterr().err

@@ -29,19 +29,6 @@ def refusals(writer: Writer) -> list[str]:
         return [row[0] for row in connection.execute(text("SELECT reason FROM quarantine ORDER BY id"))]
 
 
-def test_a_batch_is_stored_once(writer: Writer) -> None:
-    packed = gzip.compress(make.batch())
-    assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "stored", "samples": 4})
-    assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "duplicate"})
-    assert writer.post(make.batch()) == (200, {"status": "duplicate"})
-    status, answer = writer.post(make.batch(cpus=8))
-    assert status == 422
-    assert "was already used with other content" in answer["error"]
-    assert refusals(writer) == [answer["error"]]
-    sums = writer.balance()
-    assert [sums[part] for part in PARTS] == [1, 2, 1, 0]
-
-
 def test_a_stored_batch_enters_few_modules(sqlite_engine: Engine) -> None:
     with entering() as entered, serving(sqlite_engine) as writer:
         assert writer.post(make.batch())[0] == 200

@@ -68,15 +68,6 @@ def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: Mak
 
 
 @pytest.mark.storage
-def test_the_chain_goes_on_in_a_new_process(engine: Engine, make_batch: MakeBatch) -> None:
-    SampleStore(engine, 1e10, 10**6).apply([submission(make_batch(width=32, bytes_in=[0, 0, 2**32 - 10]))])
-    late_life = make_batch(width=32, time=[1030.0], bytes_in=[90], sequence=2, cpu_busy_s=[5.5])
-    SampleStore(engine, 1e10, 10**6).apply([submission(late_life)])
-    assert rows(engine, "SELECT net_in_bytes, cpu_busy_s FROM samples ORDER BY time")[-1] == (2**32 + 90, 5.5)
-    assert rows(engine, "SELECT samples, wraps, last_time FROM nodes") == [(4, 1, 1030.0)]
-
-
-@pytest.mark.storage
 def test_overlapping_times_keep_the_first_and_are_counted(
     store: SampleStore, engine: Engine, make_batch: MakeBatch
 ) -> None:
