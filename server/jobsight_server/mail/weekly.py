@@ -107,7 +107,7 @@ def _text(row: SavingsRow, unused: float, period: str, lines: list[str], now_out
     warning = "".join(f"{_one_line(line)}.\n" for line in now_out)
     return (
         f"Your {row.jobs} jobs on {_one_line(row.cluster)} {period} left {unused:.0%} of the memory that they "
-        f"requested unused ({row.requested_hours - row.used_hours:.0f} GiB-hours), which other jobs waited for.\n\n"
+        f"requested unused ({row.requested_hours - row.used_hours:.0f} GiB-hours).\n\n"
         f"A job like {_one_line(row.like_job or '')} requested {memory_text(row.asked_for or 0)} and should request "
         f"{memory_text(row.ask_for or 0)}. Paste this into its script:\n{script}\n\n"
         f"{warning}This mail comes at most once a week. To get no more, ask your administrators.\n"
