@@ -93,7 +93,7 @@ def efficiencies(
                 resource,
                 requested.get(resource),
                 by_metric[metric],
-                run.processors if resource == "processors" else asked,  # each one's share is measured
+                run.processors if resource == "processors" else processors,  # each one's share is measured
                 _ask_next(resource, found),
                 used_s if metric == "runtime" else None,
             )

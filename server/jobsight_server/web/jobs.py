@@ -69,8 +69,8 @@ def bars(run: RunDetail) -> list[Bar]:
     """Return a bar for each metric with a known value."""
     found = []
     for entry in run.profile:
-        count = 1 if METRICS[entry.metric].is_of_job else run.asked_processors or run.processors
-        if entry.metric not in RESOURCE_OF or not count:
+        count = 1 if METRICS[entry.metric].is_of_job else run.asked_processors or run.processors or 1
+        if entry.metric not in RESOURCE_OF:
             continue
         use = entry.so_far if entry.value is None else entry.value
         reserved, forecast, used = (

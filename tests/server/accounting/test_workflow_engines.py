@@ -141,6 +141,11 @@ def test_unknown_run_times_and_processors_are_not_learned(
     assert found["7b/000001", "runtime"] == (1200.0, None)
     assert found["7b/000001", "cpu"] == (None, "the accounting log gives no processors")
     assert found["7b/000001", "memory"] == (3 * 2**29, None)
+    capsys.readouterr()
+    assert main(["seff", "7b/000001", *database, "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    used = {entry["resource"]: entry["used"] for entry in shown["efficiency"]}
+    assert (used["processors"], used["memory"], used["runtime"]) == (None, 3 * 2**29, 1200.0)
 
 
 def write(file: Path, *rows: dict[str, str]) -> str:
