@@ -7,14 +7,14 @@ import random
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, update
 
 from jobsight_predictor.profile.parts import PERIOD_S
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, report
 from jobsight_server.forecasts.events import Observation, last_event, read_learned_until
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, learned_until, outcomes, profiles, series
+from jobsight_server.storage.schema import jobs, learned_until, profiles, series
 
 
 class Killed(BaseException):
@@ -39,47 +39,6 @@ def killed_after(site: Any, rounds: int, limit: int) -> None:
 def lags(site: Any) -> bool:
     with site.engine.connect() as connection:
         return read_learned_until(connection) != last_event(connection)
-
-
-def test_a_backlog_that_was_interrupted_is_learned_as_if_it_had_not_been(site: Any, plan: Any) -> None:
-    for job in plan(3, 150, failing=True):
-        site.run(**job)
-    site.run("running.s", 100, None, submitted=50.0, user="a")
-    killed_after(site, 5, limit=10)
-    assert lags(site)
-    assert not any(site.model())
-    assert len(site.dump(profiles)) == 5 * 10 * 4
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=10) == 100
-    assert not lags(site)
-    rows, found = site.model(), site.dump(profiles)
-    rebuild(site.engine)
-    assert site.model() == rows
-    with site.engine.begin() as connection:  # all of it again, without an interruption
-        connection.execute(update(jobs).values(profiled=False, forecast_seq=None, start_seq=None))
-        connection.execute(profiles.delete())
-    site.forget_model()
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=10) == 150
-    assert (site.model(), site.dump(profiles)) == (rows, found)
-
-
-def test_a_report_during_a_backlog_waits_for_its_turn(site: Any, plan: Any) -> None:
-    planned = plan(5, 60)
-    for job in planned:
-        site.run(**job)
-    killed_after(site, 3, limit=10)
-    reader = AnswerReader(site.engine, ForecastConfig())
-    request = ForecastRequest("alpha", site.question(planned[0]), "memory")
-    with site.engine.begin() as connection:
-        taken, answer = report(connection, reader, request, Observation(2e9), "other.s", 5.0)
-    assert (taken, answer.value) == ("stored", None)
-    profile_finished(site.engine, 0.0, lambda: 1e9, limit=10)
-    with site.engine.begin() as connection:
-        (answer,) = reader.answers(connection, [request])
-        assert connection.scalar(select(func.count()).select_from(outcomes)) == 1
-    assert answer.value == 2e9
-    rows = site.model()
-    rebuild(site.engine)
-    assert site.model() == rows
 
 
 def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(site: Any, plan: Any) -> None:

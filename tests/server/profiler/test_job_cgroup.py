@@ -185,16 +185,6 @@ def test_memory_of_two_nodes_is_their_largest_sum_at_one_time(site: Any) -> None
     assert found["cpu"].value == pytest.approx(2 / 4, rel=0.01)
 
 
-def test_without_a_cgroup_on_one_node_there_is_a_lower_bound_of_memory_and_cpu_time_from_samples(site: Any) -> None:
-    first, _ = site.node("n1", node_rows()), site.node("n2", node_rows())
-    run = site.run("1.s", 1000.0, 1200.0, {"n1": 2, "n2": 2})
-    site.job_samples(first, "1.s", used_by(range(1005, 1200, 10), GB, 1.0), GB)
-    finish(site)
-    found = site.profile(run)
-    assert (found["cpu"].source, found["memory"].source, found["memory"].charged_peak) == ("samples", "cgroup", None)
-    assert found["memory"].lower_bound
-
-
 def test_a_job_that_runs_again_has_the_readings_of_each_run(site: Any) -> None:
     node_id = site.node("n1", node_rows(900.0, 1700.0))
     first = site.run("1.s", 1000.0, 1200.0, {"n1": 4}, state="ended")
@@ -215,16 +205,6 @@ def test_names_of_the_job_differ_by_the_servers_domain_only(site: Any) -> None:
     finish(site)
     assert site.profile(run)["memory"].source == "cgroup"
     assert site.profile(other)["memory"].source != "cgroup"
-
-
-def test_a_job_that_nothing_was_read_of_for_long_is_not_guessed(site: Any) -> None:
-    node_id = site.node("n1", [row for row in node_rows() if not 1095 < row[0] < 1250])
-    run = site.run("1.s", 1000.0, 1200.0, {"n1": 4})
-    site.job_samples(node_id, "1.s", used_by(range(1005, 1100, 10), GB, 1.0))
-    finish(site)
-    found = site.profile(run)
-    assert found["memory"].source != "cgroup"
-    assert found["cpu"].source != "cgroup"
 
 
 @settings(deadline=None, max_examples=60)

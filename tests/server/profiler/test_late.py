@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from sqlalchemy import event, update
 from jobsight_server.forecasts import ForecastConfig, rebuild
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, Submission
-from jobsight_server.profiler import run as profiler_run
 from jobsight_server.profiler.run import profile_finished, profile_late
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, late_batches, model_state, pending_forecasts, profiles, series
@@ -167,64 +165,6 @@ def test_a_value_that_was_learned_stays_as_it_was_learned(site: Any) -> None:
     site.arrive(node, 3, [(1530.0, 10**9, 0, 1e6, 900 * MIB, 0.0)], received_at=4000.0)
     assert go(site, 5000.0) == (0, 0)
     assert site.dump(profiles) == before
-
-
-def test_apportioned_values_that_arrive_late_are_not_learned(site: Any) -> None:
-    node, run = cut_off(site)
-    site.run("3.s", 60, None, {"n1": 2})
-    site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
-    assert go(site, 3100.0) == (0, 3)
-    assert site.profile(run)["bandwidth"].shown_only
-    assert ("u1", "bandwidth") not in counts(site)
-    learned = model(site)
-    rebuild(site.engine)
-    assert model(site) == learned
-    go(site, 3200.0, config=ForecastConfig(learn_apportioned=True))
-    assert counts(site)["u1", "bandwidth"] == 1
-
-
-@pytest.mark.exhaustive
-def test_only_runs_near_what_arrived_are_looked_at(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hundreds of runs without a value elsewhere and at other times cost nothing, in steps of a few runs."""
-    node, run = cut_off(site)
-    for i in range(300):
-        site.run(f"{i}.x", 60, 1200 + i, {"elsewhere": 1}, profiled=False)
-        site.run(f"{i}.y", 100_000, 100_100 + i, {"n1": 1}, profiled=False)
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    seen: list[str] = []
-    real = profiler_run.profiles_of
-
-    def watched(connection: Any, runs: Any, *rest: Any) -> Any:
-        seen.extend(one.job_id for one in runs)
-        return real(connection, runs, *rest)
-
-    monkeypatch.setattr(profiler_run, "profiles_of", watched)
-    site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
-    assert profile_late(site.engine, GRACE, lambda: 3100.0, limit=7) == 3
-    assert seen == ["1.s"]
-    assert site.profile(run)["bandwidth"].value is not None
-
-
-def test_what_is_interrupted_is_looked_at_again(sqlite_site: Any) -> None:
-    site = sqlite_site
-    node, run = cut_off(site)
-    site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
-    stored = site.dump(profiles)
-
-    def fail(_connection: Any, _cursor: Any, statement: str, *_rest: object) -> None:
-        if statement.startswith("INSERT INTO event_counts"):
-            raise RuntimeError("the disk is full")
-
-    event.listen(site.engine, "before_cursor_execute", fail)
-    with pytest.raises(RuntimeError, match="disk is full"):
-        profile_late(site.engine, GRACE, lambda: 3100.0)
-    event.remove(site.engine, "before_cursor_execute", fail)
-    assert site.dump(profiles) == stored
-    stop = threading.Event()
-    stop.set()
-    assert profile_late(site.engine, GRACE, lambda: 3100.0, stop=stop) == 0
-    assert profile_late(site.engine, GRACE, lambda: 3100.0) == 3
-    assert site.profile(run)["memory"].value is not None
 
 
 def test_a_clock_that_was_set_back_loses_nothing(site: Any) -> None:

@@ -227,14 +227,6 @@ def test_a_value_beyond_all_jobs_is_refused(
     assert "has a value of 1e+308 for a query: x" in caplog.text
 
 
-def test_one_scrape_of_a_counter_is_no_traffic(sqlite_site: Any, monitoring: Monitoring) -> None:
-    monitoring.body = matrix((START + 1.0, "1"))
-    profiler = Profiler(sqlite_site, url=monitoring.url, queries={"received_bytes": "x", "sent_bytes": "y"})
-    profiler.now += 60.0
-    assert profiler.go() == 1
-    assert profiler.site.profile(profiler.run)["bandwidth"].value is None
-
-
 def test_half_of_a_cluster_is_no_answer(
     sqlite_site: Any, monitoring: Monitoring, caplog: pytest.LogCaptureFixture
 ) -> None:

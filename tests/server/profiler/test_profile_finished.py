@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from typing import Any
 
 import pytest
@@ -48,23 +47,6 @@ def test_the_larger_direction_of_each_node_is_summed_and_divided(site: Any) -> N
     assert found["runtime"].value == 900
     assert {row.reason for row in found.values()} == {None}
     assert go(site.engine) == 0
-
-
-def test_without_accounting_memory_and_cpu_come_from_the_samples(site: Any) -> None:
-    rows = [
-        (time, *row[:3], (5 if 60 < time < 960 else 1) * GIB, 0.0) for time, *row in readings(1200, 0, 0, cpu_rate=3.0)
-    ]
-    site.node("n1", rows)
-    run = site.run("1.s", 60, 960, {"n1": 4})
-    # 0 bytes and 0 seconds: the batch system never looked.
-    other = site.run("2.s", 1000, 1001, {"n9": 1}, used_memory_bytes=0, used_cpu_s=0.0)
-    assert go(site.engine, now=600.0) == 2
-    found = site.profile(run)
-    assert (found["memory"].value, found["memory"].source) == (pytest.approx(GIB), "samples")
-    assert (found["cpu"].value, found["cpu"].source) == (pytest.approx(3 / 4), "samples")
-    missing = site.profile(other)
-    assert [missing[m].value for m in ("bandwidth", "memory", "cpu", "runtime")] == [None, None, None, 1.0]
-    assert missing["memory"].reason == missing["cpu"].reason == "no samples of n9"
 
 
 def test_shared_nodes_are_apportioned_between_runs_even_running_ones(site: Any) -> None:
@@ -228,13 +210,6 @@ def test_reading_holds_no_writer_up(sqlite_site: Any) -> None:
             writer.exec_driver_sql("PRAGMA busy_timeout=0")
             writer.execute(update(jobs).values(user="x"))
             writer.commit()
-
-
-def test_stop_ends_it_early(site: Any) -> None:
-    site.run("1.s", 0, 100)
-    stop = threading.Event()
-    stop.set()
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, stop=stop) == 0
 
 
 def statements(engine: Engine, work: Any) -> int:

@@ -13,7 +13,7 @@ from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import model_state, outcomes, profiles, series
+from jobsight_server.storage.schema import model_state, outcomes, series
 
 MIB = 2**20
 ASKED = {"name": "cfd", "processors": 2, "requested_memory_bytes": 512 * MIB, "requested_walltime_s": 600.0}
@@ -181,21 +181,3 @@ def test_a_run_that_ended_abnormally_is_a_lower_bound_of_its_run_time(sqlite_sit
     assert before.bound is None or before.bound == 36000.0
     assert after.value == pytest.approx(3600.0)
     assert after.bound > 7200.0
-
-
-@pytest.mark.storage
-def test_retraining_gives_the_same_rows(site: Any) -> None:
-    for number in range(30):
-        failure = {3: "memory", 4: "time", 17: "memory"}.get(number)
-        run(site, f"{number}.s", 50.0 * number, failure=failure, requested_walltime_s=60.0 if number % 2 else None)
-        if number % 7 == 0:
-            learn(site)
-        if number == 20:
-            report(site, 300.0 * MIB, "17.s", memory_bytes=512 * MIB)
-    learn(site)
-    before = site.dump(series), site.dump(model_state)
-    rebuild(site.engine)
-    assert (site.dump(series), site.dump(model_state)) == before
-    with site.engine.connect() as connection:
-        shown = connection.execute(select(profiles.c.run_id).where(profiles.c.lower_bound, ~profiles.c.shown_only))
-        assert shown.all() == []

@@ -22,7 +22,6 @@ from jobsight_server.forecasts import (
 )
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.forecasts.rounds import catch_up, lock_learning
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, pending_at_start, pending_forecasts, profiles
 
@@ -110,19 +109,6 @@ def test_what_ended_while_a_job_waited_counts_at_its_start_and_not_before(site: 
     assert {name: getattr(site.profile(imported)["runtime"], name) for name in names} == live
 
 
-def test_forecasts_at_start_survive_a_process_that_ends_before_the_model_is_written(site: Any, plan: Any) -> None:
-    for job in plan(8, 150):
-        site.run(**{**job, "end": job["end"] if job["end"] < 1200 else None})
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    rows = site.model()
-    assert site.dump(pending_at_start)
-    site.forget_model()
-    with site.engine.begin() as connection:
-        lock_learning(connection)
-        catch_up(connection, ForecastConfig())
-    assert site.model() == rows
-
-
 @pytest.mark.exhaustive
 def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any) -> None:
     """Rounds as jobs come, end, vanish and are profiled late; then everything from the start."""
@@ -194,18 +180,6 @@ def test_another_objective_retrains_by_itself(site: Any, plan: Any) -> None:
     assert 0.0 <= answer.observed_coverage <= 1.0
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
     assert site.model() == default
-
-
-def test_profiles_of_an_older_version_are_learned(site: Any, plan: Any) -> None:
-    for job in plan(8, 30):
-        site.run(**job)
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    learned = site.model()
-    with site.engine.begin() as connection:  # as a migration leaves them
-        for table in ("series", "model_state"):
-            connection.execute(text(f"DELETE FROM {table}"))
-    assert profile_finished(site.engine, 0.0, lambda: 1e9) == 0
-    assert site.model() == learned
 
 
 @pytest.mark.storage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.queries.jobs import job_list
-from jobsight_server.queries.open_jobs import ForecastNow, open_job
 from jobsight_server.storage.schema import jobs, nodes, running_use, samples
 
 MIB = 2**20
@@ -178,40 +176,6 @@ def test_a_running_job_shows_its_forecast_from_its_submission_on(site: Any) -> N
     for metric in ("memory", "runtime"):
         for field in ("forecast", "bound", "probability"):
             assert then[metric][field] == now[metric][field]
-
-
-def test_a_waiting_job_is_answered_as_of_now_and_keeps_what_it_was_forecast_before(site: Any) -> None:
-    history(site)
-    waits = site.run("new", math.inf, None, submitted=1990.0, state="queued", processors=2)
-    for i in range(30):
-        use = {"used_memory_bytes": 1800 * MIB, "submitted": 2000.0 + 10 * i}
-        site.run(f"more{i}", 2000.0 + 10 * i, 2005.0 + 10 * i, {"n9": 2}, **use)
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-
-    def memory() -> tuple[str, ForecastNow]:
-        with site.engine.connect() as connection:
-            reader = AnswerReader(site.engine, ForecastConfig())
-            [run] = open_job(connection, reader, "alpha", "new", 3000.0).runs
-        return run.state, next(entry for entry in run.forecasts if entry.metric == "memory")
-
-    state, waiting = memory()
-    assert (state, waiting.forecast, waiting.at_start) == ("queued", 900 * MIB, None)
-    assert waiting.at_submission is not None
-    assert (waiting.at_submission.forecast, waiting.at_submission.provisional) == (100 * MIB, False)
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == waits).values(state="running", start=3000.0))
-    site.run("last", 3000.0, 3100.0, {"n9": 2}, used_memory_bytes=1800 * MIB, submitted=3000.0)
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    state, running = memory()
-    assert state == "running"
-    assert running.at_start is not None
-    assert (running.at_start.forecast, running.at_start.bound) == (waiting.forecast, waiting.bound)
-    entry = detail(site, "new", 3200.0)["profile"]["memory"]
-    assert (entry["forecast"], entry["at_start"]["forecast"]) == (100 * MIB, 900 * MIB)
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == waits).values(state="ended", end=3200.0))
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    assert detail(site, "new", 3300.0)["profile"]["memory"]["at_start"] == entry["at_start"]
 
 
 @pytest.mark.storage

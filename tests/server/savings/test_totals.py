@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, delete, func, insert, select, text, update
+from sqlalchemy import Engine, delete, func, select, text, update
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
 from jobsight_server.forecasts.request import job_question
@@ -26,7 +26,6 @@ from jobsight_server.profiler.kept_sums import (
 )
 from jobsight_server.profiler.totals import (
     COLUMNS,
-    add_runs,
     count_again,
     count_marked,
     days_of,
@@ -339,18 +338,3 @@ def test_months_and_days_make_up_the_span(first: int, length: int) -> None:
         else:
             days.append(day)
     assert days == list(range(first, first + length + 1))
-
-
-@pytest.mark.storage
-def test_a_failed_round_counts_nothing(engine: Engine) -> None:
-    runs = many(engine, 5)
-    connection = engine.connect()
-    transaction = connection.begin()
-    for number in runs:
-        entry = {"run_id": number, "metric": "runtime", "learn_seq": number, "value": 60.0, "bound": 90.0}
-        connection.execute(insert(profiles).values(entry))
-    add_runs(connection, runs)
-    assert connection.execute(text("SELECT count(*) FROM savings")).scalar()
-    transaction.rollback()
-    connection.close()
-    assert totals(engine) == {}
