@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jobsight_papers.overprovisioning.estimators.last_instance import LastInstance
+from jobsight_papers.overprovisioning.estimators.regression import Regression
+from jobsight_papers.overprovisioning.estimators.reinforcement import Reinforcement
 from jobsight_predictor.estimators import Estimator, JobOutcome, SystemState
 from jobsight_predictor.estimators.hierarchical import Hierarchical
-from jobsight_predictor.estimators.last_instance import LastInstance
-from jobsight_predictor.estimators.regression import Regression
-from jobsight_predictor.estimators.reinforcement import Reinforcement
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 

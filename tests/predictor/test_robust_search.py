@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from jobsight_papers.overprovisioning.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators import Estimator, JobOutcome
-from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobsight_papers.overprovisioning.choice import field_sets, ranked, step_cases
+from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_papers.overprovisioning.groups import SIMILARITY_RANGE, cycles, example_group, similarity
 from jobsight_papers.overprovisioning.report import show
@@ -26,7 +27,7 @@ from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on, 
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
-from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
+from jobsight_scheduler.memory.cases import MemoryCase
 from jobsight_scheduler.memory.jobs import offered_load
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
@@ -79,9 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--estimators",
         "--estimator",
         nargs="+",
-        choices=tuple(VARIANTS),
+        choices=tuple(PAPER_VARIANTS),
         metavar="NAME",
-        help=f"estimators of a job's memory: {', '.join(VARIANTS)} (default: all)",
+        help=f"estimators of a job's memory: {', '.join(PAPER_VARIANTS)} (default: all)",
     )
     parser.add_argument(
         "--group-by",
@@ -174,7 +175,7 @@ def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
                 args.orders or [PUBLISHED_ORDER],
                 args.policy,
                 args.loads or [SATURATED],
-                args.estimators or list(VARIANTS),
+                args.estimators or list(PAPER_VARIANTS),
             )
         )
     else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
-from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
+from jobsight_scheduler.memory.cases import MemoryCase
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
 
 CLASSES = "512x32M,512x24M"
@@ -38,7 +39,7 @@ def with_second(classes: str, second_mb: float) -> str:
 def published_cases() -> Iterator[MemoryCase]:
     """Yield the runs of Figures 5, 6 and 8, all estimators under all fill orders, and Figures 5 and 6 under EASY."""
     for order in ORDERS:
-        for name in VARIANTS:
+        for name in PAPER_VARIANTS:
             yield MemoryCase(CLASSES, SATURATED, order=order, estimator=name)
     for size in FIGURE_8_MB:
         if size != SECOND_MB:

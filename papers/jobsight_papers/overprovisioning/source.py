@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_scheduler.memory.cases import MemoryCase, run_case
@@ -78,7 +79,7 @@ def run_on(case: MemoryCase, source: JobSource) -> dict[str, Any]:
     Worker processes call it.
     """
     sizes = [entry.memory_bytes / MIB for entry in parse_classes(case.classes)]
-    row = run_case(case, jobs_of(source), source.fields, ORDERS[case.order])
+    row = run_case(case, jobs_of(source), source.fields, ORDERS[case.order], PAPER_VARIANTS)
     return {"second_mb": sizes[0] if len(sizes) < 3 else None} | row
 
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from .base import Estimator, JobOutcome, Requested, SystemState
 from .hierarchical import Hierarchical
-from .last_instance import LastInstance
-from .regression import Regression
-from .reinforcement import Reinforcement
-from .robust_search import RobustSearch
 from .successive_approximation import SuccessiveApproximation
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "none": Requested,
     "successive-approximation": SuccessiveApproximation,
-    "robust-search": RobustSearch,
-    "last-instance": LastInstance,
-    "reinforcement": Reinforcement,
-    "regression": Regression,
     "jobsight": Hierarchical,
 }
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 from jobsight_predictor.question import Question
 
@@ -45,9 +44,6 @@ class Estimator(ABC):
     jobs.
 
     ``capacities`` are those of the cluster's node classes, ascending: what is asked for is rounded up to one of them.
-
-    What it has learned consists of named parts, a few of which concern a job: ``keys`` names them, so that a server
-    need not hold the others in memory. Their values can be written as JSON.
     """
 
     name: ClassVar[str]
@@ -71,37 +67,10 @@ class Estimator(ABC):
     def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         """Learn from the result of an attempt. O(1) amortised."""
 
-    @abstractmethod
-    def keys(self, job: Question, requested: float) -> list[str]:
-        """The parts that ``estimate`` depends on for this job, as long as the state of the cluster is not given."""
-
-    def learned_keys(self, job: Question, requested: float) -> list[str]:
-        """The parts that ``learn`` depends on and changes."""
-        return self.keys(job, requested)
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Every part that it has."""
-
-    @abstractmethod
-    def load(self, parts: Mapping[str, Any]) -> None:
-        """Takes in parts that ``state`` of an estimator with the same arguments gave."""
-
     def rounded(self, capacity: float) -> float:
         """The smallest capacity of the cluster that is at least ``capacity``; ``capacity`` itself if it exceeds all."""
         place = bisect_left(self.capacities, capacity)
         return self.capacities[place] if place < len(self.capacities) else capacity
-
-
-def key_text(key: Any) -> str:
-    """The name of the part of the group ``key``: a value, or a tuple of values."""
-    return json.dumps(key, separators=(",", ":"))
-
-
-def key_of(text: str) -> Any:
-    """The group whose part ``key_text`` named so."""
-    key = json.loads(text)
-    return tuple(key) if isinstance(key, list) else key
 
 
 class Requested(Estimator):
@@ -114,12 +83,3 @@ class Requested(Estimator):
 
     def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
         """Does nothing."""
-
-    def keys(self, job: Question, requested: float) -> list[str]:
-        return []
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def load(self, parts: Mapping[str, Any]) -> None:
-        """There is nothing to take in."""

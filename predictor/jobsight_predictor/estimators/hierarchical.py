@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -9,7 +10,7 @@ from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import Estimator, JobOutcome, SystemState, key_of, key_text
+from .base import Estimator, JobOutcome, SystemState
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("requested_memory_bytes",),
@@ -45,6 +46,9 @@ class Hierarchical(Estimator):
     evidence (a beta-binomial posterior whose prior is the wider group's). A success says that all larger capacities
     would have been enough, a failure that all smaller ones would have failed; where the use is known, it says so of
     every capacity.
+
+    What it has learned consists of named parts, a few of which concern a job: ``keys`` names them, so that a server
+    need not hold the others in memory. Their values can be written as JSON.
     """
 
     name = "jobsight"
@@ -102,23 +106,24 @@ class Hierarchical(Estimator):
                 counts[2 * place] += 1.0
                 counts[2 * place + 1] += place < first
 
-    def keys(self, job: Question, requested: float) -> list[str]:
-        return [_EXPLICIT, *(key_text((level, key(job))) for level, key in enumerate(self._keys))]
+    def keys(self, job: Question) -> list[str]:
+        """The parts that concern this job."""
+        return [_EXPLICIT, *(_name(level, key(job)) for level, key in enumerate(self._keys))]
 
     def state(self) -> dict[str, Any]:
-        parts = {
-            key_text((level, key)): counts
-            for level, groups in enumerate(self._groups)
-            for key, counts in groups.items()
-        }
-        return {_EXPLICIT: self._is_explicit, **parts}
+        """Every part that it has."""
+        parts: dict[str, Any] = {_EXPLICIT: self._is_explicit}
+        for level, groups in enumerate(self._groups):
+            parts |= {_name(level, key): counts for key, counts in groups.items()}
+        return parts
 
     def load(self, parts: Mapping[str, Any]) -> None:
+        """Take in parts that ``state`` of an estimator with the same arguments gave."""
         for name, part in parts.items():
             if name == _EXPLICIT:
                 self._is_explicit = part
             else:
-                level, key = key_of(name)
+                level, key = json.loads(name)
                 self._groups[level][tuple(key) if isinstance(key, list) else key] = list(part)
 
     def _probabilities(self, job: Question, count: int) -> list[float]:
@@ -133,3 +138,7 @@ class Hierarchical(Estimator):
                 if known:
                     probabilities[place] = (short + PRIOR * probabilities[place]) / (known + PRIOR)
         return probabilities
+
+
+def _name(level: int, key: Any) -> str:
+    return json.dumps((level, key), separators=(",", ":"))

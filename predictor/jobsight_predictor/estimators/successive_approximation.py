@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import SIMILAR, Estimator, JobOutcome, SystemState, key_of, key_text
+from .base import SIMILAR, Estimator, JobOutcome, SystemState
 
 
 class _Group:
@@ -18,15 +18,6 @@ class _Group:
         self.estimate = self.good = requested
         self.failed = 0.0  # the largest insufficient capacity
         self.alpha = alpha
-
-    def values(self) -> list[float]:
-        return [self.estimate, self.good, self.failed, self.alpha]
-
-    @classmethod
-    def of_values(cls, values: Sequence[float]) -> _Group:
-        group = cls(0.0, 0.0)
-        group.estimate, group.good, group.failed, group.alpha = values
-        return group
 
 
 class SuccessiveApproximation(Estimator):
@@ -83,15 +74,6 @@ class SuccessiveApproximation(Estimator):
             group.good = outcome.asked
             lower = sufficed / group.alpha
             group.estimate = lower if self.rounded(lower) > group.failed else group.good
-
-    def keys(self, job: Question, requested: float) -> list[str]:
-        return [key_text(self._key(job))]
-
-    def state(self) -> dict[str, Any]:
-        return {key_text(key): group.values() for key, group in self._groups.items()}
-
-    def load(self, parts: Mapping[str, Any]) -> None:
-        self._groups |= {key_of(name): _Group.of_values(values) for name, values in parts.items()}
 
     def _above(self, failed: float) -> float:
         """The smallest capacity above ``failed``."""

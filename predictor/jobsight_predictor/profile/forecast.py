@@ -169,7 +169,9 @@ def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> S
         index, key, scale = voter
         if (group := profile.groups.get(key)) is not None:
             present.append((voter, group))
-            values = [min(value * scale, ceiling) for value in group.forecasts()]
+            values = group.forecasts()
+            if scale != 1.0 or is_limit:
+                values = tuple([min(value * scale, ceiling) for value in values])
             first = index * len(CANDIDATES)
             forecasts[first : first + len(CANDIDATES)] = values
             votes.extend(enumerate(values, first))

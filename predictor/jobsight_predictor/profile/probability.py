@@ -140,14 +140,17 @@ def capped_error(forecast: float, actual: float) -> float:
 
 
 class FadedLosses(Stored):
-    """The losses of each expert's forecasts, older ones fading, and the weights that its votes have for them."""
+    """The losses of each expert's forecasts, older ones fading, and the weights that its votes have for them.
+
+    A row for each moment, (moments, experts).
+    """
 
     __slots__ = kept = ("losses", "counts", "weights")
 
     def __init__(self, experts: int) -> None:
-        self.losses = np.zeros(experts)
-        self.counts = np.zeros(experts)
-        self.weights: list[float] = [1.0] * experts
+        self.losses = np.zeros((len(MOMENTS), experts))
+        self.counts = np.zeros((len(MOMENTS), experts))
+        self.weights: list[list[float]] = []
 
     def take(self, lost: Floats, spoke: Floats) -> None:
         """Fade the losses of the experts that ``spoke`` (1, else 0), and add what they ``lost`` (0 for the silent)."""
@@ -164,16 +167,13 @@ class FadedLosses(Stored):
 
 
 class ExpertLosses(Aging):
-    """A user's losses of each expert: faded, by the moment of the forecast; plain, for the mean error; of the answers.
+    """A user's losses of each expert: faded; plain, for the mean error; of the answers. The last two at submission."""
 
-    The last two are those at submission.
-    """
-
-    __slots__ = kept = ("at", "totals", "hits", "answered", "jobs")
+    __slots__ = kept = ("faded", "totals", "hits", "answered", "jobs")
 
     def __init__(self, experts: int) -> None:
         super().__init__()
-        self.at: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
+        self.faded = FadedLosses(experts)
         self.totals = np.zeros(experts)
         self.hits = Hits()
         self.answered = 0.0
@@ -190,43 +190,39 @@ class ExpertWeights(Stored):
     kept = ("site",)
 
     def __init__(self, experts: int) -> None:
-        self.site: dict[Moment, FadedLosses] = {moment: FadedLosses(experts) for moment in MOMENTS}
+        self.site = FadedLosses(experts)
         self.users = Parts("user", lambda: ExpertLosses(experts))
 
     def weights(self, user: GroupKey, moment: Moment) -> list[float]:
         """Weight of each expert's vote, (experts,), 1 for the one expected to be best."""
         losses = self.users.get(user)
-        return _votes(self.site[moment].expected()) if losses is None else losses.at[moment].weights
+        weights = _votes(self.site.expected()) if losses is None else losses.faded.weights
+        return weights[MOMENTS.index(moment)]
 
     def score(self, job: FinishedJob) -> None:
         """Learn how far each expert and the answer were off, at submission and as the job started."""
         at_submission, at_start = job.forecast.forecasts, job.at_start.forecasts
         losses = self.users.to_learn(job.keys.user)
-        lost, spoke = _lost(at_submission, job.value)
-        losses.totals += lost
+        moments = [at_submission] if at_start is None or at_start is at_submission else [at_submission, at_start]
+        lost, spoke = _lost(np.array(moments, dtype=np.float64), job.value)
+        losses.totals += lost[0]
         losses.jobs += 1
-        self._take("submission", losses, lost * spoke, spoke)
-        if at_start is not None and at_start is not at_submission:
-            lost, spoke = _lost(at_start, job.value)
-        self._take("start", losses, lost * spoke, spoke)
+        lost *= spoke
+        site, user = self.site, losses.faded
+        site.take(lost, spoke)
+        user.take(lost, spoke)
+        user.weights = _votes((user.losses + PRIOR * site.expected()) / (user.counts + PRIOR))
         if job.hit is None or job.forecast.value is None:
             losses.answered += 1.0
         else:
             losses.answered += capped_error(job.forecast.value, job.value)
             losses.hits.score(job.hit)
 
-    def _take(self, moment: Moment, of_user: ExpertLosses, lost: Floats, spoke: Floats) -> None:
-        site, user = self.site[moment], of_user.at[moment]
-        site.take(lost, spoke)
-        user.take(lost, spoke)
-        user.weights = _votes((user.losses + PRIOR * site.expected()) / (user.counts + PRIOR))
 
-
-def _lost(forecasts: Forecasts, actual: float) -> tuple[Floats, Floats]:
+def _lost(forecasts: Floats, actual: float) -> tuple[Floats, Floats]:
     """The relative error of each forecast, at most 1, which silence costs, and which of them spoke (1, else 0)."""
-    values = np.array(forecasts, dtype=np.float64)
-    spoke = (values == values).astype(np.float64)  # not NaN
-    lost = np.abs(values - actual)
+    spoke = (forecasts == forecasts).astype(np.float64)  # not NaN
+    lost = np.abs(forecasts - actual)
     if actual > 0.0:
         # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so silence costs the whole loss.
         np.fmin(lost, actual, out=lost)
@@ -236,8 +232,8 @@ def _lost(forecasts: Forecasts, actual: float) -> tuple[Floats, Floats]:
     return lost, spoke
 
 
-def _votes(expected: Floats) -> list[float]:
-    votes: list[float] = np.exp(TRUST * (expected.min() - expected)).tolist()
+def _votes(expected: Floats) -> list[list[float]]:
+    votes: list[list[float]] = np.exp(TRUST * (expected.min(axis=1, keepdims=True) - expected)).tolist()
     return votes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,8 +10,6 @@ import numpy as np
 
 from jobsight_predictor.estimators import ESTIMATORS, Requested
 from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
-from jobsight_predictor.estimators.last_instance import LastInstance
-from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.jobs import MemoryJobs, at_load, numbered
@@ -106,10 +104,11 @@ class SmallestNode(Requested):
 
 @dataclass(frozen=True, slots=True)
 class EstimatorVariant:
-    """An estimator and its feedback; None is the truth."""
+    """An estimator and its feedback; None is the truth. ``has_fields``: it groups jobs by fields of choice."""
 
     estimator: type[Estimator] | None
     explicit: bool = False
+    has_fields: bool = False
 
     @property
     def learns(self) -> bool:
@@ -121,10 +120,6 @@ VARIANTS: dict[str, EstimatorVariant] = {
     "none": EstimatorVariant(ESTIMATORS["none"]),
     "smallest-node": EstimatorVariant(SmallestNode),
     "successive-approximation": EstimatorVariant(ESTIMATORS["successive-approximation"]),
-    "robust-search": EstimatorVariant(ESTIMATORS["robust-search"]),
-    "last-instance": EstimatorVariant(ESTIMATORS["last-instance"], explicit=True),
-    "reinforcement": EstimatorVariant(ESTIMATORS["reinforcement"]),
-    "regression": EstimatorVariant(ESTIMATORS["regression"], explicit=True),
     "jobsight": EstimatorVariant(ESTIMATORS["jobsight"], explicit=True),
     "jobsight-implicit": EstimatorVariant(ESTIMATORS["jobsight"]),
     "oracle": EstimatorVariant(None),
@@ -154,17 +149,21 @@ class MemoryCase:
 
 
 def run_case(
-    case: MemoryCase, given: MemoryJobs, fields: Sequence[str] = SIMILAR, choose: Choose | None = None
+    case: MemoryCase,
+    given: MemoryJobs,
+    fields: Sequence[str] = SIMILAR,
+    choose: Choose | None = None,
+    variants: Mapping[str, EstimatorVariant] = VARIANTS,
 ) -> dict[str, Any]:
     """Return the row of one run of the jobs; those of one similarity group share ``fields``. ``choose``: the order."""
     nodes = Nodes(parse_classes(case.classes), choose)
     jobs = at_load(given, sum(nodes.nodes), case.load)
-    variant = VARIANTS[case.estimator]
+    variant = variants[case.estimator]
     requirements: Requirements
     if variant.estimator is None:
         requirements = Oracle(jobs)
     else:
-        requirements = Estimated(_maker(case, fields)(nodes.memory_bytes), jobs, explicit=variant.explicit)
+        requirements = Estimated(_made(variant, case, fields, nodes.memory_bytes), jobs, explicit=variant.explicit)
     policy = MEMORY_POLICIES[case.policy]
     simulation = MemorySimulation(
         jobs,
@@ -183,11 +182,9 @@ def run_case(
     return row | asdict(memory_figures(simulation)) | {"groups": int(jobs.group.max()) + 1}
 
 
-def _maker(case: MemoryCase, fields: Sequence[str]) -> Callable[[Sequence[float]], Estimator]:
-    estimator = VARIANTS[case.estimator].estimator
-    assert estimator is not None
-    if estimator is SuccessiveApproximation:
-        return lambda capacities: SuccessiveApproximation(capacities, tuple(fields), case.alpha, case.beta)
-    if estimator in (RobustSearch, LastInstance):
-        return lambda capacities: estimator(capacities, tuple(fields))
-    return estimator
+def _made(variant: EstimatorVariant, case: MemoryCase, fields: Sequence[str], capacities: Sequence[float]) -> Estimator:
+    assert variant.estimator is not None
+    if variant.estimator is SuccessiveApproximation:
+        return SuccessiveApproximation(capacities, tuple(fields), case.alpha, case.beta)
+    made: Callable[..., Estimator] = variant.estimator
+    return made(capacities, tuple(fields)) if variant.has_fields else made(capacities)

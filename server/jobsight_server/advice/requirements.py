@@ -258,7 +258,7 @@ def _tried(connection: Connection, submitted: SubmittedJob) -> int:
     """Estimate memory from outcomes; return the request if none of the job's own group has been reported."""
     requested = submitted.requested_bytes
     estimator, job = _estimator(submitted.job, requested)
-    keys = estimator.keys(job, requested)
+    keys = estimator.keys(job)
     if keys[-1] not in _load(connection, submitted.cluster, estimator, keys):
         return requested
     return int(estimator.estimate(job, float(requested)))
@@ -266,7 +266,7 @@ def _tried(connection: Connection, submitted: SubmittedJob) -> int:
 
 def _learn(connection: Connection, row: Row[Any], failed: bool) -> None:
     estimator, job = _estimator(question_of_text(row.question), row.requested_bytes)
-    _load(connection, row.cluster, estimator, estimator.keys(job, row.requested_bytes))
+    _load(connection, row.cluster, estimator, estimator.keys(job))
     given = float(row.memory_bytes)
     estimator.learn(job, float(row.requested_bytes), JobOutcome(given, given, failed))
     parts = estimator.state().items()

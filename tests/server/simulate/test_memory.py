@@ -56,13 +56,13 @@ def test_the_finished_jobs_of_a_site(sqlite_engine: Engine, trace: Path, capsys:
     shown = " ".join(capsys.readouterr().out.split())
     assert f"With their requests, jobs wait {none / 3600:,.1f} hours on average" in shown
 
-    assert main([*command, "--json", "--ask-again", "--policy", "fcfs", "--estimators", "oracle", "last-instance"]) == 0
+    assert main([*command, "--json", "--ask-again", "--policy", "fcfs", "--estimators", "oracle", "jobsight"]) == 0
     again = [(row["estimator"], row["asked"]) for row in json.loads(capsys.readouterr().out)]
-    assert again == [("oracle", "group"), *(("last-instance", asked) for asked in ("submission", "group", "all"))]
-    assert main([*command, "--ask-again", "--estimators", "last-instance"]) == 0
+    assert again == [("oracle", "group"), *(("jobsight", asked) for asked in ("submission", "group", "all"))]
+    assert main([*command, "--ask-again", "--estimators", "jobsight"]) == 0
     shown = capsys.readouterr().out
-    assert "last-instance (kept)" in shown
-    assert "last-instance (all)" in shown
+    assert "jobsight (kept)" in shown
+    assert "jobsight (all)" in shown
     assert main([*command, "--ask-again", "--estimators", "none", "oracle"]) == 1
     assert "--ask-again: none, oracle: no estimate changes while jobs wait" in capsys.readouterr().err
 

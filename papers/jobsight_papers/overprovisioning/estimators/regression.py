@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import exp, log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.estimators.base import Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
-
-from .base import Estimator, JobOutcome, SystemState
 
 QUANTILE = 0.95
 """Share of jobs that should stay within the estimate."""
@@ -70,21 +68,6 @@ class Regression(Estimator):
         self._since += 1
         if self._since >= min(max(FIRST, (GROWTH - 1.0) * self._fitted_on), WINDOW):
             self._fit()
-
-    def keys(self, job: Question, requested: float) -> list[str]:
-        return ["weights"]
-
-    def learned_keys(self, job: Question, requested: float) -> list[str]:
-        return ["weights", "jobs"]
-
-    def state(self) -> dict[str, Any]:
-        return {"weights": self._weights, "jobs": [list(self._jobs), self._since, self._fitted_on]}
-
-    def load(self, parts: Mapping[str, Any]) -> None:
-        self._weights = parts.get("weights", self._weights)
-        if "jobs" in parts:
-            jobs, self._since, self._fitted_on = parts["jobs"]
-            self._jobs.extend((features, ratio) for features, ratio in jobs)
 
     def _fit(self) -> None:
         from statsmodels.regression.quantile_regression import QuantReg  # takes seconds to load

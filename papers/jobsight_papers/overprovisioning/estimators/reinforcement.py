@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
 
+from jobsight_predictor.estimators.base import Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
-
-from .base import Estimator, JobOutcome, SystemState, key_of, key_text
 
 OPTIMISM = 1.0
 """Least value of an untried choice: no reward is larger, so everything is tried."""
@@ -81,16 +79,6 @@ class Reinforcement(Estimator):
             weight = max(1.0 / tried[place], SLOWEST)
             reward = self._reward(job, self.capacities, highest, place, failed, outcome.system)
             values[place] += weight * (reward - values[place])
-
-    def keys(self, job: Question, requested: float) -> list[str]:
-        return [key_text(self._state(bisect_left(self.capacities, requested), None))]
-
-    def state(self) -> dict[str, Any]:
-        return {key_text(state): [values, self._tried[state]] for state, values in self._values.items()}
-
-    def load(self, parts: Mapping[str, Any]) -> None:
-        for name, (values, tried) in parts.items():
-            self._values[key_of(name)], self._tried[key_of(name)] = list(values), list(tried)
 
     def _state(self, highest: int, system: SystemState | None) -> _State:
         if system is None:

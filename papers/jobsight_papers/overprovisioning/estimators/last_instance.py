@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
+from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
-
-from .base import SIMILAR, Estimator, JobOutcome, SystemState, key_of, key_text
 
 
 class LastInstance(Estimator):
@@ -30,12 +29,3 @@ class LastInstance(Estimator):
             self._last[self._key(job)] = None
         elif outcome.used is not None:
             self._last[self._key(job)] = outcome.used
-
-    def keys(self, job: Question, requested: float) -> list[str]:
-        return [key_text(self._key(job))]
-
-    def state(self) -> dict[str, Any]:
-        return {key_text(key): last for key, last in self._last.items()}
-
-    def load(self, parts: Mapping[str, Any]) -> None:
-        self._last |= {key_of(name): last for name, last in parts.items()}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
+from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
-
-from .base import SIMILAR, Estimator, JobOutcome, SystemState, key_of, key_text
 
 FINER = ("processors", "queue", "requested_time_s")
 """Fields by which a group is split, one after the other, when its jobs turn out to differ."""
@@ -29,18 +28,6 @@ class _RobustGroup:
         self.failed = [0] * capacities
         self.finished = 0
         self.parts: dict[Any, _RobustGroup] | None = None  # by the next finer field, once the group is split
-
-    def values(self) -> list[Any]:
-        parts = None if self.parts is None else [[key, part.values()] for key, part in self.parts.items()]
-        return [self.place, self.sufficed, self.failed, self.finished, parts]
-
-    @classmethod
-    def of_values(cls, values: Sequence[Any]) -> _RobustGroup:
-        place, sufficed, failed, finished, parts = values
-        group = cls(0, place)
-        group.sufficed, group.failed, group.finished = list(sufficed), list(failed), finished
-        group.parts = None if parts is None else {key: cls.of_values(part) for key, part in parts}
-        return group
 
 
 class RobustSearch(Estimator):
@@ -111,15 +98,6 @@ class RobustSearch(Estimator):
         group.sufficed[place] += 1
         if place <= group.place:
             group.place = self._below(group, place)
-
-    def keys(self, job: Question, requested: float) -> list[str]:
-        return [key_text(self._key(job))]
-
-    def state(self) -> dict[str, Any]:
-        return {key_text(key): group.values() for key, group in self._groups.items()}
-
-    def load(self, parts: Mapping[str, Any]) -> None:
-        self._groups |= {key_of(name): _RobustGroup.of_values(values) for name, values in parts.items()}
 
     def _below(self, group: _RobustGroup, place: int) -> int:
         """Where to continue from a sufficient ``place``."""
