@@ -5,11 +5,7 @@ A format joins by an entry in ``WRITTEN``.
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -227,46 +223,6 @@ def test_a_log_that_grows_byte_by_byte_is_read_like_a_whole_one(
         file.write_bytes(whole[:end])
         report = read(sqlite_engine, file, written.format, final=False).report
         assert not report.rejected
-    assert [row[1] for row in stored(sqlite_engine)] == [event.job_id for event in expected_runs(written)]
-    assert counts(sqlite_engine)["accounting_lines", "E"] == COUNT
-
-
-_CHILD = """
-import sys
-from pathlib import Path
-from jobsight_server.accounting.log_reader import LogReader
-from jobsight_server.storage.engine import open_engine
-
-def clock():
-    print("in a transaction", flush=True)
-    return 1.9e9
-
-url, file, log_format = sys.argv[1:]
-LogReader(open_engine(url), "c", clock, log_format, most_records=2).read(Path(file), final=True)
-"""
-
-
-@every_format
-def test_killed_while_it_reads_it_loses_and_doubles_nothing(
-    sqlite_engine: Engine, tmp_path: Path, written: Written
-) -> None:
-    file = tmp_path / "log"
-    file.write_bytes(written.data)
-    child = subprocess.Popen(
-        [sys.executable, "-c", _CHILD, sqlite_engine.url.render_as_string(), str(file), written.format],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert child.stdout is not None
-    for _ in range(5):
-        child.stdout.readline()
-    child.send_signal(signal.SIGKILL)
-    child.wait(timeout=30)
-    child.stdout.close()
-    before = len(stored(sqlite_engine))
-    assert 0 < before < COUNT
-    read(sqlite_engine, file, written.format)
     assert [row[1] for row in stored(sqlite_engine)] == [event.job_id for event in expected_runs(written)]
     assert counts(sqlite_engine)["accounting_lines", "E"] == COUNT
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -410,57 +407,3 @@ def test_settings_of_a_source() -> None:
     ):
         with pytest.raises(msgspec.ValidationError, match=why):
             source(**wrong)
-
-
-_CHILD = """
-import sys
-from jobsight_server.accounting.follow_queue import QueueFollower
-from jobsight_server.accounting.follow_slurm import SlurmFollower
-from jobsight_server.accounting.load import LoadReport
-from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS
-from jobsight_server.storage.seldom import Seldom
-from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.engine import open_engine
-
-def clock():
-    print("in a transaction", flush=True)
-    sys.stdin.readline()  # to be killed here, however fast the machine is
-    return 1700001000.0
-
-source = AccountingSource("lab", format="slurm", sacct=(sys.argv[2],))
-SlurmFollower(open_engine(sys.argv[1]), source, clock, Seldom(60.0, 9)).read()
-print("done", flush=True)
-"""
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_killed_at_any_time_it_loses_and_doubles_nothing(sqlite_engine: Engine, slurm: FakeSlurm, newest: Any) -> None:
-    slurm.answers("sacct", newest.document(*(newest.job(job_id=number) for number in range(1, 1501))))
-    kills = 0
-    for lines in range(2, 7):
-        child = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, str(sqlite_engine.url), str(slurm.directory / "sacct")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert child.stdin is not None
-        assert child.stdout is not None
-        over = child.stdout.readline() == "done\n"
-        for _ in range(lines - 1):
-            if not over:
-                child.stdin.write("\n")
-                child.stdin.flush()
-                over = child.stdout.readline() == "done\n"
-        child.send_signal(signal.SIGKILL)
-        child.wait(timeout=30)
-        child.stdin.close()
-        child.stdout.close()
-        if over:
-            break
-        kills += 1
-    assert kills >= 3
-    SlurmFollower(sqlite_engine, slurm.source(squeue=()), lambda: NOON + 1000.0, Seldom(60.0, 9)).read()
-    assert sorted(int(job_id) for (job_id,) in rows(sqlite_engine, "job_id")) == list(range(1, 1501))
