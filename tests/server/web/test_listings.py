@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+from base64 import urlsafe_b64encode
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from flask.testing import FlaskClient
-from tests.server.web.conftest import HOSTILE, Served
+from sqlalchemy import select, update
+from tests import make
+from tests.server.web.conftest import HOSTILE, NOW, Served
 
+from jobsight_server.profiler.totals import count_marked
+from jobsight_server.storage.event_counts import mark_all
+from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.schema import jobs as jobs_table
 from jobsight_server.web import jobs, nodes, now, trust, users, waste
 from jobsight_server.web.kit.listing import Listing
 
@@ -123,3 +131,106 @@ def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> N
         assert kept.items() <= query.items()
         assert query["sort"] in listing.sorts
         assert person.get(page, query_string=query).status_code == 200
+
+
+STEADY = {
+    "jobs": {"recorded", "end"},
+    "users": {"user", "cluster"},
+    "groups": {"name", "cluster"},
+    "nodes": {"name", "cluster"},
+    "waste": {"name"},
+    "trust": {"name", "metric"},
+    "now": {"started"},
+    "user/applications": {"name"},
+}
+"""The orders in which a list can be walked."""
+
+
+def arrive(served: Served, number: int) -> None:
+    """Jobs arrive and change: of new and of known users, with ends before and after all others; one that ran ends."""
+    with served.engine.begin() as connection:
+        for place, (user, end) in enumerate((("aaa", NOW - 9000), ("ada", NOW + number), ("zzz", None))):
+            job_id, node = f"new{number}.{place}", f"{user}{number}"
+            run = {
+                "cluster": "beta",
+                "user": "ada" if user == "ada" else node,
+                "group": f"g{number}",
+                "start": NOW - 9500,
+            }
+            run |= {"end": end, "name": f"app{number}", "application": f"app{number}", "processors": 4}
+            run |= {"requested_memory_bytes": 10**9, "requested_walltime_s": 1e5}
+            memory = {"value": 1e6, "forecast": 2e6, "bound": 3e6}
+            make.job(connection, job_id, **run, on={node: 4}, used={"memory": memory} if end else {})
+        under_way = connection.execute(select(jobs_table).where(jobs_table.c.state == "running")).all()
+        first = under_way[number % len(under_way)]
+        ended = {"state": "ended", "end": NOW - 4990 + number, "recorded_at": NOW + 60}
+        connection.execute(update(jobs_table).where(jobs_table.c.id == first.id).values(ended))
+        count_all(connection)
+        mark_all(connection)
+    count_marked(served.engine)
+
+
+KEY = ("cluster", "name", "user", "job_id", "start", "metric", "application")
+
+
+def key(row: Any) -> tuple[Any, ...]:
+    return tuple(row.get(field) for field in KEY)
+
+
+@each_list
+def test_a_walk_by_cursor_misses_and_doubles_nothing_while_jobs_arrive(served: Served, path: str) -> None:
+    listing, _, field = LISTS[path]
+    client, number = served.client("admin"), 3
+    for some in range(number):
+        arrive(served, some)
+    for sort in listing.sorts:
+        for order in ("asc", "desc"):
+            before = ask(client, path, sort=sort, order=order, limit="1000")
+            assert before["total"] > 1
+            found = ask(client, path, sort=sort, order=order, limit="1")
+            assert (found["next"] is not None) == (sort in STEADY[path]), sort
+            walked = found[field]
+            while found["next"] is not None:
+                number += 1
+                arrive(served, number)
+                found = ask(client, path, cursor=found["next"], limit="3")
+                walked += found[field]
+            if sort in STEADY[path]:
+                keys = [key(row) for row in walked]
+                after = {key(row) for row in ask(client, path, sort=sort, limit="1000")[field]}
+                assert len(set(keys)) == len(keys), "twice"
+                assert {key(row) for row in before[field]} & after <= set(keys), "missed"
+
+
+@each_list
+def test_a_cursor_of_another_list_is_refused(served: Served, path: str) -> None:
+    client = served.client("admin")
+    arrive(served, 0)
+    for parts in (
+        [],
+        ["x", True],
+        ["name", False],
+        ["recorded", True, "x"],
+        ["end", True, 1, "x"],
+        ["name", False, 5, 5],
+        {},
+    ):
+        cursor = urlsafe_b64encode(json.dumps(parts).encode()).decode()
+        assert "cursor" in ask(client, path, 400, cursor=cursor)["error"], parts
+    assert "exclude each other" in ask(client, path, 400, cursor="x", page="1")["error"]
+
+
+def test_the_tasks_of_an_array_are_walked_after_exact_ids(served: Served) -> None:
+    client = served.client("admin")
+    with served.engine.begin() as connection:
+        for job_id in ("4711_1", "4711_2", "4711_3", "4711", "4711.head"):
+            make.job(connection, job_id, cluster="beta", user="ada", end=NOW)
+    whole = client.get("/api/v1/jobs?job_id=4711&limit=1000").json
+    page, walked = client.get("/api/v1/jobs?job_id=4711&limit=2").json, []
+    walked += page["jobs"]
+    while page["next"] is not None:
+        page = client.get(f"/api/v1/jobs?job_id=4711&limit=2&cursor={page['next']}").json
+        assert (page["arrays"], page["total"]) == ([], 5)
+        walked += page["jobs"]
+    assert [run["job_id"] for run in walked] == [run["job_id"] for run in whole["jobs"]]
+    assert {run["job_id"] for run in walked[:2]} == {"4711", "4711.head"}
