@@ -24,72 +24,41 @@ _INTERRUPTED = 130
 _SILENT_S = 5 * 3600
 
 
+# Flag, default, metavar, help; the type is that of the default.
+_OPTIONS: tuple[tuple[str, int | float, str, str], ...] = (
+    ("--nodes", 64, "COUNT", "total number of nodes"),
+    ("--clusters", 2, "COUNT", "number of clusters"),
+    ("--weeks", 4.0, "NUMBER", "length of the period"),
+    ("--interval", 60, "SECONDS", "between readings"),
+    ("--seed", 1, "NUMBER", "random seed; the same seed and end give the same site"),
+    ("--live", 0, "SECONDS", "then continue in real time for this long"),
+    ("--unreliable", 0.0, "SHARE", "share of the nodes that reboot every few hours and lose their jobs"),
+    ("--connections", 2, "COUNT", "connections to the server"),
+    ("--batch", 100, "COUNT", "readings per batch"),
+)
+_FILES = (
+    ("--token-file", "FILE", True, "token of role agent"),
+    ("--accounting-out", "DIR", True, "write accounting files here, in one directory per cluster"),
+    ("--truth-out", "FILE", False, "write what each job really used to this file (default: DIR/truth.csv)"),
+    ("--progress-out", "FILE", False, "write the progress to this file, as a line of JSON"),
+)
+_SWITCHES = (
+    ("--incidents", "a node falls silent in the last hours, and a user's jobs change in the last third of the period"),
+    ("--cgroups", "the agents read each job's cgroup, too"),
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``replay``."""
     parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
-    parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="token of role agent")
-    parser.add_argument(
-        "--nodes", type=int, default=64, metavar="COUNT", help="total number of nodes (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--clusters", type=int, default=2, metavar="COUNT", help="number of clusters (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--weeks", type=float, default=4.0, metavar="NUMBER", help="length of the period (default: %(default)g)"
-    )
-    parser.add_argument(
-        "--interval", type=int, default=60, metavar="SECONDS", help="between readings (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        metavar="NUMBER",
-        help="random seed; the same seed and end give the same site (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--live",
-        type=int,
-        default=0,
-        metavar="SECONDS",
-        help="then continue in real time for this long (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--unreliable",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="share of the nodes that reboot every few hours and lose their jobs (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--incidents",
-        action="store_true",
-        help="a node falls silent in the last hours of the period, and a user's jobs change in its last third",
-    )
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
-    parser.add_argument(
-        "--accounting-out",
-        required=True,
-        type=Path,
-        metavar="DIR",
-        help="write accounting files here, in one directory per cluster",
-    )
-    parser.add_argument(
-        "--truth-out",
-        type=Path,
-        metavar="FILE",
-        help="write what each job really used to this file (default: DIR/truth.csv)",
-    )
-    parser.add_argument(
-        "--connections", type=int, default=2, metavar="COUNT", help="connections to the server (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--batch", type=int, default=100, metavar="COUNT", help="readings per batch (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--progress-out", type=Path, metavar="FILE", help="write the progress to this file, as a line of JSON"
-    )
-    parser.add_argument("--cgroups", action="store_true", help="the agents read each job's cgroup, too")
+    for flag, default, metavar, about in _OPTIONS:
+        about += f" (default: {default:g})"
+        parser.add_argument(flag, type=type(default), default=default, metavar=metavar, help=about)
+    for flag, metavar, required, about in _FILES:
+        parser.add_argument(flag, type=Path, metavar=metavar, required=required, help=about)
+    for flag, about in _SWITCHES:
+        parser.add_argument(flag, action="store_true", help=about)
 
 
 def run(args: argparse.Namespace) -> int:
