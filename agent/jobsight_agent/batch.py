@@ -26,14 +26,14 @@ class AgentCost:
     """The agent's own cost and losses since it started; drops are counted across restarts."""
 
     version: str
-    cpu_seconds: float
-    rss_bytes: int
-    readings: int
-    readings_missed: int
-    metrics_missed: Mapping[str, int]
-    batches_spooled: int
-    batches_dropped: int
-    send_failures: int
+    cpu_seconds: float = 0.0
+    rss_bytes: int = 0
+    readings: int = 0
+    readings_missed: int = 0
+    metrics_missed: Mapping[str, int] = field(default_factory=dict)
+    batches_spooled: int = 0
+    batches_dropped: int = 0
+    send_failures: int = 0
     batches_refused: int = 0
 
 

@@ -6,7 +6,7 @@ Two kinds of server take turns: an older one (local time, ``cput`` as HH:MM:SS, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,30 +32,24 @@ class LogLine:
     message: str
 
 
-def make_entries(cluster: Cluster, jobs: Iterable[EmulatedJob], runs: Iterable[EmulatedRun]) -> list[LogLine]:
+def make_entries(cluster: Cluster, jobs: Sequence[EmulatedJob], runs: Iterable[EmulatedRun]) -> list[LogLine]:
     """Every line of the cluster's log in the order of writing."""
-    entries: list[LogLine] = []
-    arrays: dict[str, list[EmulatedJob]] = {}
-    for job in jobs:
-        if job.member is not None:
-            if job.array_id not in arrays:
-                entries.append(LogLine(job.submitted, 4, "Q", job.array_id, f"queue={_queue(job)}"))
-            arrays.setdefault(job.array_id, []).append(job)
-        entries.append(LogLine(job.submitted, 5, "Q", job.id, f"queue={_queue(job)}"))
-        if job.deleted_queued is not None:
-            entries.append(LogLine(job.deleted_queued, 0, "D", job.id, _requestor(cluster, job)))
-    last: dict[str, EmulatedRun] = {}
+    entries = [LogLine(job.submitted, 5, "Q", job.id, f"queue={_queue(job)}") for job in jobs]
+    entries += [
+        LogLine(job.deleted_queued, 0, "D", job.id, _requestor(cluster, job))
+        for job in jobs
+        if job.deleted_queued is not None
+    ]
     for run in runs:
         entries += _run_entries(cluster, run)
-        last[run.job.id] = run
-    for members in arrays.values():
-        entries += _array_end(cluster, members, last)
     return sorted(entries)
 
 
 def _run_entries(cluster: Cluster, run: EmulatedRun) -> list[LogLine]:
     job = run.job
-    entries = [LogLine(run.start, 6, "S", job.id, _start_message(cluster, run))]
+    again = [f"start_count={run.start_count}"] if run.start_count > 1 else []
+    # A server leaves a space at the end of this line.
+    entries = [LogLine(run.start, 6, "S", job.id, " ".join([*_running(cluster, run), *again, ""]))]
     if run.end is None:
         return entries
     if run.requeued:
@@ -63,34 +57,6 @@ def _run_entries(cluster: Cluster, run: EmulatedRun) -> list[LogLine]:
     if run.exit_status == DELETED_EXIT:
         entries.append(LogLine(run.end, 1, "D", job.id, _requestor(cluster, job)))
     return [*entries, LogLine(run.end, 2, "E", job.id, _end_message(cluster, run))]
-
-
-def _array_end(cluster: Cluster, members: list[EmulatedJob], last: dict[str, EmulatedRun]) -> list[LogLine]:
-    """The parent's own end, once every member has ended: it ran nowhere."""
-    runs = [last.get(job.id) for job in members if job.deleted_queued is None]
-    if not runs or any(run is None or not run.ended for run in runs):
-        return []
-    start = min(run.start for run in runs if run is not None)
-    end = max(run.end for run in runs if run is not None and run.end is not None)
-    job = members[0]
-    message = " ".join(
-        [
-            *_identity(job),
-            f"start={start}",
-            f"owner={job.user.name}@login.{cluster.name}.example",
-            *_requested(cluster, job),
-            f"session=0 end={end} Exit_status=0",
-        ]
-    )
-    return [LogLine(end, 3, "E", job.array_id, message)]
-
-
-def _start_message(cluster: Cluster, run: EmulatedRun) -> str:
-    parts = [*_running(cluster, run)]
-    if run.start_count > 1:
-        parts.append(f"start_count={run.start_count}")
-    # A server leaves a space at the end of this line.
-    return " ".join(parts) + " "
 
 
 def _end_message(cluster: Cluster, run: EmulatedRun) -> str:

@@ -39,21 +39,12 @@ class DeliveryCounts:
     """The outcome of the batches. ``stored_twice``: copies that the server stored as new batches."""
 
     requests: int = 0
-    bytes: int = 0
     stored: int = 0
     duplicate: int = 0
     stored_twice: int = 0
     readings_acknowledged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
-
-
-class _TryAgainError(Exception):
-    """No final answer; ``after_s`` is what the server asked for."""
-
-    def __init__(self, reason: str, after_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.after_s = after_s
 
 
 class Delivery:
@@ -102,51 +93,41 @@ class Delivery:
         since = time.monotonic()
         for tries in count():
             if self._stop.is_set():
-                return
+                return None
+            asked_s = None
             try:
-                answer = self._post(sender, batch)
+                answer = sender.send(batch.body)
+                trouble = f"status {answer.code}" if answer.code == 429 or answer.code >= 500 else ""
+                asked_s = answer.wait_s
+            except OSError as error:
+                trouble = type(error).__name__
+            except TargetError as error:
+                return self._fail(error)
+            if not trouble:
                 break
-            except _TryAgainError as error:
-                reason = str(error)
-                with self._lock:
-                    self.counts.retries[reason] += 1
-                pause_s = error.after_s if error.after_s is not None else self._target.pause_s(tries, self._rng)
-                if time.monotonic() - since + pause_s > self._give_up_s:
-                    self._fail(
-                        EmulatorError(
-                            f"{self._target.url}: no batch accepted for {self._give_up_s:g} s (last error: {reason}); "
-                            "check that the server is running"
-                        )
-                    )
-                self._stop.wait(pause_s)
-            except (EmulatorError, TargetError) as error:
-                self._fail(error)
+            with self._lock:
+                self.counts.retries[trouble] += 1
+            pause_s = self._target.pause_s(tries, self._rng) if asked_s is None else asked_s
+            if time.monotonic() - since + pause_s > self._give_up_s:
+                limit = f"no batch accepted for {self._give_up_s:g} s (last error: {trouble})"
+                return self._fail(EmulatorError(f"{self._target.url}: {limit}; check that the server is running"))
+            self._stop.wait(pause_s)
+        if answer.code in (401, 403):
+            return self._fail(EmulatorError(f"{self._target.url} answered {answer}: give a token of role agent"))
+        if answer.code == 200 and answer.word not in ACKNOWLEDGED:
+            return self._fail(EmulatorError(f"{self._target.url} answered {answer}: is it a Jobsight server?"))
         with self._lock:
             self._count(batch, answer)
+        return None
 
     def _fail(self, error: EmulatorError | TargetError) -> None:
         with self._lock:
             self._failure = self._failure or error
         self._stop.set()
 
-    def _post(self, sender: Sender, batch: PackedBatch) -> Reply:
-        """The final answer."""
-        try:
-            answer = sender.send(batch.body)
-        except OSError as error:
-            raise _TryAgainError(type(error).__name__) from error
-        if answer.code == 429 or answer.code >= 500:
-            raise _TryAgainError(f"status {answer.code}", answer.wait_s)
-        if answer.code in (401, 403):
-            raise EmulatorError(f"{self._target.url} answered {answer}: give a token of role agent")
-        if answer.code == 200 and answer.word not in ACKNOWLEDGED:
-            raise EmulatorError(f"{self._target.url} answered {answer}: is it a Jobsight server?")
-        return answer
-
     def _count(self, batch: PackedBatch, answer: Reply) -> None:
         counts = self.counts
         counts.requests += 1
-        counts.bytes += len(batch.body)
         if answer.code != 200:
             counts.refused[str(answer)] += 1
             return

@@ -115,17 +115,7 @@ class Packer:
     def _pack_batch(self, columns: NodeColumns) -> PackedBatch:
         self._sequence += 1
         self._readings += len(columns)
-        cost = AgentCost(
-            version=__version__,
-            cpu_seconds=0.0,
-            rss_bytes=0,
-            readings=self._readings,
-            readings_missed=columns.lost,
-            metrics_missed={},
-            batches_spooled=0,
-            batches_dropped=0,
-            send_failures=0,
-        )
+        cost = AgentCost(__version__, readings=self._readings, readings_missed=columns.lost)
         node = self._node
         batch = to_wire(
             columns,

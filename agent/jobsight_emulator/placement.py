@@ -50,11 +50,6 @@ class EmulatedRun:
     killed_on: int | None = None
     lost_marks: frozenset[tuple[int, str]] = frozenset()
 
-    @property
-    def ended(self) -> bool:
-        """Whether this run is the one that the accounting log closes with an E record."""
-        return self.end is not None and not self.requeued
-
 
 @dataclass(slots=True)
 class _State:

@@ -233,11 +233,6 @@ class EmulatedJob:
         return f"{self.number}{member}.{self.server}"
 
     @property
-    def array_id(self) -> str:
-        """The id of the array's parent."""
-        return f"{self.number}[].{self.server}"
-
-    @property
     def processors(self) -> int:
         """Over all nodes."""
         return self.demand.nodes * self.demand.processors_per_node
