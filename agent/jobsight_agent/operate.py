@@ -8,9 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from jobsight_agent.aside import Aside
 from jobsight_agent.control import ask
-from jobsight_agent.spool import LAST_ERROR
+from jobsight_agent.spool import LAST_ERROR, Aside
 
 _GIVE = "give the agent's own with --spool DIRECTORY"
 

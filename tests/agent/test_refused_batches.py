@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.aside import Aside
 from jobsight_agent.push import Pusher, Suspicion
 from jobsight_agent.send import Target
-from jobsight_agent.spool import Spool
+from jobsight_agent.spool import Aside, Spool
 
 from .collector import Answer, collecting, wait_for
 
