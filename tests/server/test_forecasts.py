@@ -19,7 +19,8 @@ from jobsight_predictor.question import Question
 from jobsight_server import cli
 from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild
-from jobsight_server.forecasts.request import UnknownMetricError, job_question
+from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, profiles
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
@@ -145,7 +146,7 @@ def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
 
 
 def test_a_metric_that_is_not_forecast_is_named(engine: Engine) -> None:
-    with pytest.raises(UnknownMetricError, match=r"'disk'.*bandwidth"):
+    with pytest.raises(UserError, match=r"'disk'.*bandwidth"):
         answers(engine, [ForecastRequest("alpha", job_question("u"), "disk")])
 
 

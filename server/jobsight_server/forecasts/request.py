@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -82,21 +82,6 @@ class UnknownProcessorsError(UserError):
     """Values for the whole job were requested without its number of processors."""
 
 
-def processors_of(processors: int | None, metrics: Iterable[str]) -> int:
-    """The processors by which the values of these metrics are multiplied.
-
-    Raises:
-        UnknownProcessorsError: they are not given, but a metric needs them.
-    """
-    if processors is None and not WHOLE.issuperset(metrics):
-        raise UnknownProcessorsError("values per job need the number of processors; give processors, such as 16")
-    return processors or 1
-
-
-class UnknownMetricError(UserError):
-    """A metric that is not forecast."""
-
-
 class ForecastRequest(NamedTuple):
     """What will the job described by ``question`` need on ``cluster``?
 
@@ -120,12 +105,12 @@ class ForecastRequest(NamedTuple):
         """The metrics asked for.
 
         Raises:
-            UnknownMetricError: it is not forecast.
+            UserError: it is not forecast.
         """
         if self.metric is None:
             return tuple(METRICS)
         if self.metric not in METRICS:
-            raise UnknownMetricError(f"metric {self.metric!r} is not forecast; choose one of {', '.join(METRICS)}")
+            raise UserError(f"metric {self.metric!r} is not forecast; choose one of {', '.join(METRICS)}")
         return (self.metric,)
 
     @property
@@ -135,7 +120,11 @@ class ForecastRequest(NamedTuple):
         Raises:
             UnknownProcessorsError: they are for the whole job, and its processors are not known.
         """
-        return processors_of(self.question.processors, self.metrics) if self.per == "job" else None
+        if self.per != "job":
+            return None
+        if self.question.processors is None and not WHOLE.issuperset(self.metrics):
+            raise UnknownProcessorsError("values per job need the number of processors; give processors, such as 16")
+        return self.question.processors or 1
 
 
 def whole_job_request(cluster: str, question: Question, metric: str) -> ForecastRequest:

@@ -56,9 +56,6 @@ from jobsight_server.profiler.values import (
 )
 from jobsight_server.storage.sample_columns import Floats
 
-# More CPU time than the job's processors have: its nodes have more, so it is kept, but flagged.
-ABOVE = f"above {SLACK}"
-
 CGROUP = "cgroup"
 BITS = 8.0  # of a byte
 PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the log has the CPU time too
@@ -185,8 +182,7 @@ def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int
     most = SLACK * max(_per(processors, [node.cpus for node in nodes]) or 1.0, 1.0)
     checked = [plausible(one, most, ABOVE_PROCESSORS) for one in readings]
     above = next((one for one in checked if one.missing is ABOVE_PROCESSORS), readings[-1])
-    found = next((one for one in checked if one.value is not None), above)
-    return found if found.value is None or found.value <= SLACK else replace(found, reason=ABOVE)
+    return next((one for one in checked if one.value is not None), above)
 
 
 def _times(node: NodeEvidence) -> Floats:
@@ -202,12 +198,15 @@ def _cgroup_cpu(nodes: Sequence[NodeEvidence], most_unknown: float) -> float | N
 
 
 EventCounts = Counter[tuple[str, str]]
+_STORED = (
+    "value", "peak", "mean", "idle_age_s", "cache", "charged_peak", "fabric", "source", "attribution", "reason",
+    "lower_bound", "quantity",
+)  # fmt: skip
 
 
 def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
     """Return the entries without invalid values; missing and rejected values are counted by reason."""
     found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
-    counts["cpu_above_1.05", ""] += sum(entry.reason == ABOVE for entry in found.values())
     for metric, label in missing_labels(found).items():
         counts["profiles_missing", f"{metric}: {label}"] += 1
     return found
@@ -234,35 +233,14 @@ def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
         return entry
     kind = "negative" if entry.value < 0 else "not finite"
     counts["profiles_refused", kind] += 1
-    missing = Missing(f"its value is {kind}: {entry.value!r}")
-    return replace(
-        entry,
-        value=None,
-        peak=None,
-        mean=None,
-        lower_bound=False,
-        reason=missing.reason,
-        missing=Missing(f"its value is {kind}"),
-    )
+    return replace(without(Missing(f"its value is {kind}"), entry.attribution), source=entry.source)
 
 
 def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
     """Return the columns of ``profiles`` for the measurement."""
-    return {
-        "value": entry.value,
-        "peak": entry.peak,
-        "mean": entry.mean,
-        "idle_age_s": entry.idle_age_s,
-        "cache": entry.cache,
-        "charged_peak": entry.charged_peak,
-        "fabric": entry.fabric,
+    return {name: getattr(entry, name) for name in _STORED} | {
         "fabrics": None if entry.fabrics is None else msgspec.json.encode(entry.fabrics).decode(),
-        "source": entry.source,
-        "attribution": entry.attribution,
-        "reason": entry.reason,
         "shown_only": entry.value is not None and not _is_learned(entry, config),
-        "lower_bound": entry.lower_bound,
-        "quantity": entry.quantity,
     }
 
 

@@ -17,7 +17,6 @@ from jobsight_server.profiler.runs import (
     FRESH_S,
     Boundaries,
     EndedRun,
-    MarkTime,
     Neighbours,
     NodeHistories,
     NodeHistory,
@@ -261,7 +260,10 @@ def _gathered(
     asked = [(sampled.id, run.job_id) for run, _, sampled in places if sampled is not None]
     marks, groups = read_marks(connection, asked), read_job_rows(connection, asked)
     lives = [
-        _life(run, [] if sampled is None else marks.get((sampled.id, run.job_id), [])) for run, _, sampled in places
+        boundaries(
+            marks.get((0 if sampled is None else sampled.id, run.job_id), []), run.start, run.end, run.next_start
+        )
+        for run, _, sampled in places
     ]
     windows = read_windows(
         connection,
@@ -273,15 +275,17 @@ def _gathered(
         if sampled is None and run.id in measured:
             found[run.id].append(_evidence(run, node, measured[run.id], there))
             continue
-        readings = None if sampled is None else windows.around(sampled.id, at.start, at.end)
-        beside = neighbours(run, there, *_span(readings, at))
-        idle = None if sampled is None else _idle(connection, sampled.id, run, readings, at, beside, there)
-        rows = [] if sampled is None else groups.get((sampled.id, run.job_id), [])
-        group = job_cgroup(rows, at, run.next_start)
-        speeds, cpus, size = (
-            ({}, None, None) if sampled is None else (sampled.speeds, sampled.cpus, sampled.memory_bytes)
-        )
-        evidence = NodeEvidence(node, run.nodes[node], readings, at, beside, idle, group, speeds, cpus, size)
+        if sampled is None:
+            evidence = NodeEvidence(node, run.nodes[node], None, at, neighbours(run, there, at.start, at.start))
+        else:
+            readings = windows.around(sampled.id, at.start, at.end)
+            beside = neighbours(run, there, *_span(readings, at))
+            idle = _idle(connection, sampled.id, run, readings, at, beside, there)
+            group = job_cgroup(groups.get((sampled.id, run.job_id), []), at, run.next_start)
+            evidence = NodeEvidence(
+                node, run.nodes[node], readings, at, beside, idle, group, sampled.speeds, sampled.cpus,
+                sampled.memory_bytes, too_low=sampled.too_low,
+            )  # fmt: skip
         found[run.id].append(evidence)
     for run in runs:
         yield run, found[run.id]
@@ -304,22 +308,18 @@ def _evidence(run: EndedRun, node: str, found: JobMeasurements, there: NodeHisto
     )
 
 
-def _life(run: EndedRun, marks: Sequence[MarkTime]) -> Boundaries:
-    return boundaries(marks, run.start, run.end, run.next_start) if marks else Boundaries(run.start, run.end)
-
-
 def _idle(
     connection: Connection,
     node_id: int,
     run: EndedRun,
-    readings: Readings | None,
+    readings: Readings,
     at: Boundaries,
     beside: Neighbours,
     there: NodeHistory | None,
 ) -> Idle | None:
     """Return the memory of the node without the run: read next to its life, else the last known."""
     interval = JobInterval(at.start, at.end, 1)
-    if readings is None or np.count_nonzero(inside(readings, interval)) < 2:
+    if np.count_nonzero(inside(readings, interval)) < 2:
         return None  # nothing from which to subtract it
     near = [shifted(other, at.offset_s) for other in beside.near]
     level = idle_beside(readings, interval, at.start_marked, at.end_marked, near)

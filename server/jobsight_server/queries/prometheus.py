@@ -43,7 +43,6 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
 # Counters whose names Prometheus would not accept or that would be misleading there.
 _NAMES = {
     "accounting_rejected_because": "accounting_lines_rejected",
-    "cpu_above_1.05": "profiles_cpu_above_processors",
     "profiles": "profiles_learned",
     "quarantine_dropped": "quarantine_batches_dropped",
     "quarantine_retried": "quarantine_batches_retried",

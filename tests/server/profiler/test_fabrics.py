@@ -109,6 +109,12 @@ def test_samples_from_before_networks_were_kept_apart_are_their_sum(site: Any) -
     assert (row.fabric, row.fabrics, row.value) == ("sum", None, pytest.approx(4000.0))
 
 
+def test_a_device_that_counts_no_bytes_makes_bandwidth_a_lower_bound(site: Any) -> None:
+    a_node(site, "n1", 1000, None, ETHERNET, {**INFINIBAND, "uncounted": True})
+    row = bandwidth(site, "fastest", "n1")
+    assert (row.lower_bound, row.reason) == (True, "a lower bound: a network device of its nodes does not count bytes")
+
+
 def test_the_faster_link_is_the_fastest_whatever_its_kind() -> None:
     speeds = link_speeds(json.dumps([{**ETHERNET, "speed_bps": 1e11}, {**INFINIBAND, "speed_bps": 4e10}]))
     assert fastest({"infiniband": 1e9, "ethernet": 1e9}, speeds, 1) == "ethernet"

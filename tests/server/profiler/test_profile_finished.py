@@ -155,16 +155,6 @@ def test_reasons_are_counted_without_node_names(site: Any) -> None:
     }
 
 
-def test_more_cpu_time_than_the_job_holds_is_flagged_where_its_node_has_it(site: Any) -> None:
-    site.node("n1", readings(1200, 0, 0))
-    run = site.run("1.s", 60, 960, {"n1": 4}, used_cpu_s=1.2 * 4 * 900)
-    go(site.engine, now=1e9)
-    found = site.profile(run)["cpu"]
-    assert (found.value, found.reason) == (pytest.approx(1.2), "above 1.05")
-    with site.engine.connect() as connection:
-        assert read_event_counts(connection)["cpu_above_1.05", ""] == 1
-
-
 def test_learning_one_by_one_equals_a_rebuild(site: Any) -> None:
     rng = random.Random(7)
     for position in range(300):

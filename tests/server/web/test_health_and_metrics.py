@@ -60,7 +60,6 @@ def test_counts_have_a_label_for_each_thing_that_they_are_told_apart_by(served: 
             ("profiles_missing", "memory: no samples of a node: n1"): 3,
             ("accounting_outcomes", "E already ended otherwise"): 2,
             ("connections_dropped", "query: idle"): 5,
-            ("cpu_above_1.05", ""): 1,
             ("not in the table", "x: y"): 7,
         }
         add_event_counts(connection, counts)
@@ -68,7 +67,6 @@ def test_counts_have_a_label_for_each_thing_that_they_are_told_apart_by(served: 
     assert found["jobsight_profiles_missing_total", 'metric="memory",reason="no samples of a node: n1"'] == 3
     assert found["jobsight_accounting_outcomes_total", 'kind="E",outcome="already ended otherwise"'] == 2
     assert found["jobsight_connections_dropped_total", 'reason="idle",role="query"'] == 5
-    assert found["jobsight_profiles_cpu_above_processors_total", None] == 1
     assert found["jobsight_not_in_the_table_total", 'reason="x: y"'] == 7
 
 
