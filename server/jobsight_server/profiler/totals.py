@@ -87,7 +87,7 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
     A job that ran out of its request needed more than that, whatever was measured.
     """
     if metric == "memory":  # measured per requested processor; the job may hold more
-        processors, request = job.asked_processors or 1, job.asked_memory_bytes
+        processors, request = job.asked_processors or 0, job.asked_memory_bytes
         weight = processors * (job.end - job.start)
         request = request / processors if request and processors else None
     elif metric == "cpu":  # for each processor held, over the run time

@@ -84,6 +84,7 @@ def efficiencies(
     used_s = _run_time(run)
     # Nobody else could use what was held, whatever the job asked for: a whole node, for example.
     requested = {"processors": run.processors or asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
+    held = {"processors": run.processors, "memory": processors}
     by_metric = {entry.metric: entry for entry in profile}
     return (
         sentence(found),
@@ -93,7 +94,7 @@ def efficiencies(
                 resource,
                 requested.get(resource),
                 by_metric[metric],
-                run.processors if resource == "processors" else processors,  # each one's share is measured
+                held.get(resource, asked),  # each one's share is measured
                 _ask_next(resource, found),
                 used_s if metric == "runtime" else None,
             )
