@@ -47,9 +47,13 @@ _NODE_CARDS = '{instance=~"{nodes}",{devices}{labels}}'
 _NODE_BUSY = '{instance=~"{nodes}",mode!~"idle|iowait|steal|guest|guest_nice"{labels}}'
 _DCGM = '{hpc_job="{job}"{labels}}'
 
-_GPU = Labels(
-    apart=(("uuid", "UUID", "gpu_uuid", "gpu", "minor_number", "ordinal", "index"), ("GPU_I_ID", "gpu_instance_id"))
+GPU_LABELS = (
+    ("uuid", "UUID", "gpu_uuid", "gpu", "minor_number", "ordinal", "index"),
+    ("GPU_I_ID", "gpu_instance_id"),
 )
+"""Names of a GPU's label, and of that of a part of it (MIG)."""
+
+_GPU = Labels(apart=GPU_LABELS)
 _CORES, _FLOWS = Labels(summed=("core",)), Labels(summed=("proto", "family"))
 _CARDS, _PORTS = Labels(apart=(("device",),)), Labels(apart=(("device",), ("port",)))
 
@@ -81,6 +85,7 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
         ),
         PresetQuery("gpu_memory_bytes", f"nvidia_gpu_memory_used_bytes{_JOBSTATS_GPU}", labels=_GPU),
         PresetQuery("gpus_busy", f"nvidia_gpu_duty_cycle{_JOBSTATS_GPU}", _PER_CENT, labels=_GPU),
+        PresetQuery("gpu_memory_total_bytes", f"nvidia_gpu_memory_total_bytes{_JOBSTATS_GPU}", labels=_GPU),
     ),
     "slurm_job_exporter": (
         PresetQuery("cpu_s", f"slurm_job_core_usage_total{_SLURM_JOB}", _NANO, labels=_CORES),
@@ -114,6 +119,7 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
     "dcgm": (
         PresetQuery("gpu_memory_bytes", f"DCGM_FI_DEV_FB_USED{_DCGM}", _MIB, labels=_GPU),
         PresetQuery("gpus_busy", f"DCGM_FI_DEV_GPU_UTIL{_DCGM}", _PER_CENT, labels=_GPU),
+        PresetQuery("gpu_memory_total_bytes", f"DCGM_FI_DEV_FB_TOTAL{_DCGM}", _MIB, labels=_GPU),
     ),
 }
 

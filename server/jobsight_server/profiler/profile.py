@@ -62,7 +62,7 @@ PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the l
 
 
 def profile(
-    run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST, gpus: Mapping[str, float] | None = None
+    run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST, gpus: Mapping[str, Measurement] | None = None
 ) -> dict[str, Measurement]:
     """Return the entry of each metric, in the order of storing.
 
@@ -85,8 +85,7 @@ def profile(
         found["runtime"] = found["runtime"].at_least(CUT_SHORT)
     for metric, used in used_of(run.used).items():
         found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
-    for metric, used in (gpus or {}).items():
-        found[metric] = Measurement(used, source=CGROUP, attribution=CGROUP)
+    found |= gpus or {}
     if run.failure is not None:
         metric = FAILED_METRIC[run.failure]
         found[metric] = found[metric].at_least(RAN_OUT)
@@ -241,6 +240,7 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in _STORED} | {
         "fabrics": None if entry.fabrics is None else msgspec.json.encode(entry.fabrics).decode(),
         "shown_only": entry.value is not None and not _is_learned(entry, config),
+        "gpus": None if entry.gpus is None else msgspec.json.encode(entry.gpus).decode(),
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
+from jobsight_server.profiler.gpus import gpus_of
 from jobsight_server.profiler.memory import Idle, idle_before, idle_beside, inside
 from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.runs import (
@@ -32,7 +33,6 @@ from jobsight_server.profiler.site_monitoring import (
     METRIC_OF,
     SiteMonitoring,
     cgroup_of,
-    gpus_of,
     readings_of_node,
     traffic_of,
 )
@@ -46,7 +46,7 @@ _RUNS = (
     'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, failure, '
     "recorded_at, (SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster "
     "AND again.job_id = jobs.job_id AND again.start > jobs.start), suspended_s, asked_processors, memory_incomplete, "
-    "memory_with_cache, memory_is_virtual, ended_abnormally, start_unknown, exit_status, used FROM jobs "
+    "memory_with_cache, memory_is_virtual, ended_abnormally, start_unknown, exit_status, used, gpus FROM jobs "
 )
 _FINISHED = text(
     f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
@@ -228,7 +228,8 @@ def profiles_of(
             if stop and stop.is_set():
                 return found
             own = measured.get(run.id)
-            found.append((run, profile(run, nodes, fabric, None if own is None else gpus_of(own.nodes))))
+            gpus = {} if own is None else gpus_of(own.nodes, run.start, run.end, run.gpus)
+            found.append((run, profile(run, nodes, fabric, gpus)))
     return found
 
 

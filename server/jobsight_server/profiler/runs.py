@@ -49,8 +49,8 @@ class EndedRun:
     resource that ran out, if the log has it. It was suspended for ``suspended_s`` in all. ``processors`` were
     allocated, ``asked_processors`` requested if that is another number. ``memory_incomplete``: it used more than
     ``used_memory_bytes``; ``memory_with_cache``: these may include page cache, which it does not need;
-    ``memory_is_virtual``: these and its request are address space. ``used`` and ``start_unknown``: as
-    in ``jobs``.
+    ``memory_is_virtual``: these and its request are address space. ``used``, ``gpus`` and ``start_unknown``: as in
+    ``jobs``.
     """
 
     id: int
@@ -74,6 +74,7 @@ class EndedRun:
     start_unknown: bool | None = None
     exit_status: int | None = None
     used: str | None = None
+    gpus: int | None = None
     nodes: Mapping[str, int] = field(default_factory=dict)
 
     @property

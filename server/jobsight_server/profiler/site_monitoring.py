@@ -191,20 +191,6 @@ def readings_of_node(series: OfNode) -> tuple[Readings | None, Speeds]:
     return Readings(time, totals[0], totals[1], cpu.value, memory, gap_s, infiniband), speeds
 
 
-def gpus_of(nodes: Mapping[str, OfNode]) -> dict[str, float]:
-    """Return the metrics of a job's GPUs that have series: the largest sum over all GPUs at one time."""
-    found = {}
-    names: tuple[tuple[str, Quantity], ...] = (("gpu_memory", "gpu_memory_bytes"), ("gpu_utilisation", "gpus_busy"))
-    for metric, name in names:
-        parts = [one for series in nodes.values() for one in series.get(name, ()) if len(one.time)]
-        if parts:
-            # Monitoring scrapes nodes at different seconds.
-            time = _union(parts)
-            total = sum(np.interp(time, part.time, part.value) for part in parts)
-            found[metric] = float(np.max(total))
-    return found
-
-
 def _times(series: OfNode, names: Sequence[Quantity]) -> Floats:
     return _union([one for name in names for one in series.get(name, ())])
 

@@ -40,9 +40,9 @@ from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to
 METRICS = ("memory", "runtime")
 """Metrics with recommended reservations. Memory counts in byte seconds, run time in processor seconds."""
 
-COUNTED = (*METRICS, "cpu")
-"""Metrics with totals. Of processors, in processor seconds, ``requested`` are those held and ``used`` the busy part;
-none are recommended, so ``reserved`` equals those held.
+COUNTED = (*METRICS, "cpu", "gpu_utilisation")
+"""Metrics with totals. Of processors and GPUs, in seconds of one, ``requested`` are those held and ``used`` the busy
+part; none are recommended, so ``reserved`` equals those held.
 """
 
 AMOUNTS = ("weight", "requested", "used", "reserved", "request_held", "bound_held")
@@ -75,7 +75,7 @@ AMOUNTS_KEPT = KeptSums(
 KEPT = (AMOUNTS_KEPT, SCORES_KEPT)
 
 # Sums of whole units are exact, in any order of counting jobs and taking them back.
-_UNITS = {"memory": 2.0**20, "runtime": 1.0, "cpu": 1.0}
+_UNITS = {"memory": 2.0**20, "runtime": 1.0, "cpu": 1.0, "gpu_utilisation": 1.0}
 
 
 def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[float]) -> tuple[float, ...]:
@@ -90,9 +90,11 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
         processors, request = job.asked_processors or 0, job.asked_memory_bytes
         weight = processors * (job.end - job.start)
         request = request / processors if request and processors else None
-    elif metric == "cpu":  # for each processor held, over the run time
-        processors, request, attempts = job.processors or 0, 1.0, (1.0,)
+    elif metric in ("cpu", "gpu_utilisation"):  # for each one held, over the run time
+        processors, request, attempts = (job.processors if metric == "cpu" else job.gpus) or 0, 1.0, (1.0,)
         weight = processors * (job.end - job.start)
+        if metric == "gpu_utilisation":
+            value = job.mean / processors if processors and job.mean is not None else None
         value = None if value is None else min(value, 1.0)
     else:
         processors, request = job.processors or 0, job.asked_walltime_s
@@ -138,6 +140,7 @@ _JOBS = (
         jobs.c.queue,
         jobs.c.account,
         jobs.c.processors,
+        jobs.c.gpus,
         ASKED_PROCESSORS.label("asked_processors"),
         ASKED_MEMORY.label("asked_memory_bytes"),
         ASKED_WALLTIME.label("asked_walltime_s"),
@@ -147,6 +150,7 @@ _JOBS = (
         jobs.c.end,
         profiles.c.metric,
         profiles.c.value,
+        profiles.c.mean,
         profiles.c.forecast,
         profiles.c.bound,
         profiles.c.attempts,

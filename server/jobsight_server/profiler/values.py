@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from jobsight_server.forecasts.record import Record
+
 SHORT_S = 10.0
 """Longest run in which no CPU time, and nothing of its node's memory, is no sign of a source that does not see it."""
 
@@ -55,6 +57,18 @@ UNCOUNTED = "a lower bound: a network device of its nodes does not count bytes"
 OTHER_QUANTITY = "a lower bound: only resident memory was measured, and the job asks for virtual memory"
 
 
+class GpuUse(Record):
+    """One GPU of a job: the share of the time for which it was busy, the most memory in use, and all that it has.
+
+    ``gpu``: its node, and its name there. Null where unknown.
+    """
+
+    gpu: str
+    busy: float | None
+    memory_bytes: float | None
+    memory_total_bytes: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """One metric of a run, as one source read it, or as it was decided: ``value`` and ``peak`` in the metric's unit.
@@ -64,7 +78,8 @@ class Measurement:
     says which, the value is the peak and ``mean`` the time average, if samples give one; ``idle_age_s`` is the time
     between its life and the oldest idle level used; ``cache`` is the page cache of its cgroups, the sum of each node's
     largest, and ``charged_peak`` the largest charge to them, an upper limit of any true peak. For bandwidth, ``fabric``
-    is the network of the value, and ``fabrics`` has the value of each if there are several.
+    is the network of the value, and ``fabrics`` has the value of each if there are several. For GPUs, the value is the
+    largest number busy at one time, ``mean`` the average number, and ``gpus`` has the use of each.
     """
 
     value: float | None
@@ -81,6 +96,7 @@ class Measurement:
     fabrics: Mapping[str, float] | None = None
     lower_bound: bool = False
     quantity: Quantity | None = None
+    gpus: tuple[GpuUse, ...] | None = None
 
     def at_least(self, why: str | None) -> Measurement:
         """Return it as a lower bound for this reason; unchanged without a reason or a value."""

@@ -43,6 +43,7 @@ READ = 100
 """Medians are over this many last jobs of an application."""
 
 _MOST = 0.95
+_GPUS = "gpu_utilisation"
 
 
 class Spread(Record):
@@ -89,13 +90,18 @@ class Application(Record):
 
 
 class ApplicationList(ListPage):
-    """One page of a user's applications, from ``first_day`` to ``last_day`` (UTC)."""
+    """One page of a user's applications, from ``first_day`` to ``last_day`` (UTC).
+
+    ``gpu_hours_held`` and ``gpu_hours_busy`` are of all jobs whose GPUs' average use is known.
+    """
 
     cluster: str
     user: str
     first_day: str
     last_day: str
     jobs: int
+    gpu_hours_held: float
+    gpu_hours_busy: float
     applications: list[Application]
 
 
@@ -150,7 +156,10 @@ def applications(
             )
         )
     first, newest = (as_date(day).isoformat() for day in days)
-    return ApplicationList(*position, cluster, user, first, newest, sum(row.jobs for row in counted), found)
+    gpus = [saved_amounts(of[2:], "runtime") for of in saved[_GPUS].values()]  # counted in the same unit
+    held, busy = (sum(of[name] for of in gpus) for name in ("requested_hours", "used_hours"))
+    number = sum(row.jobs for row in counted)
+    return ApplicationList(*position, cluster, user, first, newest, number, held, busy, found)
 
 
 def _group(cluster: str, user: str, name: str | None) -> str:
@@ -188,9 +197,11 @@ def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[
     """Return by metric and application: cluster, name and sums of the counted jobs."""
     stored = stored_days(connection)
     if stored is None or days.first > stored.last or days.last < stored.first:
-        return {metric: {} for metric in METRICS}
+        return {metric: {} for metric in (*METRICS, _GPUS)}
     within = widened(Days(max(days.first, stored.first), min(days.last, stored.last)), stored)
-    rows = {metric: sums_of_user(connection, metric, within, "application", cluster, user) for metric in METRICS}
+    rows = {
+        metric: sums_of_user(connection, metric, within, "application", cluster, user) for metric in (*METRICS, _GPUS)
+    }
     jobs_at = 2 + COLUMNS.index("jobs")
     return {metric: {row[1]: row for row in of if row[jobs_at]} for metric, of in rows.items()}
 

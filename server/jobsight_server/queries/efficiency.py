@@ -41,11 +41,11 @@ Unit = Annotated[str, Meta(extra_json_schema={"enum": [*dict.fromkeys(_UNITS.val
 class Efficiency(Record):
     """A run's request and use of one resource, and the recommended request for similar jobs.
 
-    ``requested``: of processors those held. ``used``: for processors the mean number busy, for bandwidth the mean, for
-    GPUs the largest number busy;
+    ``requested``: of processors those held. ``used``: for processors and GPUs the mean number busy (of GPUs the
+    largest, where only that is known), for bandwidth the mean;
     ``efficiency`` is its share of ``requested`` and may be above 1. ``at_least``: the run ran out of it, and would have
     used more. ``apportioned``: the use is its share of its nodes' use, by processors held. ``reason``: why there is no
-    use or no efficiency.
+    use or no efficiency, or what the use lacks.
     """
 
     resource: Resource
@@ -122,6 +122,8 @@ def _efficiency(
 ) -> Efficiency:
     count = 1 if METRICS[RESOURCES[resource]].is_of_job else processors
     value = logged if entry.value is None else entry.value
+    if resource == "gpus" and entry.mean is not None:
+        value = entry.mean
     used = None if value is None or count is None else value * count
     reason = None
     if value is None:
@@ -130,6 +132,8 @@ def _efficiency(
         reason = "the log does not say how many processors it had"
     elif requested is None:
         reason = _NOT_REQUESTED.get(resource, "it requested no amount")
+    elif resource == "gpus" and entry.mean is None:
+        reason = "the largest number busy at one time; the average is not known"
     return Efficiency(
         resource=resource,
         unit=_UNITS[resource],

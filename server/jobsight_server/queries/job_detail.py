@@ -15,6 +15,8 @@ from jobsight_server.advice.ask_lines import AskLine, Scheduler
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.forecasts.record import Metric, Record, Share
+from jobsight_server.profiler.gpus import gpus_busy, gpus_of_text
+from jobsight_server.profiler.values import GpuUse
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_named import named
@@ -43,7 +45,8 @@ class RunMetric(Record):
     releases. It equals the first if the run did not wait.
 
     ``so_far``: a running one's use until now; ``provisional``: the forecast may still change;
-    ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. Of bandwidth,
+    ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. ``mean``: the
+    time average of memory, and the average number of busy GPUs, where known. Of bandwidth,
     ``fabric`` is the network of the value, and ``fabrics`` has the value of each if there are several.
     """
 
@@ -51,6 +54,7 @@ class RunMetric(Record):
     unit: str
     value: float | None
     peak: float | None
+    mean: float | None
     source: str | None
     attribution: str | None
     reason: str | None
@@ -89,7 +93,8 @@ class RunDetail(Run):
     now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, for the cluster's
     scheduler, or for each if that is not known. ``facts``: its facts by name. ``changes``: changes in its forecasts
     of memory and run time while it waited. ``foreseen``: while it runs, its expected total use, and whether it runs
-    out within the hour.
+    out within the hour. ``gpus``: GPUs held; ``gpus_busy``: how busy each was on average, 0 to 1; ``gpu_use``: the use
+    of each, where the site's monitoring has it.
     """
 
     exec_host: str | None
@@ -101,6 +106,9 @@ class RunDetail(Run):
     memory_idle_age_s: float | None
     memory_cache: float | None
     memory_charged_peak: float | None
+    gpus: int | None
+    gpus_busy: Share | None
+    gpu_use: list[GpuUse]
     advice: str | None
     ask_lines: list[AskLine]
     efficiency: list[Efficiency]
@@ -154,7 +162,7 @@ def _run(
     used = used_so_far(connection, [run], now)
     forecasts = {} if found else forecasts_of(connection, reader, [run])
     again = {} if found else read_at_start(connection, [run.id])
-    memory = found.get("memory", {})
+    memory, gpus = found.get("memory", {}), found.get("gpu_utilisation", {})
     nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, next_start, points)
     profile = [
         _metric(
@@ -181,6 +189,8 @@ def _run(
         memory_idle_age_s=memory.get("idle_age_s"),
         memory_cache=memory.get("cache"),
         memory_charged_peak=memory.get("charged_peak"),
+        gpus_busy=gpus_busy(run.gpus, gpus.get("mean")),
+        gpu_use=gpus_of_text(gpus.get("gpus")),
         advice=advice,
         ask_lines=found_lines,
         efficiency=efficiency,
@@ -209,7 +219,7 @@ def _metric(
     again: AtStart | None = None,
 ) -> RunMetric:
     entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
-    keys = ("value", "peak", "source", "attribution", "reason", "bound", "probability")
+    keys = ("value", "peak", "mean", "source", "attribution", "reason", "bound", "probability")
     return RunMetric(
         metric=metric,
         unit=METRICS[metric].unit,

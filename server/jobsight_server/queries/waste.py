@@ -31,6 +31,8 @@ from jobsight_server.queries.savings import (
 RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
 """Resource that can be wasted -> the metric of its sums."""
 
+_MEASURED = RESOURCES | {"gpus": "gpu_utilisation"}
+
 _BY_FIGURE = ("", "_share", "_improved")
 SORTS = (*(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE), "jobs", "name")
 
@@ -38,15 +40,16 @@ Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class Waste(Record):
-    """One resource over ``jobs`` with a request and a measured use; GiB-hours of memory, else processor-hours.
+    """One resource over ``jobs`` with a request and a measured use; GiB-hours of memory, else processor-hours or
+    GPU-hours.
 
     ``unused_hours`` are the requested ones less the used ones, negative if jobs used more. For ``runtime`` they are
     limits less run times: a job returns its processors at its end, before its limit.
     ``freed_hours``: requests less the holdings of the recommended reservations (``reserved_hours``), with all further
     attempts of the jobs that would have run out (``repeated_hours``); negative if the reservations hold more.
     ``ran_out`` jobs used more than their request, ``would_run_out`` more than the reservation. These are null for
-    processors, of which no other number is recommended. ``before_*``: the same in the earlier span, null without such
-    jobs. ``improved_hours``: how much more would be unused now at the earlier share.
+    processors and GPUs, of which no other number is recommended. ``before_*``: the same in the earlier span, null
+    without such jobs. ``improved_hours``: how much more would be unused now at the earlier share.
     """
 
     jobs: int
@@ -76,6 +79,7 @@ class WasteRow(Record):
     memory: Waste
     processors: Waste
     runtime: Waste
+    gpus: Waste
     memory_advice: SavingsRow | None
     runtime_advice: SavingsRow | None
 
@@ -84,7 +88,7 @@ class WasteList(ListPage):
     """Jobs that ended from ``first_day`` to ``last_day`` (UTC), compared with those of as many days from
     ``before_first_day`` on; null without counted jobs. ``left_out``: jobs that count nowhere, by resource.
 
-    ``memory``, ``processors`` and ``runtime`` cover all rows.
+    ``memory``, ``processors``, ``runtime`` and ``gpus`` cover all rows.
     """
 
     by: str
@@ -97,6 +101,7 @@ class WasteList(ListPage):
     memory: Waste
     processors: Waste
     runtime: Waste
+    gpus: Waste
     left_out: dict[str, LeftOut]
     rows: list[WasteRow]
 
@@ -150,8 +155,8 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
     length = request.last - request.first + 1
     begin = request.first - length if request.before is None else request.before
     before_days = _within(Days(begin, begin + length - 1), stored)
-    now = {name: _sums(connection, request, metric, days, stored) for name, metric in RESOURCES.items()}
-    then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in RESOURCES.items()}
+    now = {name: _sums(connection, request, metric, days, stored) for name, metric in _MEASURED.items()}
+    then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in _MEASURED.items()}
     position, names = page_of(
         dict.fromkeys(name for sums in now.values() for name in sums),
         request.listed,
@@ -164,7 +169,7 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
             cluster=name[0],
             name=name[1],
             jobs=_jobs(now["processors"].get(name, _NONE)),
-            **{each: _waste(each, now[each].get(name), then[each].get(name)) for each in RESOURCES},
+            **{each: _waste(each, now[each].get(name), then[each].get(name)) for each in _MEASURED},
             memory_advice=None,
             runtime_advice=None,
         )
@@ -175,8 +180,8 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
             for metric in METRICS:
                 advice = _advice(connection, request, metric, widened(days, stored), row, now[metric], asking)
                 setattr(row, f"{metric}_advice", advice)
-    totals = {each: _total(now[each].values()) for each in RESOURCES}
-    wasted: dict[str, Any] = {each: _waste(each, totals[each], _total(then[each].values())) for each in RESOURCES}
+    totals = {each: _total(now[each].values()) for each in _MEASURED}
+    wasted: dict[str, Any] = {each: _waste(each, totals[each], _total(then[each].values())) for each in _MEASURED}
     return WasteList(
         **position._asdict(),
         by=request.by,
@@ -190,6 +195,7 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
         left_out={
             each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
             for each, sums in totals.items()
+            if each in RESOURCES
         },
         rows=shown,
     )
@@ -216,7 +222,7 @@ def _sums(
 
 
 def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] | None) -> Waste:
-    # Processors are counted in the unit of run time.
+    # Processors and GPUs are counted in the unit of run time.
     metric = "memory" if resource == "memory" else "runtime"
     found = saved_amounts(now or _NONE, metric)
     earlier = saved_amounts(before or _NONE, metric)

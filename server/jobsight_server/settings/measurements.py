@@ -19,6 +19,7 @@ Quantity = Literal[
     "sent_bytes",
     "gpu_memory_bytes",
     "gpus_busy",
+    "gpu_memory_total_bytes",
     "node_cpu_s",
     "node_memory_bytes",
     "node_received_bytes",

@@ -85,6 +85,8 @@ def remarks(entry: Efficiency) -> list[str]:
     found = [] if entry.reason is None else [entry.reason]
     if entry.ask_next is None and (entry.efficiency or 0.0) > 1.0:
         found.append("it used more than it asked for; the need of similar jobs is not known yet")
+    if entry.resource == "gpus" and entry.reason is None:
+        found.append(f"held {entry.requested:g}, busy {entry.efficiency:.2f} on average")
     return [*found, "its nodes were shared; split by the processors held"] if entry.apportioned else found
 
 

@@ -22,7 +22,8 @@ import pytest
 from jobsight_server.measurements import prometheus
 from jobsight_server.measurements.job_measurements import JobMeasurements, job_measurements
 from jobsight_server.measurements.posting import UnavailableError
-from jobsight_server.profiler.site_monitoring import cgroup_of, gpus_of, readings_of_node, traffic_of
+from jobsight_server.profiler.gpus import gpus_of
+from jobsight_server.profiler.site_monitoring import cgroup_of, readings_of_node, traffic_of
 from jobsight_server.settings.measurements import MeasurementSource
 
 START, LIFE_S, GIB = 1_795_690_000.0, 7200.0, 2.0**30
@@ -405,15 +406,15 @@ def test_a_gpu_is_its_index_or_uuid_and_holds_nothing_once_it_has_ended(engine: 
                 points = Exporter({}, 1.0, 15.0, [span]).points(lambda _, scale=scale: 40 * GIB / scale)  # type: ignore[misc]
                 add(engine, name, labels, points)
         at_once = math.ceil(gpus / 2) if is_handed_over and gpus > 1 else gpus
-        found = gpus_of(measured(engine, preset).nodes)
-        assert found["gpu_memory"] == pytest.approx(40 * GIB * at_once, rel=0.02), (variant, preset, gpus)
+        found = gpus_of(measured(engine, preset).nodes, START, END, gpus)
+        assert found["gpu_memory"].value == pytest.approx(40 * GIB * at_once, rel=0.02), (variant, preset, gpus)
 
 
 def test_slices_of_one_gpu_are_several(engine: Engine) -> None:
     for part in range(3):
         labels = {"hpc_job": "7", "Hostname": "n1", "UUID": "GPU-0", "gpu": "0", "GPU_I_ID": str(part)}
         add(engine, "DCGM_FI_DEV_FB_USED", labels, Exporter({}).points(lambda _: 1024.0))
-    assert gpus_of(measured(engine, "dcgm").nodes)["gpu_memory"] == 3 * GIB
+    assert gpus_of(measured(engine, "dcgm").nodes, START, END, 3)["gpu_memory"].value == 3 * GIB
 
 
 def bursts(rng: random.Random) -> Curve:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from tests.server.profiler.monitoring import History, Point, prometheus, victoria_metrics
 
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
+from jobsight_server.queries.applications import applications
+from jobsight_server.queries.job_detail import job_detail, run_efficiencies
+from jobsight_server.queries.savings import Asking, Days
+from jobsight_server.queries.waste import WasteRequest, waste
 from jobsight_server.settings.measurements import MeasurementSource
-from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.event_counts import DAY_S, read_event_counts
+from jobsight_server.web.efficiency import efficiency_text
 
 GIB, HOUR_S = 2**30, 3600.0
 BEGIN = (time.time() - 10 * HOUR_S) // 60 * 60
@@ -74,6 +82,16 @@ def add_jobstats(history: History) -> None:
         labels = f'{{cluster="alpha",jobid="2",instance="n3:9445",minor_number="{gpu}"}}'
         history.add(f"nvidia_gpu_memory_used_bytes{labels}", scrapes(lambda at: 5 * memory(at)))
         history.add(f"nvidia_gpu_duty_cycle{labels}", scrapes(lambda _, busy=busy: busy))
+        history.add(f"nvidia_gpu_memory_total_bytes{labels}", scrapes(lambda _: 8.5e10))
+
+
+def add_idle_gpus(history: History) -> None:
+    """Four GPUs held, of which one is busy for a tenth of the life."""
+    for gpu in range(4):
+        labels = f'{{cluster="alpha",jobid="8",instance="n8:9445",minor_number="{gpu}"}}'
+        history.add(f"nvidia_gpu_memory_used_bytes{labels}", scrapes(lambda _, gpu=gpu: gpu * 1e9))
+        busy: Curve = lambda at, gpu=gpu: 100.0 if gpu == 1 and at - START < LIFE_S / 10 else 0.0  # noqa: E731
+        history.add(f"nvidia_gpu_duty_cycle{labels}", scrapes(busy))
 
 
 def add_slurm_job_exporter(history: History) -> None:
@@ -134,6 +152,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     history = History()
     add_cgroup_exporter(history)
     add_jobstats(history)
+    add_idle_gpus(history)
     add_slurm_job_exporter(history)
     add_ceems(history, "4", "n5", [(START, END)])
     add_ceems(history, "5", "n5", [(START, OUTAGE[0]), (OUTAGE[1], END)])
@@ -176,7 +195,12 @@ def test_jobstats_with_gpus_and_one_cluster_of_several(site: Any, url: str) -> N
     assert found["memory"].value == near(PEAK / 4)
     assert found["cpu"].value == near(BUSY / 4)
     assert found["gpu_memory"].value == near(2 * 5 * PEAK)
-    assert found["gpu_utilisation"].value == near(1.3)
+    assert (found["gpu_utilisation"].value, found["gpu_utilisation"].mean) == (near(1.3), near(1.3))
+    gpus = json.loads(found["gpu_utilisation"].gpus)
+    assert [(gpu["gpu"], gpu["busy"], gpu["memory_total_bytes"]) for gpu in gpus] == [
+        ("n3/0", near(0.8), 8.5e10),
+        ("n3/1", near(0.5), 8.5e10),
+    ]
 
 
 def test_a_peak_between_two_scrapes_is_a_lower_bound(site: Any, url: str) -> None:
@@ -186,6 +210,26 @@ def test_a_peak_between_two_scrapes_is_a_lower_bound(site: Any, url: str) -> Non
     assert found["memory"].lower_bound  # the kernel's own maximum is twice that
     assert found["cpu"].value == near(BUSY / 4)
     assert (found["gpu_memory"].value, found["gpu_utilisation"].value) == (3e10, 0.75)
+
+
+def test_gpus_that_are_held_idle_are_shown_with_the_job_its_user_and_waste(sqlite_site: Any, url: str) -> None:
+    run = sqlite_site.run("8", START, END, {"n8": 4}, gpus=4)
+    found = measured(sqlite_site, run, url=url, presets=("jobstats",), labels={"cluster": "alpha"})["gpu_utilisation"]
+    assert (found.value, found.mean) == (near(1.0), pytest.approx(0.1, rel=0.1))
+    days, hours = Days(int(START // DAY_S), int(END // DAY_S)), 4 * LIFE_S / HOUR_S
+    reader = AnswerReader(sqlite_site.engine, ForecastConfig())
+    with closing(reader), sqlite_site.engine.connect() as connection:
+        job = job_detail(connection, reader, "alpha", "8", END)
+        seff = efficiency_text(run_efficiencies(connection, reader, "8"))
+        wasted = waste(connection, Asking(connection, reader), WasteRequest(*days))
+        user = applications(connection, reader, "alpha", wasted.rows[0].name, days)
+    assert job is not None
+    assert (job.runs[0].gpus, job.runs[0].gpus_busy) == (4, pytest.approx(found.mean / 4))
+    assert [gpu.memory_bytes for gpu in job.runs[0].gpu_use] == [0.0, 1e9, 2e9, 3e9]
+    assert "GPUs: held 4, busy 0.03 on average." in seff
+    assert (wasted.gpus.requested_hours, wasted.gpus.unused_share) == (near(hours), near(1 - found.mean / 4))
+    assert wasted.rows[0].gpus == wasted.gpus
+    assert (user.gpu_hours_held, user.gpu_hours_busy) == (near(hours), pytest.approx(found.mean * hours / 4, rel=0.02))
 
 
 def test_traffic_of_a_job_on_a_shared_node(site: Any, url: str) -> None:

@@ -246,10 +246,10 @@ def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[s
     figures = Waste(1_234_567, *hours, 10, 123_456, None, None, None)
     amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 2, 0)
     advice = SavingsRow(*amounts, "alpha", "cfd", "user1", "cfd", "7.s", 82_800.0, 82_800.0, 86_040.0)
-    row = WasteRow("alpha", "user1", 1_234_567, figures, figures, figures, advice, advice)
+    row = WasteRow("alpha", "user1", 1_234_567, figures, figures, figures, figures, advice, advice)
     days = ("2026-01-01", "2026-02-01", None, None)
     left_out = dict.fromkeys(("memory", "runtime"), LeftOut(0, 0, 0))
-    found = WasteList(1, 1, 1, None, "user", None, None, *days, figures, figures, figures, left_out, [row])
+    found = WasteList(1, 1, 1, None, "user", None, None, *days, figures, figures, figures, figures, left_out, [row])
     show({"memory": found, "runtime": found}, Console(width=80))
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(" alpha/user1 ") for line in lines) == 2

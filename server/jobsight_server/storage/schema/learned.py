@@ -59,6 +59,7 @@ profiles = Table(
     Column("fabric", Text),
     Column("fabrics", Text),
     Column("quantity", Text),
+    Column("gpus", Text),  # JSON, of each GPU: profiler.values.GpuUse
     Index(None, "learn_seq"),
     Index(None, "shown_only", sqlite_where=_APPORTIONED, postgresql_where=_APPORTIONED),
     sqlite_with_rowid=False,
