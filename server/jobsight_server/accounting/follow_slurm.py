@@ -7,8 +7,9 @@ counts as a failure, and the next query reaches back to the last complete one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from threading import Event
 
@@ -55,10 +56,9 @@ class SlurmFollower(CommandSource):
         return self.attempt(SACCT_NAME, lambda report: self._read_sacct(report, stop))
 
     def _read_sacct(self, report: LoadReport, stop: Event | None) -> None:
-        began, name = self.clock(), SACCT_NAME
+        began = self.clock()
         with self.engine.connect().execution_options(reading=True) as connection:
-            before = positions(connection, self.source.cluster, name).get(name)
-        since = began - self.source.history_s if before is None else float(before.offset)
+            since = float(self._position(connection).offset or began - self.source.history_s)
         back_to = min(since - self.source.overlap_s, began if self._back_to is None else self._back_to)
         arguments = _with_seconds(self.source.sacct, SACCT, ceil(max(began - back_to, 1.0)))
         seen: dict[RunKey, JobEvent] = {}
@@ -81,7 +81,10 @@ class SlurmFollower(CommandSource):
         self._events, self._rejected = seen, rejected
         with self.engine.begin() as connection:
             lock_cluster(connection, self.source.cluster)
-            self._move_on(connection, name, began)
+            # Everything until then has been queried and stored.
+            set_position(
+                connection, self.source.cluster, replace(self._position(connection), offset=int(began)), self.clock()
+            )
             self._look_for_lost(connection, seen, began)
 
     def _take_in(
@@ -113,10 +116,9 @@ class SlurmFollower(CommandSource):
                 events.append(StampedEvent(event, event.local_s, True))
         if not events and not reasons:
             return
-        name = SACCT_NAME
         with self.engine.begin() as connection:
             lock_cluster(connection, self.source.cluster)
-            position = positions(connection, self.source.cluster, name).get(name) or _nowhere(name)
+            position = self._position(connection)
             first = position.lines + len(events) + 1
             rejects = tuple(
                 Reject(number, error.reason, str(error), record.data)
@@ -124,28 +126,21 @@ class SlurmFollower(CommandSource):
             )
             now = self.clock()
             parsed = ParsedChunk(tuple(events), rejects)
-            counts = dict(position.counts)
-            for label, n in store_chunk(connection, self.source.cluster, name, parsed, now, report).items():
-                counts[label] = counts.get(label, 0) + n
+            counts = Counter(position.counts)
+            counts.update(store_chunk(connection, self.source.cluster, SACCT_NAME, parsed, now, report))
             lines = position.lines + len(events) + len(rejects)
-            set_position(
-                connection,
-                self.source.cluster,
-                Position(name, position.fingerprint, position.stat, position.offset, lines, counts),
-                now,
-            )
+            set_position(connection, self.source.cluster, replace(position, lines=lines, counts=counts), now)
+
+    def _position(self, connection: Connection) -> Position:
+        """Return the time until which everything has been queried, 0 for none, and what was counted."""
+        found = positions(connection, self.source.cluster, SACCT_NAME).get(SACCT_NAME)
+        return found or Position(SACCT_NAME, Fingerprint("", ""), "", 0, 0, {})
 
     def _may_settle(self, job_id: str) -> bool:
         """Return whether an unfinished record of the job is still worth waiting for."""
         now = self.clock()
         self._unsettled = {job: since for job, since in self._unsettled.items() if now - since < 2 * _UNSETTLED_S}
         return now - self._unsettled.setdefault(job_id, now) < _UNSETTLED_S
-
-    def _move_on(self, connection: Connection, name: str, began: float) -> None:
-        """Remember that everything until ``began`` has been queried and stored."""
-        found = positions(connection, self.source.cluster, name).get(name) or _nowhere(name)
-        moved = Position(name, found.fingerprint, found.stat, int(began), found.lines, found.counts)
-        set_position(connection, self.source.cluster, moved, self.clock())
 
     def _look_for_lost(self, connection: Connection, seen: dict[RunKey, JobEvent], began: float) -> None:
         """Make the next query reach back to jobs that seem to run although sacct no longer lists them.
@@ -205,7 +200,3 @@ def _reader_of(read: Read) -> tuple[RecordReader, Read]:
 def _with_seconds(command: Sequence[str], more: Sequence[str], seconds: int) -> list[str]:
     whole = command if any(_SECONDS in argument for argument in command) else (*command, *more)
     return [argument.replace(_SECONDS, str(seconds)) for argument in whole]
-
-
-def _nowhere(name: str) -> Position:
-    return Position(name, Fingerprint("", ""), "", 0, 0, {})

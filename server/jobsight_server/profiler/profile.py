@@ -15,7 +15,6 @@ import numpy as np
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.accounting.used import used_of
 from jobsight_server.forecasts.events import Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable
 from jobsight_server.forecasts.request import ForecastConfig
@@ -58,6 +57,7 @@ from jobsight_server.storage.sample_columns import Floats
 
 CGROUP = "cgroup"
 BITS = 8.0  # of a byte
+_decode_used = msgspec.json.Decoder(dict[str, float]).decode
 PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the log has the CPU time too
 
 
@@ -83,7 +83,7 @@ def profile(
     found["runtime"] = without(NO_START, None) if run.start_unknown else Measurement(run.run_s, source="accounting")
     if run.was_cut_short:
         found["runtime"] = found["runtime"].at_least(CUT_SHORT)
-    for metric, used in used_of(run.used).items():
+    for metric, used in ({} if run.used is None else _decode_used(run.used)).items():
         found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
     found |= gpus or {}
     if run.failure is not None:

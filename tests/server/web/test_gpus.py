@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from jobsight_server.accounting.used import used_text
 from jobsight_server.cli import main
 from jobsight_server.storage import schema
 
@@ -27,7 +26,7 @@ def site(served: Any) -> Any:
     with served.engine.begin() as connection:
         for number in range(8):
             used = {"gpu_memory": (30.0 + number / 10) * GIB, "gpu_utilisation": 0.9}
-            run(connection, number, processors=4, gpus=2, used=used_text(used))
+            run(connection, number, processors=4, gpus=2, used=json.dumps(used))
             run(connection, number, id=6000 + number, job_id=f"j{number}", user="joe")
     learn(served)
     return served

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
+import msgspec
+
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_INDEXED, LONGEST_S, LONGEST_TEXT
 from jobsight_server.accounting.parsers.slurm.quantities import (
     UNKNOWN,
@@ -30,7 +32,6 @@ from jobsight_server.accounting.parsers.slurm.steps import (
     step_of,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
-from jobsight_server.accounting.used import used_text
 from jobsight_server.storage.facts import facts_in, readable_name
 
 _REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
@@ -199,7 +200,9 @@ def _ended(
     memory = int(most_at_once(steps, [step.memory_bytes for step in steps], end)) or None
     cpu_s = max(clock_s("TotalCPU", row.get("TotalCPU", "")) or 0.0, sum(step.cpu_s for step in steps))
     metrics = [name for name in GPU_TRES if any(name in step.used_gpus for step in steps)]
-    of_gpus = {name: most_at_once(steps, [step.used_gpus.get(name, 0.0) for step in steps], end) for name in metrics}
+    peaks = {name: most_at_once(steps, [step.used_gpus.get(name, 0.0) for step in steps], end) for name in metrics}
+    # Where GPUs are accounted, steps of jobs without any may have 0 of them.
+    of_gpus = {name: peak for name, peak in peaks.items() if peak or run.gpus}
     return replace(
         run,
         end=end,
@@ -211,8 +214,7 @@ def _ended(
         failure=_failure(row, states, steps),
         memory_incomplete=None if memory is None else incomplete(steps),
         ended_abnormally="COMPLETED" not in states,
-        # Where GPUs are accounted, steps of jobs without any may have 0 of them.
-        used=used_text({name: use for name, use in of_gpus.items() if use or run.gpus}),
+        used=msgspec.json.encode(of_gpus, order="sorted").decode() if of_gpus else None,
     )
 
 
