@@ -16,7 +16,7 @@ from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.reception import Reception, as_response, judge_again
 from jobsight_server.ingest.retry import retry_next
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.wire import RefusedBatchError
+from jobsight_server.ingest.wire import RefusedBatchError, TooLargeError
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.late_batches import late_after
@@ -89,12 +89,10 @@ def create_writer(
 def _read_body(limit: int) -> bytes:
     length = request.content_length
     if length is not None and length > limit:
-        raise RefusedBatchError(
-            413, f"the body has {length} bytes; at most {limit} are accepted", "too large", keep=False
-        )
+        raise TooLargeError(f"the body has {length} bytes; at most {limit} are accepted")
     body = request.stream.read(limit + 1)
     if len(body) > limit:
-        raise RefusedBatchError(413, f"the body has more than {limit} bytes", "too large", keep=False)
+        raise TooLargeError(f"the body has more than {limit} bytes")
     if length is not None and len(body) < length:
         raise RefusedBatchError(400, f"the body ends after {len(body)} of {length} bytes", "cut short")
     return body

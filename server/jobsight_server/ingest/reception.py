@@ -24,10 +24,8 @@ from jobsight_server.ingest.wire import (
     BatchOutcome,
     RefusedBatchError,
     Submission,
-    TooLargeError,
     UnavailableError,
     UnpackingBudget,
-    WireError,
     check_size,
     decode,
     stated_length,
@@ -42,17 +40,9 @@ _GZIP = b"\x1f\x8b"
 
 def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]) -> Submission:
     """Return the batch to store; ``permitted`` refuses one that its sender may not send."""
-    try:
-        payload = unpack(body, encoding, settings.max_unpacked_bytes)
-    except TooLargeError as error:
-        raise RefusedBatchError(413, str(error), "too large", keep=False) from error
-    except WireError as error:
-        raise RefusedBatchError(400, str(error), "not readable") from error
-    try:
-        check_size(payload)
-        batch = decode(payload)
-    except WireError as error:
-        raise RefusedBatchError(422, str(error), "wrong content") from error
+    payload = unpack(body, encoding, settings.max_unpacked_bytes)
+    check_size(payload)
+    batch = decode(payload)
     permitted(batch)
     _check_times(batch, settings, now)
     return Submission(batch, zlib.crc32(payload), now)
@@ -76,7 +66,6 @@ def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str
             f"{batch.node[:100]!r}: correct the agent's --cluster or --node, or give it a token of its own",
             "not this token's cluster or node",
             batch,
-            keep=False,
         )
     if collected is not None and batch.cluster not in collected:
         raise RefusedBatchError(
@@ -85,7 +74,6 @@ def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str
             "correct the agent's --server",
             "collected by another server",
             batch,
-            keep=False,
         )
     _check_cluster(clusters, batch)
 
@@ -100,7 +88,6 @@ def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
         "declare it on the server, with its accounting directory or in the setting clusters",
         "cluster not declared",
         batch,
-        keep=False,
     )
 
 
@@ -223,7 +210,7 @@ class Reception:
             refused.label,
             now,
             len(body),
-            body if refused.keep else None,
+            body if refused.is_kept else None,
             batch.cluster if batch else None,
             batch.node if batch else None,
             self._is_example(refused, now),
@@ -240,7 +227,7 @@ class Reception:
     def _is_example(self, refused: RefusedBatchError, now: float) -> bool:
         """Return whether to list a refusal without a body; log it; both seldom for each sender."""
         batch = refused.batch
-        if batch is None or refused.keep:
+        if batch is None or refused.is_kept:
             return False
         sender = (refused.label, batch.cluster, batch.node)
         if self._logged.lets(sender, now):

@@ -38,14 +38,6 @@ Seconds = Annotated[float, Meta(ge=0, le=1e15)]
 Instant = Annotated[float, Meta(ge=-1e15, le=1e15)]
 
 
-class WireError(ValueError):
-    """A batch that can never be stored; the message says what is wrong and where."""
-
-
-class TooLargeError(WireError):
-    """A batch over a size limit."""
-
-
 class BatchInterface(Struct, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     kind: Literal["ethernet", "infiniband", "opa", "other"]
@@ -139,18 +131,44 @@ class Submission:
 
 
 class RefusedBatchError(Exception):
-    """A batch to be answered with ``status``; ``keep``: put its body into quarantine."""
+    """A batch to be answered with ``status``."""
 
-    def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None, *, keep: bool = True) -> None:
+    def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None) -> None:
         super().__init__(reason)
-        self.status, self.label, self.batch, self.keep = status, label, batch, keep
+        self.status, self.label, self.batch = status, label, batch
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its body goes to quarantine: its agent would drop it, or send it again in vain."""
+        return self.status in {400, 422}
+
+
+class WireError(RefusedBatchError):
+    """A batch that can never be stored; the message says what is wrong and where."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(422, reason, "wrong content")
+
+
+class UnreadableError(RefusedBatchError):
+    """A body that cannot be unpacked."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(400, reason, "not readable")
+
+
+class TooLargeError(RefusedBatchError):
+    """A batch over a size limit."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(413, reason, "too large")
 
 
 class UnavailableError(RefusedBatchError):
     """The batch was not stored, through no fault of its own: the agent retries later."""
 
     def __init__(self, reason: str, label: str = "database") -> None:
-        super().__init__(503, reason, label, keep=False)
+        super().__init__(503, reason, label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +340,7 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
     """Return ``body`` without its ``Content-Encoding``.
 
     Raises:
-        WireError: an encoding other than gzip or identity, or damaged gzip.
+        UnreadableError: an encoding other than gzip or identity, or damaged gzip.
         TooLargeError: the result exceeds ``max_unpacked_bytes``; no more than ``stated_length`` is ever held.
     """
     if encoding in {"", "identity"}:
@@ -332,7 +350,7 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
     elif encoding == "gzip":
         unpacked = _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
     else:
-        raise WireError(f"Content-Encoding {encoding[:50]!r} is not supported; use gzip or none")
+        raise UnreadableError(f"Content-Encoding {encoding[:50]!r} is not supported; use gzip or none")
     return unpacked
 
 
@@ -372,9 +390,9 @@ def _pieces(body: bytes) -> Iterator[bytes]:
         while not inflater.eof and (piece := inflater.decompress(b"", _GIVEN_BYTES)):
             yield piece
     except zlib.error as error:
-        raise WireError(f"damaged gzip: {error}") from error
+        raise UnreadableError(f"damaged gzip: {error}") from error
     if not inflater.eof:
-        raise WireError(f"truncated gzip stream ({len(body)} bytes)")
+        raise UnreadableError(f"truncated gzip stream ({len(body)} bytes)")
     following = len(inflater.unused_data) + len(body) - taken
     if following:
-        raise WireError(f"{following} bytes follow the end of the gzip stream")
+        raise UnreadableError(f"{following} bytes follow the end of the gzip stream")

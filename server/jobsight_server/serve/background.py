@@ -76,12 +76,12 @@ def run_until(
     work.every(settings.follow_interval_s, "profile", *profile, thread="profile")
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
-    work.every(_ASK_AGAIN_S, "changes", _ask_again, stop, changes, clock, takes_long=True)
+    work.every(_ASK_AGAIN_S, "changes", lambda: changes.look(clock(), stop), takes_long=True)
     work.every(_OUTLOOKS_S, "outlooks", partial(refresh_outlooks, stop=stop), engine, forecast_config(settings))
     work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     work.every(_LOOK_AT_GROWTH_S, "statistics", refresh_if_grown, engine)
-    work.every(EVERY_S, "state", _record_state, stop, engine, clock)
+    work.every(EVERY_S, "state", lambda: record_state(engine, clock()))
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
     # The one figure that a placing system gets from another.
@@ -99,9 +99,8 @@ def _follow(
     said: Seldom,
     last: LastRead,
 ) -> None:
-    if not stop.is_set():
-        follow_once(engine, source, clock, stop, skipped=skipped, said=said, progress=lambda _path, _bytes: last.note())
-        last.note()
+    follow_once(engine, source, clock, stop, skipped=skipped, said=said, progress=lambda _path, _bytes: last.note())
+    last.note()
 
 
 def _profile(
@@ -117,18 +116,7 @@ def _profile(
         profile_late(engine, settings.profile_grace_s, clock, stop=stop, config=config)
 
 
-def _ask_again(stop: threading.Event, changes: ChangeWatch, clock: Callable[[], float]) -> None:
-    if not stop.is_set():
-        changes.look(clock(), stop)
-
-
-def _record_state(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:
-    if not stop.is_set():
-        record_state(engine, clock())
-
-
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
-    if not stop.is_set():
-        delete_old(engine, clock() - settings.retention_days * 86400, stop)
-        keep_size(engine, settings.database_bytes_at_most, clock(), stop)
-        refresh_statistics(engine)
+    delete_old(engine, clock() - settings.retention_days * 86400, stop)
+    keep_size(engine, settings.database_bytes_at_most, clock(), stop)
+    refresh_statistics(engine)

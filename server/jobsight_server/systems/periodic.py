@@ -85,9 +85,14 @@ class BackgroundWork:
         if thread is not None:
             self._scheduler.add_executor(ThreadPoolExecutor(1), thread)
         when = {"next_run_time": datetime.now(UTC)} if at_once else {}
+        call = (Periodic(name, work, recover), *args)
         self._scheduler.add_job(
-            Periodic(name, work, recover), "interval", seconds=seconds, args=args, id=name, executor=executor, **when
+            self._unless_stopped, "interval", seconds=seconds, args=call, id=name, executor=executor, **when
         )
+
+    def _unless_stopped(self, work: Callable[..., object], *args: object) -> None:
+        if not self.stop.is_set():
+            work(*args)
 
     def beside(self, name: str, run: Callable[[], object]) -> None:
         """Run ``run``, which ends when ``stop`` is set, in a thread of its own."""

@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.ingest.wire import TooLargeError, WireError, check_size, decode, unpack
+from jobsight_server.ingest.wire import (
+    RefusedBatchError,
+    TooLargeError,
+    UnreadableError,
+    WireError,
+    check_size,
+    decode,
+    unpack,
+)
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "batch.json").read_bytes()
 
@@ -152,9 +160,9 @@ def test_unpack_refuses_what_is_cut_damaged_or_followed() -> None:
         (packed + b"more", "4 bytes follow"),
         (packed[:-8] + b"\0" * 8, "damaged gzip"),
     ]:
-        with pytest.raises(WireError, match=reason):
+        with pytest.raises(UnreadableError, match=reason):
             unpack(body, "gzip", 10**6)
-    with pytest.raises(WireError, match="not supported"):
+    with pytest.raises(UnreadableError, match="not supported"):
         unpack(packed, "br", 10**6)
 
 
@@ -169,7 +177,7 @@ def test_a_decompression_bomb_is_stopped_at_the_limit() -> None:
 @settings(deadline=None, max_examples=200)
 def test_random_bytes_raise_nothing_but_a_wire_error(body: bytes) -> None:
     for encoding in ("", "gzip"):
-        with pytest.raises(WireError):
+        with pytest.raises(RefusedBatchError):
             decode(unpack(body, encoding, 1000))
 
 
