@@ -4,6 +4,9 @@ A node's cumulative columns rise only by known traffic and use; ``gap_s`` sums t
 counter set back, an interface that appeared or disappeared). The difference of two rows is then the traffic between
 them, and the difference of their ``gap_s`` the unknown time.
 
+Where the clock was set between two readings, as the time since the boot shows, their interval is unknown: its ends are
+on two clocks.
+
 Totals of bytes are kept modulo 2**62 (``Totals``), so that every sequence of readings fits the database.
 """
 
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import msgspec
 from msgspec import Struct
@@ -24,7 +28,7 @@ class CounterState(Totals, kw_only=True, omit_defaults=True):
     """The counters of a node after one reading.
 
     ``raw`` holds per interface the raw counters in and out and the time of their reading. ``raw_cpu`` was read at
-    ``raw_cpu_time``, or at ``time`` where that is None.
+    ``raw_cpu_time``, or at ``time`` where that is None. ``boottime_s`` is the time since the boot, if it was sent.
     """
 
     boot_id: str
@@ -32,6 +36,7 @@ class CounterState(Totals, kw_only=True, omit_defaults=True):
     raw_cpu: float | None = None
     raw: dict[str, tuple[int, int, float]] = msgspec.field(default_factory=dict)
     raw_cpu_time: float | None = None
+    boottime_s: float | None = None
 
 
 _state_decoder = msgspec.json.Decoder(CounterState)
@@ -89,6 +94,8 @@ _LARGEST_BYTES_PER_S = 2**40
 _LARGEST_CPU_STEP_S = 1e10
 # A clock slewed between two readings must not rule out a wrap.
 _CLOCK_SLACK = 1.1
+# A clock that differs from the time since the boot by more than this, and than what slewing explains, was set.
+_CLOCK_STEP_S = 1.0
 # Some kernels let the busy time of /proc/stat step back by a tick; that is not a reset.
 _CPU_STEP_BACK_S = 0.5
 
@@ -133,6 +140,8 @@ def _only_rises(batch: Batch, before: CounterState) -> bool:
     batches."""
     if not batch.interfaces or before.raw_cpu is None or len(batch.interfaces) != len(before.raw):
         return False
+    if any(map(_is_set, *_clocks(batch, before))):
+        return False
     for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True):
         raw = before.raw.get(interface.name)
         if raw is None or raw[2] != before.time:
@@ -141,6 +150,18 @@ def _only_rises(batch: Batch, before: CounterState) -> bool:
         if not (_rises(raw[0], column_in, _LARGEST_BYTES_PER_S) and _rises(raw[1], column_out, _LARGEST_BYTES_PER_S)):
             return False
     return _rises(before.raw_cpu, batch.cpu_busy_s, _LARGEST_CPU_STEP_S) and None not in batch.memory_used_bytes
+
+
+def _clocks(batch: Batch, before: CounterState) -> tuple[Sequence[float], Sequence[float | None]]:
+    """Return by how much the clock and the time since the boot moved at each reading; None where it is unknown."""
+    boottimes = [before.boottime_s, *(batch.boottime_s or [None] * len(batch.time))]
+    passed = [None if a is None or b is None else b - a for a, b in pairwise(boottimes)]
+    return [b - a for a, b in pairwise([before.time, *batch.time])], passed
+
+
+def _is_set(elapsed_s: float, passed_s: float | None) -> bool:
+    """Return whether the clock was set: ``elapsed_s`` by its times, ``passed_s`` by the time since the boot."""
+    return passed_s is not None and abs(elapsed_s - passed_s) > _CLOCK_STEP_S + (_CLOCK_SLACK - 1) * abs(passed_s)
 
 
 def _rises(before: float, column: list[int | None] | list[float | None], at_most: float) -> bool:
@@ -193,7 +214,9 @@ def _state_at(batch: Batch, rows: list[SampleRow], index: int, before: CounterSt
     busy = batch.cpu_busy_s[index]
     infiniband = (before.ib_in, before.ib_out) if ib_in is None or ib_out is None else (ib_in, ib_out)
     totals = (net_in, net_out, cpu, gap, *infiniband)
-    return CounterState(*totals, boot_id=batch.boot_id, time=time, raw_cpu=busy, raw=raw)  # type: ignore[arg-type]
+    boottime_s = batch.boottime_s and batch.boottime_s[index]
+    state = CounterState(*totals, boot_id=batch.boot_id, time=time, raw_cpu=busy, raw=raw)  # type: ignore[arg-type]
+    return replace(state, boottime_s=boottime_s)
 
 
 def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
@@ -202,7 +225,8 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
     start = CounterState(boot_id=batch.boot_id, time=batch.time[0])
     result = Corrected([], start, start)
     state = before
-    for index, time in enumerate(batch.time):
+    clocks = _clocks(batch, start if before is None else before)
+    for index, (time, elapsed_s, passed_s) in enumerate(zip(batch.time, *clocks, strict=True)):
         first_ever = state is None
         if state is None:
             state = start
@@ -211,9 +235,11 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
         busy = batch.cpu_busy_s[index]
         cpu = _cpu_step(busy, None if rebooted else state.raw_cpu, result)
         raw_cpu_time = state.time if state.raw_cpu_time is None else state.raw_cpu_time
-        gap = 0.0
         if rebooted:
             result.boots += 1
+            gap = time - state.time
+        elif not first_ever and _is_set(elapsed_s, passed_s):
+            result.resets += 1
             gap = time - state.time
         else:
             gap = time - min(step.unknown_since or time, raw_cpu_time if cpu is None else time)
@@ -229,6 +255,7 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
             raw_cpu=state.raw_cpu if busy is None and not rebooted else busy,
             raw=step.raw,
             raw_cpu_time=raw_cpu_time if busy is None and not rebooted else None,
+            boottime_s=batch.boottime_s and batch.boottime_s[index],
         )
         result.rows.append(
             (

@@ -213,3 +213,56 @@ def test_infiniband_is_counted_by_itself_and_a_node_without_has_none(make_batch:
     )
     assert (gone.rows[0][6], gone.rows[0][5]) == (1600, 10.0)
     assert all(row[6:] == (None, None) for row in correct(make_batch(), None, SPEED).rows)
+
+
+STEPS = st.lists(
+    st.tuples(st.floats(1.0, 600.0), st.sampled_from((0.0, 0.0, 0.0, 0.2, -0.2, 3600.0, 400.0, 86400.0))),
+    min_size=2,
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(STEPS, st.integers(1, 12), st.booleans())
+def test_an_interval_in_which_the_clock_was_set_is_unknown(
+    steps: list[tuple[float, float]], cut: int, alone: bool
+) -> None:
+    """In one batch or two, on the fast way and the slow one; what passed without a step is known."""
+    times, boottimes, counts = [1000.0], [50.0], [0]
+    for elapsed, step in steps:
+        times.append(times[-1] + elapsed + step)
+        boottimes.append(boottimes[-1] + elapsed)
+        counts.append(counts[-1] + round(100 * elapsed))
+    plain = {"format": 1, "cluster": "a", "node": "n", "boot_id": "b", "cpus": 4}
+    result: list[tuple[float, int, float, float]] = []
+    state = None
+    for number, part in enumerate((slice(0, cut), slice(cut, None))):
+        if not times[part]:
+            continue
+        batch = Batch(
+            **plain, sequence=number, interfaces=[BatchInterface("eth0", "ethernet", 64, 1e10)], time=times[part],
+            bytes_in=[counts[part]], bytes_out=[counts[part]], memory_used_bytes=[1] * len(times[part]),
+            cpu_busy_s=[2.0 * b for b in boottimes[part]], boottime_s=None if alone else boottimes[part],
+        )  # type: ignore[arg-type]  # fmt: skip
+        corrected = correct(batch, state, SPEED)
+        state = load_state(dump_state(corrected.last), times[part][-1])
+        result += [(row[0], row[1] or 0, row[3] or 0.0, row[5]) for row in corrected.rows]
+    assert [row[0] for row in result] == times
+    for (elapsed, step), (t0, in0, cpu0, gap0), (t1, in1, cpu1, gap1) in zip(steps, result, result[1:], strict=False):
+        is_set = abs(step) > 1.0 + 0.1 * elapsed and not alone
+        assert gap1 - gap0 == pytest.approx(t1 - t0 if is_set else 0.0, abs=1e-6)
+        if not is_set:
+            assert in1 - in0 == pytest.approx(100 * elapsed, abs=2)
+            assert cpu1 - cpu0 == pytest.approx(2.0 * elapsed, abs=1e-6)
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, -400.0, -5.0])
+def test_a_clock_that_was_set_back_leaves_no_false_rate(make_batch: MakeBatch, step_s: float) -> None:
+    """The batch after it begins before the last reading: it is held against an earlier one, whose clock was another."""
+    before = correct(make_batch(boottime_s=[1.0, 11.0, 21.0]), None, SPEED).first
+    times = [before.time + 30.0 + (20.0 + step_s) % 7, before.time + 50.0]
+    boottimes = [500.0, 500.0 + times[1] - times[0]]
+    batch = make_batch(sequence=2, time=times, bytes_in=[5000, 5100], cpu_busy_s=[400.0, 410.0], boottime_s=boottimes)
+    result = correct(batch, before, SPEED)
+    assert gaps(result) == [times[0] - before.time] * 2
+    assert net_in(result) == [0, 100]
