@@ -111,7 +111,9 @@ class WittWastage(BySize):
         wide = np.quantile(self.sizes, 0.75) - np.quantile(self.sizes, 0.25)
         high = np.quantile(self.needs, 0.75) - np.quantile(self.needs, 0.25)
         above = self.needs >= np.maximum(self.line(self.sizes), np.quantile(self.needs, 0.5))
-        steep = np.polyfit(self.sizes[above], self.needs[above], 1)[0] if np.ptp(self.sizes[above]) > 0.0 else 0.0
+        # Rounding may put the line above every need on it.
+        is_wide = bool(above.any()) and np.ptp(self.sizes[above]) > 0.0
+        steep = np.polyfit(self.sizes[above], self.needs[above], 1)[0] if is_wide else 0.0
         lowest, found = float(self.needs.min()), inf
         for slope in (0.0, self.slope, steep, high / wide if wide > 0.0 else 0.0):
             for intercept in np.unique(np.quantile(self.needs - slope * self.sizes, np.linspace(0.0, 1.0, self.lines))):

@@ -84,6 +84,15 @@ def test_vpa_forgets_in_days_and_adds_a_fifth_after_a_failure() -> None:
     assert rule.again(NEXT, 1e8) == pytest.approx(2e8)
 
 
+def test_needs_below_their_line_by_rounding_only_are_fitted() -> None:
+    """As on chipseq: three tasks on a line, which ends up above each of them."""
+    rule = rules_by_size.WittWastage()
+    for size in (314451728.0, 557200828.0, 535520666.0):
+        rule.learn(task(1.0, size=size), 454201838.8131471 + 2.059575376969198 * size)
+    assert not (rule.needs >= np.maximum(rule.line(rule.sizes), np.quantile(rule.needs, 0.5))).any()
+    assert rule.first(task(1.0, size=4e8)) >= float(rule.needs.min())
+
+
 def test_every_process_has_a_rule_of_its_own() -> None:
     rule = rules.ByProcess(rules.LargestSeen)
     rule.learn(task(3.0), 3 * GB)

@@ -86,19 +86,8 @@ def test_all_that_was_published_is_run_where_nothing_is_chosen() -> None:
         (["--weights", "0", "0", "0"], "not all 0"),
         (["--weights", "nan", "1", "1"], "--weights nan"),
         (["--weights", "1e400", "1", "1"], "--weights inf"),
-        (["--workers", "0"], "--workers 0"),
     ],
 )
 def test_what_is_out_of_range_is_refused(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ranking", *flags]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_a_plot_directory_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    assert main(["ranking", "--plot", str(tmp_path / "file")]) == 1
-    assert "is a file" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["ranking", "--sets", "5"])
-    with pytest.raises(SystemExit):
-        main(["ranking", "--ranks", "best"])

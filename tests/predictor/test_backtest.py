@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.baselines import BASELINES
-from jobsight_predictor.evaluation.jobs import Jobs, grouped, in_time, known_when_asked
+from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped, in_time, known_when_asked
 from jobsight_predictor.evaluation.replay import (
     pqm_when_asked,
     replay_baseline,
@@ -52,15 +52,16 @@ def finished_before(jobs: Jobs, i: int, group: list[int]) -> list[int]:
     return [k for k in before if jobs.ended[k] <= jobs.submitted[i]]
 
 
-@pytest.mark.parametrize("name", list(FORECASTERS))
-def test_forecasts_are_those_of_the_jobs_that_had_ended(name: str) -> None:
-    jobs = workload(150)
+@pytest.mark.parametrize(("name", "protocol"), [*((name, "completion") for name in FORECASTERS), ("locality", "start")])
+def test_forecasts_are_those_of_the_jobs_that_had_ended(name: str, protocol: Protocol) -> None:
+    jobs = waiting()
     users = grouped([question.user for question in jobs.questions])
-    forecasts = replay_forecaster(name, jobs, users, "completion")
+    forecasts = replay_forecaster(name, jobs, users, protocol)
+    asked = replace(jobs, submitted=jobs.started) if protocol == "start" else jobs
     for user in users:
         for i in user.tolist():
             forecaster = FORECASTERS[name]()
-            for k in finished_before(jobs, i, user.tolist()):
+            for k in finished_before(asked, i, user.tolist()):
                 forecaster.learn(float(jobs.values[k]))
             expected = forecaster.forecast()
             if expected is None:
@@ -133,21 +134,6 @@ def test_a_start_sees_all_that_ended_before_it_and_nothing_else(times: list[tupl
             assert all(ended[k] <= started[i] for k in done)
         state[i] = event
     assert list(state.values()) == ["finish"] * n
-
-
-@pytest.mark.parametrize("name", ["locality", "exponential"])
-def test_forecasts_at_the_start_are_those_of_the_jobs_that_had_ended_by_then(name: str) -> None:
-    jobs = waiting()
-    users = grouped([question.user for question in jobs.questions])
-    forecasts = replay_forecaster(name, jobs, users, "start")
-    as_submitted = replace(jobs, submitted=jobs.started)
-    for user in users:
-        for i in user.tolist():
-            forecaster = FORECASTERS[name]()
-            for k in finished_before(as_submitted, i, user.tolist()):
-                forecaster.learn(float(jobs.values[k]))
-            expected = forecaster.forecast()
-            assert math.isnan(forecasts[i]) if expected is None else forecasts[i] == pytest.approx(expected, rel=1e-9)
 
 
 def at_submission(of_moments: list[list[Any]]) -> list[Any]:
@@ -309,15 +295,8 @@ def test_every_line_is_scored_on_the_same_jobs() -> None:
     assert account["bounds"]["jobs"] == 39
 
 
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_hardly_any_jobs(n: int) -> None:
-    account = run_backtest(workload(n))
-    json.dumps(account, allow_nan=False)
-    assert account["jobs"] == n
-
-
 @settings(deadline=None, max_examples=30)
-@given(values=st.lists(st.one_of(st.floats(0, 1e300), st.sampled_from([0.0, 1e-300, 1e300])), min_size=1, max_size=30))
+@given(values=st.lists(st.one_of(st.floats(0, 1e300), st.sampled_from([0.0, 1e-300, 1e300])), max_size=30))
 def test_hostile_values_never_break_it(values: list[float]) -> None:
     n = len(values)
     times = np.arange(float(n))
@@ -350,12 +329,6 @@ def test_jobsight_beats_each_of_the_five_and_their_best_where_applications_diffe
     assert ours > account["hindsight"]["micro"]
     assert account["bounds"]["maq"] > account["baselines"]["maximum"]["maq"]
     assert account["quality"]["auc"] is None or account["quality"]["auc"] >= 0.5
-
-
-def test_replay_is_deterministic() -> None:
-    first, second = (replay_jobsight(workload(120), "completion") for _ in range(2))
-    assert np.array_equal(first.forecasts, second.forecasts, equal_nan=True)
-    assert np.array_equal(first.bounds, second.bounds, equal_nan=True)
 
 
 def test_what_is_no_workload_is_refused() -> None:

@@ -103,13 +103,6 @@ def test_failures_raise_the_price_and_successes_lower_it() -> None:
     assert reserved_after(1000, 0) > reserved_after(0, 10_000)
 
 
-def test_more_coverage_costs_more() -> None:
-    values = np.random.default_rng(3).lognormal(6, 1, 4000).tolist()
-    costs = [observed(coverage, values)[1] for coverage in (0.9, 0.95, 0.99)]
-    assert costs == sorted(costs)
-    assert costs[0] < costs[2]
-
-
 def test_where_nothing_is_known_the_request_is_reserved() -> None:
     bound = Priced().reserve(Prospect({}, 1.0), Case(request=7.0, is_limit=True))
     assert bound == Bound(7.0, 0.0, "request")
@@ -183,13 +176,6 @@ def test_a_long_run_wastes_for_long() -> None:
         for _ in range(100):
             bounds.score(1000.0, 10.0, 1.0)
     assert reserve(time, [group], Case(1.0)).value >= 100.0 > 20.0 > reserve(memory, [group], Case(1e9)).value
-
-
-def test_state_goes_through_json_exactly() -> None:
-    _, _, bounds = observed(0.9, np.random.default_rng(1).lognormal(4, 1, 200).tolist())
-    restored = bounds.with_coverage(0.9)
-    assert restored.price.state() == bounds.price.state()
-    assert restored.bounds.mean_job.state() == bounds.bounds.mean_job.state()
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5])

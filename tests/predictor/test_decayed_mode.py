@@ -57,8 +57,3 @@ def test_mode_follows_a_switch_within_two_and_sleeps_through_a_spike() -> None:
     mode.learn(705.0)
     assert mode.best()[0] in (700.0, 705.0)
     assert mode.best()[2] == 100.0
-
-
-def test_mode_before_it_learned() -> None:
-    with pytest.raises(LookupError, match="nothing learned yet"):
-        DecayedMode().best()

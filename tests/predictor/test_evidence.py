@@ -123,7 +123,7 @@ def test_a_request_that_such_jobs_exceed_is_no_limit_for_them() -> None:
         profile.learn(Question(f"u{i % 6}", "a", requested_memory_bytes=1000.0), 400.0 + i % 50)
     asked = Question("bob", "overmem", requested_memory_bytes=100.0)
     unknown = profile.answer(asked)
-    assert (unknown.bound, unknown.exceed_probability) == (100.0, 0.0)
+    assert (unknown.bound, unknown.limited_by_request) == (100.0, True), "shares are of requests of 1,000, no less"
     profile.learn(asked, 310.0)
     exceeded = profile.answer(asked)
     assert (exceeded.bound or 0.0) >= 310.0
@@ -177,19 +177,6 @@ def test_a_young_site_with_one_user_and_requests_is_held_from_the_start(applicat
     )
 
 
-def test_a_user_whose_need_doubles_is_followed() -> None:
-    profile = Profile("bytes")
-    question = Question(user="x", application="a")
-    fitted = []
-    for i in range(400):
-        forecast = profile.forecast_job(question)
-        value = 100.0 if i < 200 else 200.0
-        fitted.append(forecast.bound is not None and value <= forecast.bound)
-        profile.learn(question, value, forecast)
-    assert sum(fitted[1:]) >= 390
-    assert all(fitted[210:])
-
-
 def test_no_run_time_beyond_an_enforced_request() -> None:
     """Neither forecast nor bound, as long as jobs keep to what they request; then both."""
 
@@ -240,6 +227,9 @@ def test_the_share_of_the_request_is_a_candidate() -> None:
     assert answer.level is not None
     assert "share of request" in answer.level
     assert answer.last_values[-1] == pytest.approx(3000.0)
+    far_below = profile.answer(Question("x", "a", None, 1, None, 10.0))
+    assert (far_below.bound, far_below.limited_by_request) == (10.0, True)
+    assert (far_below.need or 0.0) > 0.9 * 100 / 3, "shares of requests of 100 and more say nothing of 10"
 
 
 def test_coverages_by_hand() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +13,7 @@ from jobsight_predictor.profile.probability import (
     best_vote,
     capped_error,
 )
-from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Question
+from jobsight_predictor.question import GroupKey, JobGroups, Question
 from jobsight_predictor.series import accuracy
 
 
@@ -87,21 +85,3 @@ def test_the_mean_error_of_the_answers_is_beside_that_of_each_expert() -> None:
         score(experts, "x", said, answered, 100.0, said)
     losses = experts.users[key_of("x")]
     assert (losses.jobs, losses.answered, losses.totals.tolist()) == (3, 1.5, [0.0, 1.5])
-
-
-def test_state_goes_through_json_exactly() -> None:
-    experts = ExpertWeights(2)
-    rng = np.random.default_rng(2)
-    for user in ("x", None, "y") * 10:
-        said: list[float | None] = [float(rng.uniform(1, 9)), None]
-        score(experts, user, said, 3.0, float(rng.uniform(1, 9)), [float(rng.uniform(1, 9)), 2.0])
-    restored = ExpertWeights(2)
-    restored.load(json.loads(json.dumps(experts.state())))
-    for key, of_user in experts.users.items():
-        restored.users.load(key, json.loads(json.dumps(of_user.state())), of_user.until)
-    for each in (restored, experts):
-        score(each, "x", [4.0, 5.0], 4.0, 5.0, [5.0, None])
-    assert restored.state() == experts.state()
-    for moment in MOMENTS:
-        for user in ("x", None, "y", "new"):
-            assert restored.weights(key_of(user), moment) == experts.weights(key_of(user), moment)

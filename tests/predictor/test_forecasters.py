@@ -89,39 +89,6 @@ def test_awkward_series_beyond_every_memory(name: str, values: list[float]) -> N
 
 
 @each
-@property_settings
-@given(values=values_strategy)
-@example(values=[])
-@example(values=[3.0])
-def test_replay_equals_one_by_one(name: str, values: list[float]) -> None:
-    series = np.array(values, dtype=float)
-    kept = series.copy()
-    forecasts = FORECASTERS[name]().replay(series)
-    assert forecasts.shape == series.shape
-    forecaster = FORECASTERS[name]()
-    scale = max(values, default=0.0)
-    for forecast, value in zip(forecasts.tolist(), values, strict=True):
-        expected = forecaster.forecast()
-        if expected is None:
-            assert math.isnan(forecast)
-        else:
-            assert forecast == pytest.approx(expected, rel=1e-9, abs=max(scale * 1e-12, 1e-300))
-        forecaster.learn(value)
-    assert np.array_equal(series, kept), "replay changed its input"
-
-
-@each
-def test_long_replay_equals_one_by_one(name: str) -> None:
-    rng = np.random.default_rng(5)
-    values = np.concatenate([rng.gamma(2.0, 50.0, 700), np.full(300, 20.0), rng.lognormal(3.0, 2.0, 1500)])
-    forecasts = FORECASTERS[name]().replay(values)
-    forecaster = FORECASTERS[name]()
-    for forecast, value in zip(forecasts[1:].tolist(), values.tolist(), strict=False):
-        forecaster.learn(value)
-        assert forecast == pytest.approx(forecaster.forecast(), rel=1e-9)
-
-
-@each
 def test_replay_leaves_the_forecaster_alone(name: str) -> None:
     forecaster = learned(name, [4.0, 9.0])
     before = forecaster.state()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -30,11 +28,3 @@ def test_first_answers_rank_sensibly() -> None:
     hit_probability = HitProbability()
     assert hit_probability.probability([1.0] * 4) > 0.8
     assert hit_probability.probability([0.1] * 4) < 0.1
-
-
-def test_state_goes_through_json_exactly() -> None:
-    hit_probability = HitProbability()
-    hit_probability.learn([0.3, 0.5, 0.1, 0.9], True)
-    restored = HitProbability()
-    restored.load(json.loads(json.dumps(hit_probability.state())))
-    assert restored.state() == hit_probability.state()

@@ -155,14 +155,3 @@ def test_jobsight_tries_less_once_in_a_group_and_learns_from_wider_ones() -> Non
         capacity = estimator.estimate(job, 32.0)
         estimator.learn(job, 32.0, JobOutcome(capacity, capacity, capacity < 20.0))
     assert estimator.estimate(Question("user", "new", None, 4, 32.0, 60.0), 32.0) == 32.0
-
-
-def test_jobsight_with_known_use_needs_no_trial() -> None:
-    estimator = Hierarchical([16.0, 32.0])
-    estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 20.0))
-    for _ in range(100):
-        estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 9.0))
-    assert estimator.estimate(JOB, 32.0) == 16.0
-    for _ in range(8):
-        estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 20.0))
-    assert estimator.estimate(JOB, 32.0) == 32.0

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from statsmodels.tsa.holtwinters import Holt
 
 from jobsight_predictor.forecasters import (
     FIVE,
@@ -72,14 +71,6 @@ def test_exponential_is_ewm_twice(values: np.ndarray, alpha: float) -> None:
     assert after_each(Exponential(alpha), values) == pytest.approx(clipped)
 
 
-@each_series
-@pytest.mark.parametrize("alpha", [0.2, 0.5, 0.8])
-def test_exponential_is_holt_with_known_start(values: np.ndarray, alpha: float) -> None:
-    model = Holt(values[1:], initialization_method="known", initial_level=values[0], initial_trend=0.0)
-    fit = model.fit(smoothing_level=alpha * (2 - alpha), smoothing_trend=alpha / (2 - alpha), optimized=False)
-    assert after_each(UnclippedExponential(alpha), values)[:-1] == pytest.approx(fit.fittedvalues)
-
-
 def histogram_oracle(values: np.ndarray, bins: int) -> float:
     if values.min() == values.max():
         return float(values[0])
@@ -101,11 +92,6 @@ def test_weighted_agrees_on_values_that_fall_on_edges(values: list[int], bins: i
     forecasts = after_each(Weighted(bins, memory=20 * bins + 80), series)
     expected = [histogram_oracle(series[: i + 1], bins) for i in range(len(series))]
     assert forecasts == pytest.approx(expected, rel=1e-12)
-
-
-def test_weighted_follows_the_fullest_bin() -> None:
-    values = np.array([10.0] * 8 + [100.0] * 2)
-    assert after_each(Weighted(), values)[-1] == pytest.approx((8 * 80 + 2 * 200) / (64 + 4))
 
 
 @settings(deadline=None, max_examples=10)

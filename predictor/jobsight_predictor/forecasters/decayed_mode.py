@@ -105,15 +105,9 @@ class DecayedMode(Forecaster):
         return self.best()[1] if self._n else None
 
     def best(self) -> Triple:
-        """The best place in short, medium and long memory.
-
-        Raises:
-            LookupError: nothing was learned yet.
-        """
+        """The best place in short, medium and long memory, once something was learned."""
         if self._best is None:
             rows = self._rows
-            if not rows:
-                raise LookupError("nothing learned yet: call `forecast()` instead, or check `n` first")
             # A loop: three times as fast as three ``max`` with a key.
             short = medium = long = rows[0][0]
             most_short, most_medium, most_long = rows[0][4:]

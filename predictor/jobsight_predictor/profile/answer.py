@@ -90,8 +90,8 @@ def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, 
         weights = profile.experts.weights(forecast.keys.user, moment)
         forecaster, voter, group = _source(profile, forecast, value, weights)
         level, n = level_name(voter.key), group.mode.n
-        last_values = tuple([last * voter.scale for last in group.recent])
-        for _, other in forecast.ranking[1:]:
+        last_values = tuple([last * max(voter.scale, group.least) for last in group.recent])
+        for _, other in forecast.ranking:
             if abs(other - value) > DIFFERENT * value:
                 its_forecaster, its_voter, _ = _source(profile, forecast, other, weights)
                 runner_up = RunnerUp(other, its_forecaster, level_name(its_voter.key))
@@ -143,4 +143,7 @@ def _source(
         if matching:
             best = max(matching, key=weights.__getitem__)
             return CANDIDATES[best % width], voter, profile.groups[voter.key]
+    for key in forecast.keys.first_jobs:  # of a new application
+        if (group := profile.groups.get(key)) is not None:
+            return CANDIDATES[1], Voter(-1, key, forecast.keys.request or 1.0), group
     raise LookupError(f"no candidate forecast {value!r}")

@@ -17,7 +17,7 @@ from .groups import CANDIDATES, SHARE, USER, Group, JobKeys, Voter
 from .parts import Stored
 from .probability import Forecasts, best_vote
 from .prospect import Prospect, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
-from .reserve import Basis, Bound, Case, ladder
+from .reserve import Basis, Bound, Case, exceeding, ladder
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -134,8 +134,9 @@ class SimilarJobs:
     """The votes, the distribution and the case of jobs similar to one, which do not depend on the moment of its life.
 
     ``votes`` has the index and the value of each candidate's forecast, ``forecasts`` the values of all candidates.
-    ``closest`` is the most specific group, None if there are no votes; ``by_facts`` the distribution and the case of
-    jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``.
+    ``closest`` is the most specific group, None if there are no votes; ``of_first_jobs`` the forecast for a job of a
+    new application, whose distribution is that of the first jobs of others; ``by_facts`` the distribution and the case
+    of jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``.
     """
 
     keys: JobKeys
@@ -147,6 +148,7 @@ class SimilarJobs:
     by_facts: tuple[Prospect, Case] | None = None
     facts_are_better: bool = False
     out_near_limit: float | None = None
+    of_first_jobs: float | None = None
 
 
 def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> SimilarJobs:
@@ -165,10 +167,10 @@ def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> S
     forecasts: Forecasts = [None] * profile.size
     votes: list[tuple[int, float]] = []
     present: list[tuple[Voter, Group]] = []
-    for voter in keys.voters:
-        index, key, scale = voter
+    for index, key, factor in keys.voters:
         if (group := profile.groups.get(key)) is not None:
-            present.append((voter, group))
+            scale = max(factor, group.least)
+            present.append((Voter(index, key, scale), group))
             values = group.forecasts()
             if scale != 1.0 or is_limit:
                 values = tuple([min(value * scale, ceiling) for value in values])
@@ -185,6 +187,7 @@ def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> S
         return SimilarJobs(keys, forecasts, votes, None, unknown, case(False, 0.0))
     is_new = keys.application not in profile.bursts and not _lacks_application(profile, question)
     levels = first_jobs(profile.groups, keys) if is_new else []
+    of_first_jobs = levels[0][0].group.forecasts()[1] * levels[0][0].scale if levels else None
     levels = levels or levels_of(present)
     plain = [(key, group) for (_, key, _), group in present if not key[0] & SHARE]
     of_user = [group for key, group in plain if key[0] & USER or question.user is None]
@@ -196,6 +199,7 @@ def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> S
     largest = max([group.top * scale for group, scale, _ in levels[0]])
     of_groups = case(decides is by_groups, largest, evidence, ended)
     similar = SimilarJobs(keys, forecasts, votes, present[0][1], decides, of_groups)
+    similar.of_first_jobs = of_first_jobs
     history = profile.facts.get(keys.application) if question.facts else None
     by_facts = None if history is None else history.prospect(question.facts, ceiling)
     if history is not None and by_facts is not None:
@@ -253,6 +257,9 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
         votes[value] = vote(value, 0.0) + weights[i]
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
+    if similar.of_first_jobs is not None and forecast.bound is not None and forecast.value > forecast.bound:
+        # The votes come from applications that are known by many jobs; the bound does not.
+        forecast.value = min(similar.of_first_jobs, forecast.bound)
     forecast.features = _features(profile, keys, expected, forecast.value, group)
     forecast.probability = profile.hit_probability.probability(forecast.features)
     forecast.by_groups = forecast.bound
@@ -268,6 +275,9 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
         can_fail = profile.bounds.can_fail(request, question.requested_time_s, price)
         if moment == "submission" or not can_fail:
             _use(calibration, forecast, by_groups, Bound(request, 0.0, "request"))
+    if forecast.bound is not None and forecast.basis is not None and forecast.bound < forecast.value:
+        bound = Bound(forecast.value, exceeding(forecast.prospect, forecast.value), forecast.basis)
+        _use(calibration, forecast, forecast.prospect or by_groups, bound)
     return forecast
 
 

@@ -132,11 +132,14 @@ class Group(Aging):
     Jobs submitted before any of them had ended may share whatever made the first of them large: together they are
     one piece of evidence. A job opens a new one when it was submitted after the job that opened the last one had
     ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
-    ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all.
+    ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all. ``least`` is the smallest
+    request that shares were learned from, below which they are not extrapolated; 0 where values are no shares.
     """
 
-    __slots__ = ("_forecasts", "_mark", "_values", "blocks", "evidence", "hits", "mode", "recent", "top")
-    kept = ("top", "evidence", "_mark", "hits", "recent", "blocks")
+    __slots__ = (
+        "_forecasts", "_mark", "_values", "blocks", "evidence", "hits", "least", "mode", "recent", "top",
+    )  # fmt: skip
+    kept = ("top", "evidence", "_mark", "least", "hits", "recent", "blocks")
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,6 +148,7 @@ class Group(Aging):
         self.recent: deque[float] = deque(maxlen=SHOWN)
         self.blocks: deque[float] = deque(maxlen=BLOCKS)
         self.top = 0.0
+        self.least = 0.0
         self.evidence = 0
         self._mark = 0
         self._forecasts: tuple[float, ...] | None = None
@@ -188,14 +192,14 @@ class Group(Aging):
     def state(self) -> list[Any]:
         """The whole state, as JSON values; of a group of one job, which most are, little more than its value."""
         if self.mode.n == 1:
-            return [self.top, self.evidence, self._mark]
+            return [self.top, self.evidence, self._mark, self.least]
         return [self.mode.state(), *super().state()]
 
     def load(self, state: Sequence[Any]) -> None:
         """Take over ``state()``, exactly."""
-        if len(state) == 3:
+        if len(state) == 4:
             self.learn(state[0], 0, 0)
-            self.top, self.evidence, self._mark = state
+            self.top, self.evidence, self._mark, self.least = state
         else:
             self.mode = DecayedMode.from_state(state[0])
             super().load(state[1:])
@@ -206,15 +210,18 @@ class Groups(Parts[Group]):
 
     def score(self, job: FinishedJob) -> None:
         """Add the job to its groups: by what it used, and by its share of the request."""
-        request, known = job.keys.request, job.forecast.known
-        of_request = job.value if request is None else min(job.value / request, LARGEST)
         for _, key, _ in job.keys.voters:
-            group = self.to_learn(key)
-            if job.hit is not None and group.mode.n:
-                group.hits.score(job.hit)
-            group.learn(of_request if key[0] & SHARE else job.value, known, job.n, job.begins_burst)
-            group.until = self.period + min(group.mode.n, STAYS)
+            self._add(key, job, job.hit, job.begins_burst)
         for key in job.keys.first_jobs if job.is_first else ():
-            group = self.to_learn(key)
-            group.learn(of_request, known, job.n)
-            group.until = self.period + min(group.mode.n, STAYS)
+            self._add(key, job, None, None)
+
+    def _add(self, key: GroupKey, job: FinishedJob, hit: bool | None, adds: bool | None) -> None:
+        group, value = self.to_learn(key), job.value
+        if key[0] & SHARE:
+            request = job.keys.request or 1.0
+            value = min(value / request, LARGEST)
+            group.least = min(group.least or request, request)
+        if hit is not None and group.mode.n:
+            group.hits.score(hit)
+        group.learn(value, job.forecast.known, job.n, adds)
+        group.until = self.period + min(group.mode.n, STAYS)

@@ -165,7 +165,7 @@ def first_jobs(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
     for key in keys.first_jobs:
         group = groups.get(key)
         if group is not None and group.mode.n > n:
-            levels.append([Witness(group, 1.0 if keys.request is None else keys.request)])
+            levels.append([Witness(group, 1.0 if keys.request is None else max(keys.request, group.least))])
             n = group.mode.n
     return levels
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from jobsight_papers.overbooking.jobs import OverbookingSource
 from jobsight_papers.overbooking.node_failures import FAILURE_MODELS, Downtimes
 from jobsight_papers.overbooking.plan import SimulatedPlan
-from jobsight_papers.overbooking.results import interval
 from jobsight_papers.overbooking.runs import OverbookingCase, run_figures, run_overbooking
 from jobsight_papers.overbooking.simulation import OfferedJob, OverbookingSimulation
 from jobsight_papers.overbooking.strategies import STRATEGIES, OverbookingStrategy
@@ -177,13 +176,6 @@ def test_failure_models_have_the_same_rate(model: str) -> None:
     again = FAILURE_MODELS[model](400, machine, 20_000.0, 1)
     assert again.hours == downtimes.hours
     assert FAILURE_MODELS[model](400, replace(machine, failures_per_h=0.0), 100.0, 1).hours == 0.0
-
-
-def test_intervals_are_students() -> None:
-    found = interval([1.0, 2.0, 4.0])
-    assert found["mean"] == pytest.approx(7.0 / 3.0)
-    assert found["high"] - found["mean"] == pytest.approx(4.302653 * np.std([1.0, 2.0, 4.0], ddof=1) / 3**0.5, rel=1e-5)
-    assert interval([3.0]) == {"mean": 3.0, "low": None, "high": None}
 
 
 TRACES = Path(os.environ.get("JOBSIGHT_TRACES", "/nonexistent"))
