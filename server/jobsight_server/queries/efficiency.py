@@ -42,10 +42,9 @@ class Efficiency(Record):
     """A run's request and use of one resource, and the recommended request for similar jobs.
 
     ``requested``: of processors those held. ``used``: for processors and GPUs the mean number busy (of GPUs the
-    largest, where only that is known), for bandwidth the mean;
-    ``efficiency`` is its share of ``requested`` and may be above 1. ``at_least``: the run ran out of it, and would have
-    used more. ``apportioned``: the use is its share of its nodes' use, by processors held. ``reason``: why there is no
-    use or no efficiency, or what the use lacks.
+    largest, where only that is known), for bandwidth the mean; ``efficiency`` is its share of ``requested`` and may be
+    above 1. ``at_least``: the use is a lower bound. ``apportioned``: the use is its share of its nodes' use, by
+    processors held. ``reason``: why there is no use or no efficiency, why the use is a lower bound, or what it lacks.
     """
 
     resource: Resource
@@ -125,12 +124,12 @@ def _efficiency(
     if resource == "gpus" and entry.mean is not None:
         value = entry.mean
     used = None if value is None or count is None else value * count
-    reason = None
+    reason = entry.reason if entry.lower_bound else None
     if value is None:
         reason = entry.reason or "not measured"
     elif used is None:
         reason = "the log does not say how many processors it had"
-    elif requested is None:
+    elif requested is None and reason is None:
         reason = _NOT_REQUESTED.get(resource, "it requested no amount")
     elif resource == "gpus" and entry.mean is None:
         reason = "the largest number busy at one time; the average is not known"

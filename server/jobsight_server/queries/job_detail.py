@@ -16,7 +16,7 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.profiler.gpus import gpus_busy, gpus_of_text
-from jobsight_server.profiler.values import GpuUse
+from jobsight_server.profiler.values import GpuUse, Quantity
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_named import named
@@ -45,9 +45,11 @@ class RunMetric(Record):
     releases. It equals the first if the run did not wait.
 
     ``so_far``: a running one's use until now; ``provisional``: the forecast may still change;
-    ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. ``mean``: the
-    time average of memory, and the average number of busy GPUs, where known. Of bandwidth,
-    ``fabric`` is the network of the value, and ``fabrics`` has the value of each if there are several.
+    ``learned``: whether the value counts for later forecasts; ``lower_bound``: it may have used more, and ``reason``
+    says why. ``mean``: the time average of memory, and the average number of busy GPUs, where known. Of memory,
+    ``quantity`` is what was measured: that of the processes without page cache (resident), their address space
+    (virtual), with page cache, or of the nodes above their idle level (node). Of bandwidth, ``fabric`` is the network
+    of the value, and ``fabrics`` has the value of each if there are several.
     """
 
     metric: Metric
@@ -66,6 +68,7 @@ class RunMetric(Record):
     so_far: float | None
     learned: bool
     lower_bound: bool
+    quantity: Quantity | None
     fabric: str | None
     fabrics: dict[str, float] | None
 
@@ -230,6 +233,7 @@ def _metric(
         so_far=so_far and so_far.value,
         learned=entry["value"] is not None and not entry.get("shown_only"),
         lower_bound=bool(entry.get("lower_bound")),
+        quantity=entry.get("quantity"),
         fabric=entry.get("fabric"),
         fabrics=None if (fabrics := entry.get("fabrics")) is None else json.loads(fabrics),
     )

@@ -198,14 +198,31 @@ def test_without_a_login_an_error_leads_to_the_login_and_nowhere_else(app: Flask
 def test_a_job_page_says_what_the_job_ran_out_of(
     client: FlaskClient, sqlite_engine: Engine, failure: str | None, status: int, said: str | None
 ) -> None:
-    runtime = {"value": 8.0, "lower_bound": failure == "time", "shown_only": failure == "time"}
+    why = "a lower bound: the job ran out of it"
+    runtime = {"value": 8.0, "lower_bound": failure == "time", "reason": why if failure == "time" else None}
+    memory = {"value": 2.0**20, "quantity": "virtual", "source": "accounting"}
     with sqlite_engine.begin() as connection:
-        make.job(connection, cluster="c", end=9.0, failure=failure, exit_status=status, used={"runtime": runtime})
+        make.job(
+            connection,
+            cluster="c",
+            end=9.0,
+            failure=failure,
+            exit_status=status,
+            used={"runtime": runtime, "memory": memory},
+        )
     assert ("at least</span> 8 s" in client.get("/job?cluster=c&name=1").text) == (failure == "time")
     shown = re.search(r"<dt>Exit status</dt><dd>(.*?)</dd>", client.get("/job?cluster=c&name=1").text)
     assert shown is not None
     assert shown[1] == str(status) if said is None else said in shown[1]
-    assert client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"][0]["failure"] == failure
+    run = client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"][0]
+    assert run["failure"] == failure
+    profile, used = (
+        {entry[key]: entry for entry in run[of]} for of, key in (("profile", "metric"), ("efficiency", "resource"))
+    )
+    assert (profile["memory"]["quantity"], profile["runtime"]["reason"]) == ("virtual", runtime["reason"])
+    page = client.get("/job?cluster=c&name=1").text
+    assert "address space" in page
+    assert (used["runtime"]["reason"] == why, page.count(why)) == ((True, 2) if failure == "time" else (False, 0))
 
 
 def test_a_history_counts_lower_bounds_apart_from_shared_nodes(client: FlaskClient, sqlite_engine: Engine) -> None:
