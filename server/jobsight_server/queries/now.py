@@ -242,8 +242,9 @@ def _by(running: Sequence[RunningJob], asked: Asked) -> tuple[Position, list[Run
     }
 
     def tie(job: RunningJob) -> tuple[float, str, str]:
-        is_late = inf if asked.sort == "started" or job.left_s is None else job.left_s
-        return is_late, job.cluster, job.job_id
+        if asked.sort == "started":  # of which there are cursors, without what changes
+            return 0.0, job.cluster, job.job_id
+        return inf if job.left_s is None else job.left_s, job.cluster, job.job_id
 
     return page_of(running, asked, values[asked.sort], tie, ("started",))
 
