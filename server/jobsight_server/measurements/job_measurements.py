@@ -202,7 +202,8 @@ def _on_node(
             continue
         is_own = quantity in source.queries
         labels = _labels_of(hosts, one.label) if is_own else one.query.labels
-        each = things(hosts, labels, is_counter=quantity.endswith(_COUNTERS))
+        is_counter, is_steady = quantity.endswith(_COUNTERS), quantity != "gpus_busy" and not is_own
+        each = things(hosts, labels, is_counter=is_counter, is_steady=is_steady)
         if one.query.part:
             parts[one.query.part] = each[()]
         elif quantity in _CARDS and not is_own:

@@ -39,9 +39,11 @@ class Labels:
     apart: Sequence[Sequence[str]] = ()
 
 
-def things(hosts: Sequence[Sequence[MetricSeries]], labels: Labels, *, is_counter: bool) -> dict[Key, MetricSeries]:
+def things(
+    hosts: Sequence[Sequence[MetricSeries]], labels: Labels, *, is_counter: bool, is_steady: bool = True
+) -> dict[Key, MetricSeries]:
     """Return the series of each thing on a node; where one of the ``hosts``, names of the node, has no values, the next
-    one's count.
+    one's count. What is not steady may differ from one replica to the next.
 
     Raises:
         ContradictionError: series of one thing differ at the same time, as of two clusters with the same names.
@@ -56,7 +58,7 @@ def things(hosts: Sequence[Sequence[MetricSeries]], labels: Labels, *, is_counte
             source = tuple(f"{name}={value}" for name, value in sorted(one.labels.items()) if name not in labels.summed)
             sources.setdefault(key, {}).setdefault(source, []).append(one)
         for key, parts in sources.items():
-            found.setdefault(key, []).append(_joined([_sum(part) for part in parts.values()], is_counter=is_counter))
+            found.setdefault(key, []).append(_joined([_sum(part) for part in parts.values()], is_counter, is_steady))
     return {key: _filled(series, is_counter=is_counter) for key, series in found.items()}
 
 
@@ -76,10 +78,10 @@ def _sum(parts: Sequence[MetricSeries]) -> MetricSeries:
     return MetricSeries(parts[0].labels, time, total)
 
 
-def _joined(sources: Sequence[MetricSeries], *, is_counter: bool) -> MetricSeries:
+def _joined(sources: Sequence[MetricSeries], is_counter: bool, is_steady: bool) -> MetricSeries:
     """Return one series from several sources of the same values: of a gauge all values, for its peak."""
     sources = sorted(sources, key=lambda one: -len(one.time))
-    for other in sources[1:]:
+    for other in sources[1:] if is_steady else ():
         if not _agree(sources[0], other, is_counter=is_counter):
             differing = sorted({*other.labels.items()} - {*sources[0].labels.items()})
             shown = ", ".join(f'{name}="{value}"' for name, value in differing)

@@ -410,6 +410,15 @@ def test_a_gpu_is_its_index_or_uuid_and_holds_nothing_once_it_has_ended(engine: 
         assert found["gpu_memory"].value == pytest.approx(40 * GIB * at_once, rel=0.02), (variant, preset, gpus)
 
 
+def test_replicas_that_see_bursts_of_a_gpu_do_not_contradict_one_another(engine: Engine) -> None:
+    """One of them always between two bursts."""
+    for replica, busy in (("a", 100.0), ("b", 0.0)):
+        labels = {**PRESETS["slurm_job_exporter"][0], "instance": "n1:9798", "replica": replica, "gpu": "0"}
+        add(engine, "slurm_job_utilization_gpu", labels, Exporter({}, 1.0 if busy else 8.0).points(lambda _, b=busy: b))  # type: ignore[misc]
+    (series,) = measured(engine, "slurm_job_exporter").nodes["n1"]["gpus_busy"]
+    assert (series.value.min(), series.value.max()) == (0.0, 1.0)
+
+
 def test_slices_of_one_gpu_are_several(engine: Engine) -> None:
     for part in range(3):
         labels = {"hpc_job": "7", "Hostname": "n1", "UUID": "GPU-0", "gpu": "0", "GPU_I_ID": str(part)}
