@@ -13,6 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.wire import Batch, Submission
+from jobsight_server.profiler.usage import uncounted
+from jobsight_server.profiler.values import UNCOUNTED
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.job_columns import load_columns
 
@@ -126,3 +128,16 @@ def test_jobs_of_a_batch_are_stored_once_and_under_one_form_of_their_id(writer: 
     assert writer.post(again)[0] == 200
     assert writer.counts()["job_samples_stored", ""] == 2
     assert writer.counts()["job_samples_overlapping", ""] == 2
+
+
+def test_ports_that_count_no_bytes_stand_with_the_nodes_interfaces(
+    store: SampleStore, engine: Engine, make_batch: MakeBatch
+) -> None:
+    store.apply([submission(make_batch(uncounted=["qedr0/1", "qedr1/1"]))])
+    ((stored,),) = rows(engine, "SELECT interfaces FROM nodes")
+    found = [(port["name"], port.get("uncounted", False)) for port in json.loads(stored)]
+    assert found == [("eth0", False), ("qedr0/1", True), ("qedr1/1", True)]
+    assert uncounted(stored) == {"bandwidth": UNCOUNTED}
+    store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0]))])
+    ((stored,),) = rows(engine, "SELECT interfaces FROM nodes")
+    assert uncounted(stored) == {}
