@@ -84,7 +84,8 @@ class AnswerReader:
     def texts(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[str]:
         """The same, each as JSON: the names of its subject are put before a stored text, which is not parsed.
 
-        Who asks for all metrics gets those of GPUs for users whose jobs used some.
+        Who asks for all metrics gets those of GPUs for a job that requests some; where this is unknown, for users
+        whose jobs used some.
         """
         placed = [there for request in requests for there in self._placed(connection, request)]
         keys = {
@@ -98,7 +99,9 @@ class AnswerReader:
             (request, metric)
             for request in placed
             for metric in request.metrics
-            if request.metric or not METRICS[metric].of_gpus or keys.get((request, metric)) in stored
+            if request.metric
+            or not METRICS[metric].of_gpus
+            or (keys.get((request, metric)) in stored if request.gpus is None else request.gpus > 0)
         ]
         asked = [(keys[entry], entry[0].question, entry[0].moment) for entry in wanted if entry in keys]
         found: dict[_Asked, str] = {

@@ -87,7 +87,8 @@ class ForecastRequest(NamedTuple):
 
     ``cluster`` None asks for every cluster that knows the user, ``metric`` None for all metrics. ``per`` says whether
     the values of the answer are per ``processor`` or for the whole ``job``, whose processors must then be known.
-    ``moment``: whether the job is about to be submitted, or waits and may start at any time.
+    ``moment``: whether the job is about to be submitted, or waits and may start at any time. ``gpus``: requested
+    ones, None if unknown; they decide whether all metrics include those of GPUs.
     """
 
     cluster: str | None
@@ -95,6 +96,7 @@ class ForecastRequest(NamedTuple):
     metric: str | None = None
     per: str = "processor"
     moment: Moment = "submission"
+    gpus: int | None = None
 
     @property
     def user(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from flask import Response
@@ -14,17 +14,26 @@ from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.forecasts.record import Metric
 from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.inputs import cluster_argument, metric_argument, name_argument, parsed_body
+from jobsight_server.web.kit.inputs import (
+    cluster_argument,
+    metric_argument,
+    name_argument,
+    number_argument,
+    parsed_body,
+)
 from jobsight_server.web.kit.questions import PARAMETERS, JobFields, request_in_query, request_of
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, json_text
 
 QUESTIONS_AT_MOST = 10_000
+GPUS_AT_MOST = 1_000_000
+_GPUS: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": GPUS_AT_MOST}
 
 
 class AskedQuestion(JobFields, kw_only=True):
     """One question; without metric: all of them."""
 
     metric: Metric | None = None
+    gpus: Annotated[int, Meta(ge=0, le=GPUS_AT_MOST)] | None = None
 
 
 class Questions(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,7 +47,12 @@ def ask_one() -> Response:
     user, cluster, metric = name_argument("user"), cluster_argument(), metric_argument()
     if user is None:
         raise BadRequest("query parameter user is missing; ask /api/v1/predictions?cluster=NAME&user=NAME")
-    return json_text(context().answers.reply([request_in_query(cluster, user, metric)]))
+    gpus = number_argument("gpus", _GPUS)
+    return json_text(
+        context().answers.reply(
+            [request_in_query(cluster, user, metric)._replace(gpus=None if gpus is None else int(gpus))]
+        )
+    )
 
 
 def ask_many() -> Response:
@@ -51,7 +65,10 @@ def _questions(limit: int) -> list[ForecastRequest]:
     asked = parsed_body(Questions, '{"questions": [{"cluster": C, "user": U, "metric": M}]}', limit).questions
     if len(asked) > QUESTIONS_AT_MOST:
         raise BadRequest(f"{len(asked)} questions; at most {QUESTIONS_AT_MOST} in one request")
-    return [request_of(entry, entry.metric, f"questions[{number}].") for number, entry in enumerate(asked)]
+    return [
+        request_of(entry, entry.metric, f"questions[{number}].")._replace(gpus=entry.gpus)
+        for number, entry in enumerate(asked)
+    ]
 
 
 ROUTES = (
@@ -64,6 +81,11 @@ ROUTES = (
             Parameter("user", "name as in the accounting log", NAME, required=True),
             Parameter("cluster", "without it: every cluster on which the user has a history", NAME),
             Parameter("metric", "without it: all metrics", choice_of(tuple(METRICS))),
+            Parameter(
+                "gpus",
+                "GPUs requested: above 0, all metrics include those of GPUs; without it, if the user's jobs used some",
+                _GPUS,
+            ),
             *PARAMETERS,
         ),
         answer=Predictions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import select
@@ -66,6 +67,16 @@ def test_predictions_have_them_for_users_of_gpus(site: Any, more: dict[str, Any]
     # As a scheduler asks that knows the user only: from what is stored.
     fast = site.client("scheduler").get("/api/v1/predictions?cluster=gamma&user=kim")
     assert [answer["metric"] for answer in fast.json["predictions"]] == [*OTHERS, *GPU_METRICS]
+
+
+def test_a_job_that_requests_gpus_is_forecast_in_them_and_no_other(site: Any) -> None:
+    for asked in ({"user": "joe"}, {"user": "kim"}, {"user": "kim", "application": "solve"}):
+        for gpus, metrics in ((2, [*OTHERS, *GPU_METRICS]), (0, OTHERS)):
+            assert [answer["metric"] for answer in predictions(site, gpus=gpus, **asked)] == metrics
+            query = urlencode({"cluster": "gamma", "gpus": gpus, **asked})
+            found = site.client("scheduler").get(f"/api/v1/predictions?{query}").json["predictions"]
+            assert [answer["metric"] for answer in found] == metrics
+    assert site.client("scheduler").get("/api/v1/predictions?cluster=gamma&user=kim&gpus=-1").status_code == 400
 
 
 def test_values_of_the_whole_job_are_not_multiplied(site: Any) -> None:
