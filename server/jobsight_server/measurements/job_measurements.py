@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from jobsight_server.measurements.joining import (
     ContradictionError,
@@ -79,7 +80,7 @@ def job_measurements(
     too_low: dict[Quantity, str] = {}
     for is_of_node in (False, True):
         kind = [one for one in found if one.is_of_node is is_of_node]
-        hosts = {host for one in kind for host in one.hosts}
+        hosts = _lives_of(kind)
         for node in nodes:
             names, why = _names_of(node, nodes, hosts, is_of_node=is_of_node)
             if why is not None:
@@ -153,13 +154,22 @@ def _asked(source: MeasurementSource, query: PresetQuery, label: str, text: str,
     return _Found(query, label, hosts)
 
 
+def _lives_of(found: Sequence[_Found]) -> dict[str, tuple[float, float]]:
+    """Return the first and last time at which each host has values."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for one in found:
+        for host, series in one.hosts.items():
+            times[host] += [edge for each in series for edge in (float(each.time[0]), float(each.time[-1]))]
+    return {host: (min(edges), max(edges)) for host, edges in times.items()}
+
+
 def _names_of(
-    node: str, nodes: Sequence[str], hosts: Collection[str], *, is_of_node: bool
+    node: str, nodes: Sequence[str], hosts: Mapping[str, tuple[float, float]], *, is_of_node: bool
 ) -> tuple[list[str], str | None]:
     """Return the ``hosts`` that are this one of the job's ``nodes``, its own name first; without any, maybe why.
 
-    Hosts of one short name in two domains are two. Where a job's only node has no series, those of one other name
-    count, such as an address; series without a name are always its own.
+    Hosts of one short name in two domains are two. Where a job's only node has no series, those of another name
+    count, such as an address, or of several one after the other; series without a name are always its own.
     """
     short = _short(node)
     if sum(_short(one) == short for one in nodes) > 1:
@@ -172,8 +182,8 @@ def _names_of(
         names = [short] if short in hosts else []
         why = None if names else f"{' and '.join(sorted(domains))} are two hosts: name one by labels"
     if len(nodes) == 1 and not is_of_node:
-        others = [host for host in hosts if host]
-        if not names and why is None and len(others) == 1:
+        others = sorted((host for host in hosts if host), key=lambda host: hosts[host])
+        if not names and why is None and all(hosts[one][1] <= hosts[next_][0] for one, next_ in pairwise(others)):
             names = others
         names += [""] if "" in hosts else []
     return sorted(names, key=lambda name: (name != node, name)), why
