@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster
@@ -144,13 +145,9 @@ class AskedAgain(Predictor):
             self._current.clear()
 
 
-def _per_user(name: str) -> Callable[[Sequence[Question]], Predictor]:
-    return lambda questions: PerUser(questions, FORECASTERS[name])
-
-
 PREDICTORS: dict[str, Callable[[Sequence[Question]], Predictor]] = {
     "last-two": LastTwo,
-    **{name: _per_user(name) for name in FIVE},
+    **{name: partial(PerUser, forecaster=FORECASTERS[name]) for name in FIVE},
     "jobsight": Jobsight,
 }
 """The run-time predictors that learn, by the names used in commands."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +129,7 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     ):
         assert main(["simulate", *options]) == 1
         assert message in capsys.readouterr().err
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE jobs SET processors = 4")
+    assert main(["simulate", database, "--clusters", "1,1"]) == 1
+    assert "none of 9 jobs fits on 2 processors; give larger clusters" in capsys.readouterr().err

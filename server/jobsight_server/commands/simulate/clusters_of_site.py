@@ -95,6 +95,8 @@ def _placeable(
     median of its user's jobs, else of the site's.
     """
     workload = canonical(site.trace, clusters.total)
+    if not len(workload):
+        raise ValueError(f"none of {len(site.trace):,} jobs fits on {clusters.total} processors; give larger clusters")
     jobs = workload if load is None else scaled_to(workload, clusters.total, load)
     bandwidth = _filled(site)[jobs.row]
     work = CommunicatingJobs(jobs, bandwidth, bandwidth / (bandwidth + half_bps))
