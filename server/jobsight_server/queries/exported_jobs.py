@@ -31,6 +31,7 @@ _OF_RUN = {
     "failure": "text",
     "requested_walltime_s": "number",
     "requested_memory_bytes": "whole",
+    "memory_is_virtual": "flag",
     "requested_nodes": "text",
 }
 _UNITS = {

@@ -31,6 +31,7 @@ class Run(Record):
 
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are the user's request, where it is known and
     differs from the allocation; 0 is nothing. Values per processor are per requested processor.
+    ``memory_is_virtual``: requested and used memory are address space, not resident.
     ``failure``: the resource that it ran out of, if the log says so. ``over_bound``: the metrics in which a running job
     already exceeds its recommended reservation.
     """
@@ -54,6 +55,7 @@ class Run(Record):
     failure: Failure | None
     requested_walltime_s: float | None
     requested_memory_bytes: int | None
+    memory_is_virtual: bool | None
     requested_nodes: str | None
     asked_processors: int | None
     asked_memory_bytes: int | None
