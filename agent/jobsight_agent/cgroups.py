@@ -11,6 +11,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fnmatch import translate
 from pathlib import Path
 
@@ -55,12 +56,13 @@ class CgroupReader:
         self._patterns = [_compiled(pattern) for pattern in patterns]
         self._slices = [_compiled(f"{each}/{{job}}") for each in _SLICES] if patterns else []
 
-    def read(self, missed: list[str], *, others: bool = True) -> tuple[JobUsage, ...]:
+    def read(self, missed: list[str], *, others: bool = True, huge_bytes: int = 0) -> tuple[JobUsage, ...]:
         """Each job's use now, in order of their ids.
 
         A group that cannot be read, a second one of the same job, one whose name is no job id, those beyond
         ``MOST_JOBS`` and, with ``others``, one among a scheduler's that no pattern matches add ``cgroups`` to
-        ``missed``.
+        ``missed``. ``huge_bytes`` are the node's huge pages that are taken: where a group does not show its own, it may
+        have all of them at its peak.
         """
         found: dict[str, str] = {}
         matched: set[str] = set()
@@ -75,7 +77,7 @@ class CgroupReader:
         jobs = sorted(found)
         missed += ["cgroups"] * (len(jobs) - MOST_JOBS)
         self._before, self._open = self._open, {}
-        usages = [self._usage(job, found[job], missed) for job in jobs[:MOST_JOBS]]
+        usages = [self._usage(job, found[job], missed, huge_bytes) for job in jobs[:MOST_JOBS]]
         self._huge_files = {path: files for path, files in self._huge_files.items() if path in matched}
         _close(self._before)
         return tuple(usage for usage in usages if usage is not None)
@@ -87,7 +89,7 @@ class CgroupReader:
     def __del__(self) -> None:
         self.close()
 
-    def _usage(self, job: str, path: str, missed: list[str]) -> JobUsage | None:
+    def _usage(self, job: str, path: str, missed: list[str], huge_bytes: int) -> JobUsage | None:
         """None where the group has just disappeared, or has neither memory nor CPU time."""
         memory, cpu = f"{self._memory}/{path}", f"{self._cpu}/{path}"
         try:
@@ -99,6 +101,8 @@ class CgroupReader:
         except (OSError, ValueError):
             missed.append("cgroups")
             return None
+        if huge_bytes and not self._huge_files[path] and usage.charged_bytes is not None:
+            usage = replace(usage, peak_bytes=(usage.peak_bytes or usage.charged_bytes) + huge_bytes)
         return usage if usage.charged_bytes is not None or usage.cpu_s is not None else None
 
     def _huge_bytes(self, path: str) -> int:

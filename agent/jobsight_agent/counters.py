@@ -67,6 +67,7 @@ class NodeReader:
         self._look_again = float("-inf")
         self._listed: frozenset[tuple[str, int]] = frozenset()
         self._boot_id = ""
+        self._huge_bytes = 0  # of pages that are taken, by whichever process
 
     def read(self, mark: Mark | None = None) -> Reading:
         """The node now."""
@@ -81,7 +82,7 @@ class NodeReader:
         ports_in, ports_out = self._read_ports(missed)
         memory_total, memory_used = self._read_memory(missed)
         cpu_busy_s = self._read_cpu(missed)
-        jobs = self._cgroups.read(missed, others=look)
+        jobs = self._cgroups.read(missed, others=look, huge_bytes=self._huge_bytes)
         return Reading(
             time=round(now, 6),
             boot_id=self._read_boot_id(missed),
@@ -243,12 +244,13 @@ class NodeReader:
 
     def _free_huge_bytes(self, contents: bytes) -> int:
         """The pool takes its pages from the available memory once, whether or not they are in use."""
-        any_pages, free = huge_pages(contents)
+        pool_bytes, free = huge_pages(contents)
         pools = Path(f"{self._sys}/kernel/mm/hugepages")
-        if not any_pages or not pools.exists():
-            return free
-        sizes = {pool: number(pool.name[10:-2].encode()) * 1024 for pool in pools.glob("hugepages-*kB")}
-        return sum(size * self._number(f"{pool}/free_hugepages") for pool, size in sizes.items())
+        if pool_bytes and pools.exists():
+            sizes = {pool: number(pool.name[10:-2].encode()) * 1024 for pool in pools.glob("hugepages-*kB")}
+            free = sum(size * self._number(f"{pool}/free_hugepages") for pool, size in sizes.items())
+        self._huge_bytes = max(0, pool_bytes - free)
+        return free
 
     def _cache_of_zfs(self) -> int:
         try:

@@ -54,8 +54,8 @@ def memory_bytes(contents: bytes, label: bytes) -> int | None:
         return None
 
 
-def huge_pages(contents: bytes) -> tuple[bool, int]:
-    """From ``/proc/meminfo``: whether a pool of huge pages has any, and the bytes of free ones of the default size.
+def huge_pages(contents: bytes) -> tuple[int, int]:
+    """From ``/proc/meminfo``, in bytes: the pools of huge pages, and the free ones of the default size.
 
     Raises:
         ValueError: the count of pages or their size makes no sense.
@@ -64,7 +64,7 @@ def huge_pages(contents: bytes) -> tuple[bool, int]:
     total, free = (_count_after(contents, label) for label in (b"HugePages_Total:", b"HugePages_Free:"))
     if free > total or (total and not size):
         raise ValueError(f"{free} free of {total} huge pages of {size} bytes")
-    return bool(total or memory_bytes(contents, b"Hugetlb:")), free * size
+    return max(total * size, memory_bytes(contents, b"Hugetlb:") or 0), free * size
 
 
 def _count_after(contents: bytes, label: bytes) -> int:

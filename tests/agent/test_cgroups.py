@@ -18,6 +18,8 @@ from jobsight_agent.cgroups import PATTERNS, CgroupReader
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.reading import MOST_JOBS, JobUsage, from_record, to_record
 
+from .tree import MEMINFO, Node
+
 MB = 1_000_000
 FULL = JobUsage("4711", 12.5, 300 * MB, 50 * MB, 600 * MB, 960 * MB, 990 * MB)
 MOUNT = Path("sys/fs/cgroup")
@@ -266,6 +268,34 @@ def test_huge_pages_of_a_job_are_its_memory(
     assert missed == []
     assert (usage.anon_bytes, usage.shmem_bytes, usage.file_bytes) == (300 * MB + more, 50 * MB, 600 * MB)
     assert (usage.charged_bytes, usage.peak_bytes) == (960 * MB + added, 990 * MB + added)
+
+
+@pytest.mark.parametrize("layout", [unified, version_1])
+@pytest.mark.parametrize("taken", [0, 1, 10, 600])
+@pytest.mark.parametrize("shown", [None, 0, 4])
+@pytest.mark.parametrize("peak", [True, False])
+def test_huge_pages_that_a_group_does_not_show_may_be_its_own(
+    tmp_path: Path, layout: Any, taken: int, shown: int | None, peak: bool
+) -> None:
+    """Without the controller the kernel does not say whose they are: the peak may be higher by all that are taken."""
+    folder = layout(tmp_path, "torque/4711")
+    pages = folder if layout is unified else tmp_path / MOUNT / "hugetlb/torque/4711"
+    if shown is not None:
+        pages.mkdir(parents=True, exist_ok=True)
+        name = "hugetlb.2MB.current" if layout is unified else "hugetlb.2MB.usage_in_bytes"
+        (pages / name).write_text(f"{shown * 2**21}\n")
+    if not peak:
+        (folder / ("memory.peak" if layout is unified else "memory.max_usage_in_bytes")).unlink()
+    node = Node(tmp_path)
+    lines = [f"HugePages_Total: {taken + 3}", "HugePages_Free: 3", "Hugepagesize: 2048 kB"]
+    node.write("proc/meminfo", "\n".join([*MEMINFO.splitlines(), *lines, ""]))
+    (usage,) = node.read().jobs
+    own = (shown or 0) * 2**21
+    charged = 960 * MB + own
+    kernels = 990 * MB + own if peak else None
+    unseen = taken * 2**21 if shown is None else 0
+    assert (usage.anon_bytes, usage.charged_bytes) == (300 * MB + own, charged)
+    assert usage.peak_bytes == ((kernels or charged) + unseen if unseen else kernels)
 
 
 @pytest.fixture

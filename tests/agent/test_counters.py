@@ -156,7 +156,7 @@ def test_a_card_that_goes_away_and_one_that_comes(node: Node) -> None:
 def test_the_last_interval_of_a_card_that_goes_away_is_a_gap_at_the_server(node: Node) -> None:
     """From the node's files through batches to what the server adds up; the card comes back with a fresh counter."""
     now = [1000.0]
-    reader = NodeReader(node.root, clock=lambda: now[0])
+    reader = NodeReader(node.root, clock=lambda: now[0], boottime=lambda: now[0])
     node.device("eth0", 0, 0)
     readings = []
     for count, eth1 in ((1, 100), (2, 200), (3, None), (4, None), (5, 50), (6, 60)):
