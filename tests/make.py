@@ -17,6 +17,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, insert
 
+from jobsight_predictor.profile import Profile
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
 from jobsight_server.auth.sessions import create_login
@@ -72,6 +73,13 @@ def node(connection: Connection, name: str = "n1", **columns: Any) -> int:
 def batch(**changes: Any) -> bytes:
     """Return the golden batch of four readings, changed."""
     return json.dumps({**GOLDEN, **changes}).encode()
+
+
+def profile_of(state: Mapping[str, Any], metric: str = "", unit: str = "bytes") -> Profile:
+    """Return the profile whose state this is, through JSON, as a server restores it."""
+    profile = Profile(unit, metric=metric)
+    profile.load(json.loads(json.dumps(state, allow_nan=False)))
+    return profile
 
 
 def trace(file: Path) -> Path:

@@ -79,17 +79,9 @@ class JobGroups:
     Unknown fields are left out of a job's job groups, and job groups that then coincide count once, as the one with the
     fewest fields left out: if applications are never known, users do not vote twice, and if only the user is known,
     the forecast weighs the past success of users alone.
-
-    Raises:
-        ValueError: a job group groups by something else than ``FIELDS``, or there is none at all.
     """
 
     def __init__(self, job_groups: Sequence[JobGroup] = JOB_GROUPS) -> None:
-        for job_group in job_groups:
-            if unknown := set(job_group) - set(FIELDS):
-                raise ValueError(f"job group {job_group} groups by {sorted(unknown)}; choose from {', '.join(FIELDS)}")
-        if not job_groups:
-            raise ValueError("no job groups: give at least one, for instance () for the whole site")
         self.groups = tuple(tuple(job_group) for job_group in job_groups)
         self._by_known: dict[int, list[tuple[int, int, Any]]] = {}
 

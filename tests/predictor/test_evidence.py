@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import make
 
 from jobsight_predictor.evaluation.coverages import coverages
 from jobsight_predictor.evaluation.jobs import Jobs
@@ -207,7 +206,7 @@ def test_users_who_know_better_are_followed_and_others_are_not(times: float, fol
     answer = profile.answer(Question("x", "a", None, 1, None, 1e6))
     assert (answer.bound == 1e6) is followed
     assert (answer.bound_basis == "request") is followed
-    restored = Profile.from_state("s", json.loads(json.dumps(profile.state())), metric="runtime")
+    restored = make.profile_of(profile.state(), "runtime", "s")
     assert restored.answer(Question("x", "a", None, 1, None, 1e6)) == answer
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from math import inf
 
 import numpy as np
 import pytest
+from tests import make
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.facts import LEAST, FactsHistory
@@ -60,6 +60,6 @@ def test_too_few_jobs_and_unknown_facts_tell_nothing() -> None:
 
 def test_its_state_is_exact() -> None:
     profile = learned(lambda size, rng: 3.0 * size, 40)
-    restored = Profile.from_state("bytes", json.loads(json.dumps(profile.state())), metric="memory")
+    restored = make.profile_of(profile.state(), "memory")
     assert restored.answer(asked(1e9)) == profile.answer(asked(1e9))
     assert restored.state() == profile.state()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from jobsight_predictor.profile.groups import level_name
 from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question, label
 
@@ -37,10 +35,3 @@ def test_different_fields_of_equal_value_are_different_groups() -> None:
 def test_names_of_levels() -> None:
     assert label(()) == "site"
     assert label(("user", "queue")) == "user + queue"
-
-
-def test_unknown_fields_and_no_job_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match="groups by \\['colour'\\]"):
-        JobGroups([("user", "colour")])
-    with pytest.raises(ValueError, match="no job groups"):
-        JobGroups([])

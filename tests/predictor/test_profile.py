@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import make
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
@@ -27,11 +28,6 @@ def run(profile: Profile, question: Question, values: list[float]) -> list[float
         answers.append(forecast.value)
         profile.learn(question, value, forecast)
     return answers
-
-
-def through_json(profile: Profile, metric: str = "") -> Profile:
-    state = json.loads(json.dumps(profile.state(), allow_nan=False))
-    return Profile.from_state(profile.unit, state, metric=metric)
 
 
 def test_nothing_learned_has_a_reason() -> None:
@@ -201,7 +197,7 @@ def test_reservation_stays_above_what_has_failed() -> None:
     after = profile.answer(question).bound
     assert after is not None
     assert before < 400.0 < 1.01 * 400.0 < after  # a rounded report of what failed raises it as well
-    restored = through_json(profile).answer(question).bound
+    restored = make.profile_of(profile.state()).answer(question).bound
     assert restored == after
 
 
@@ -343,7 +339,7 @@ def test_need_that_grows_past_a_lowered_request_is_followed(
             failures, killed = failures + 1, True
             assert failures < 50
             profile.learn(in_log, given, lower_bound=True)
-            profile = through_json(profile, metric=metric)
+            profile = make.profile_of(profile.state(), metric)
     assert killed or max(needs) < 1000.0, "or it says nothing about lowered requests"
     assert failures <= 2 * steps
     # Afterwards it is not inflated for ever.
@@ -394,7 +390,7 @@ def test_state_goes_through_json_exactly_and_answers_stay_sane(
             assert answer.bound >= answer.value
             assert answer.probability is not None
             assert 0.0 <= answer.probability <= 1.0
-    restored = through_json(profile)
+    restored = make.profile_of(profile.state())
     for question, value, forecast in running:
         assert restored.answer(question) == profile.answer(question)
         profile.learn(question, value, forecast)
@@ -430,14 +426,13 @@ def test_the_state_keys_of_a_question_are_all_that_it_needs(
     assert {name: json.loads(state) for name, state in stored.items()} == json.loads(json.dumps(whole.state()))
 
 
-def test_state_of_other_job_groups_is_refused() -> None:
+def test_state_of_another_version_or_objective_is_refused() -> None:
     profile = Profile("bytes")
     profile.learn(Question(user="x"), 1.0)
-    state = profile.state()
-    site, until = state['["site"]']
-    others = {**state, '["site"]': (site | {"templates": [["user"], []]}, until)}
-    with pytest.raises(ValueError, match="other job groups"):
-        Profile.from_state("bytes", others)
+    site, until = profile.state()['["site"]']
+    for other in ({"shape": 1}, {"objective": "waste"}):
+        with pytest.raises(ValueError, match="another version or objective"):
+            make.profile_of({'["site"]': (site | other, until)})
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
@@ -480,7 +475,7 @@ def test_an_answer_does_not_depend_on_what_else_was_asked_before() -> None:
     assert said[0][0] != said[0][1]
     for question, both in zip(questions[::25], said[::25], strict=True):
         for moment, among_others in zip(moments, both, strict=True):
-            alone = Profile.from_state("bytes", json.loads(state), metric="memory")
+            alone = make.profile_of(json.loads(state), "memory")
             assert alone.forecast_job(question, moment).state() == among_others
 
 
@@ -497,7 +492,7 @@ def test_each_moment_is_calibrated_by_its_own_answers() -> None:
         forecast = profile.forecast_job(question)
         forecast.bound = 0.5 * value
         profile.learn(question, value, forecast, at_start=AtStart(value, 2.0 * value, 0.9, 0.05))
-    restored = Profile.from_state("bytes", profile.state(), metric="memory")
+    restored = make.profile_of(profile.state(), "memory")
     for known in (profile, restored):
         submitted, started = known.answer(question), known.answer(question, "start")
         assert started.bound < 0.8 * submitted.bound  # type: ignore[operator]

@@ -45,11 +45,6 @@ def test_a_smaller_alpha_need_not_reach_the_next_capacity(alpha: float, end: flo
     assert cycles(SuccessiveApproximation([15.0, 30.0], alpha=alpha), 20.0, [10.0] * 9)[-1] == end
 
 
-def test_an_estimate_that_is_not_rounded_reaches_it_after_several_steps() -> None:
-    estimator = SuccessiveApproximation([15.0, 30.0], alpha=1.2, divide_rounded=False)
-    assert cycles(estimator, 20.0, [10.0] * 9)[-1] == 15.0
-
-
 def test_uses_of_12_and_then_18_end_at_32() -> None:
     given = cycles(SuccessiveApproximation([8.0, 16.0, 32.0, 64.0]), 64.0, [12.0] * 4 + [18.0] * 4)
     assert given == [64, 32, 16, 8, 16, 32, 32, 32]

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from tests import make
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart
@@ -104,6 +105,6 @@ def test_how_many_of_those_near_their_limit_run_out_is_learned_from_the_killed_o
             at_start = AtStart.of(profile.forecast_job(question, "start"))
             seen = 3600.0 if is_killed else value
             profile.learn(question, seen, forecast, seen, lower_bound=is_killed, at_start=at_start)
-        restored = Profile.from_state("s", profile.state(), metric="runtime")
+        restored = make.profile_of(profile.state(), "runtime")
         chances.append(restored.outlook(question).exceeds(3600.0, 3300.0))
     assert chances[0] < 0.1 < 0.2 < chances[1] < 0.65 < chances[2] < 0.95

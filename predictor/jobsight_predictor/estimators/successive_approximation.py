@@ -37,13 +37,9 @@ class SuccessiveApproximation(Estimator):
         fields: Sequence[str] = SIMILAR,
         alpha: float = 2.0,
         beta: float = 0.0,
-        *,
-        divide_rounded: bool = True,
     ) -> None:
-        """``divide_rounded``: whether ``alpha`` divides the capacity that was asked for, or the estimate behind it.
-
-        Raises:
-            ValueError: ``alpha`` is not above 1, ``beta`` not in [0, 1), or there are no capacities.
+        """Raises:
+        ValueError: ``alpha`` is not above 1, ``beta`` not in [0, 1), or there are no capacities.
         """
         super().__init__(capacities)
         if not alpha > 1.0:
@@ -52,7 +48,6 @@ class SuccessiveApproximation(Estimator):
             raise ValueError(f"beta is {beta}: it must be at least 0 and below 1")
         self._key = attrgetter(*fields)
         self._alpha, self._beta = alpha, beta
-        self._divide_rounded = divide_rounded
         self._groups: dict[Any, _Group] = {}
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
@@ -70,7 +65,7 @@ class SuccessiveApproximation(Estimator):
             group.good = max(group.good, self._above(group.failed))
             group.estimate = group.good
         elif outcome.asked <= self.rounded(group.estimate) and outcome.asked > group.failed:
-            sufficed = self.rounded(outcome.asked) if self._divide_rounded else min(group.estimate, outcome.asked)
+            sufficed = self.rounded(outcome.asked)
             group.good = outcome.asked
             lower = sufficed / group.alpha
             group.estimate = lower if self.rounded(lower) > group.failed else group.good

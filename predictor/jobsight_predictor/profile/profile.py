@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -233,8 +233,7 @@ class Profile:
             found |= parts.take_changed()
         if self._is_site_changed:
             site = {name: kept.state() for name, kept in self._of_site.items()}
-            job_groups = [list(job_group) for job_group in self.job_groups.groups]
-            said = {"shape": _SHAPE, "objective": self.bounds.objective, "templates": job_groups, "n": self.n}
+            said = {"shape": _SHAPE, "objective": self.bounds.objective, "n": self.n}
             found[_SITE_KEY] = Part(said | site, None)
         self._is_site_changed = False
         return dict(sorted(found.items()))
@@ -250,7 +249,7 @@ class Profile:
         """Load parts (state, until) from ``changed_state`` or ``state``, but those that are too old by now.
 
         Raises:
-            ValueError: it has other job groups, another objective or another version.
+            ValueError: it has another objective or another version.
         """
         self._latest.clear()
         if _SITE_KEY in state:  # decides whether the others can be read
@@ -263,30 +262,8 @@ class Profile:
     def _load_site(self, site: Mapping[str, Any]) -> None:
         if site.get("shape") != _SHAPE or site["objective"] != self.bounds.objective:
             raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
-        if tuple(map(tuple, site["templates"])) != self.job_groups.groups:
-            raise ValueError("this state was learned with other job groups: retrain on the finished jobs")
         self.n = site["n"]
         for name, kept in self._of_site.items():
             kept.load(site[name])
         for parts in self._parts.values():
             parts.period = self.clock.period
-
-    @classmethod
-    def from_state(
-        cls,
-        unit: str,
-        state: Mapping[str, Sequence[Any]],
-        coverage: float = 0.95,
-        *,
-        metric: str = "",
-        objective: Objective = "coverage",
-        limit: Limit = "auto",
-    ) -> Self:
-        """The profile whose ``state()`` this was, exactly.
-
-        Raises:
-            ValueError: it has other job groups, another objective or another version.
-        """
-        restored = cls(unit, coverage, metric=metric, objective=objective, limit=limit)
-        restored.load(state)
-        return restored
