@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
-from jobsight_server.systems.matching.catalogue import MOST_POLICIES, ResourcePolicy
+from jobsight_server.systems.matching.catalogue import ResourcePolicy
 from jobsight_server.systems.matching.resource_state import ResourceBody, ResourceError, check_name, state_row
 from jobsight_server.systems.matching.store_matches import begin_change, lose_matches, mark_definitions, mark_removal
 from jobsight_server.systems.matching.tables import matching_state, resource_policies, resources
@@ -64,13 +64,7 @@ def delete_resource(engine: Engine, name: str, now: float) -> int:
 
 
 def put_policies(engine: Engine, policies: Sequence[ResourcePolicy]) -> None:
-    """Replace all policies. Existing matches stay.
-
-    Raises:
-        ResourceError: one is invalid, or there are too many.
-    """
-    if len(policies) > MOST_POLICIES:
-        raise ResourceError(f"{len(policies)} policies; at most {MOST_POLICIES} are kept")
+    """Replace all policies. Existing matches stay."""
     with _defining(engine) as connection:
         connection.execute(delete(resource_policies))
         rows = [{"id": n, "rule": msgspec.json.encode(policy).decode()} for n, policy in enumerate(policies, 1)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
+from msgspec import Meta
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.forecasts.record import PAGE_SIZE, Page, Record, pages_of
-from jobsight_server.systems.matching.catalogue import Catalogue, HeldPart, ResourcePolicy
+from jobsight_server.systems.matching.catalogue import MOST_POLICIES, Catalogue, HeldPart, ResourcePolicy
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.store_matches import NO_MATCH
 from jobsight_server.systems.matching.submissions import document_of
@@ -157,7 +158,7 @@ class Removed(Record):
 class ResourcePolicies(Record):
     """The policies, in the order in which they apply."""
 
-    policies: list[ResourcePolicy]
+    policies: Annotated[list[ResourcePolicy], Meta(max_length=MOST_POLICIES)]
 
 
 class ChosenObjectives(Record):

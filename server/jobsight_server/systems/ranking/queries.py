@@ -212,19 +212,6 @@ def predicted_run_time(
 _LOST = ("evicted", "requeued", "failed")
 
 
-def worst_machine(connection: Connection, cluster: str | None, since: float) -> MachineLoss | None:
-    """Return the losses of the machine that has lost most jobs; None if none lost any since ``since``."""
-    counted = machines.c.evictions + machines.c.failures
-    query = select(machines.c.id, machines.c.cluster, machines.c.name).where(counted > 0)
-    if cluster is not None:
-        query = query.where(machines.c.cluster == cluster)
-    row = connection.execute(query.order_by(counted.desc(), machines.c.id).limit(1)).one_or_none()
-    if row is None:
-        return None
-    number, hours = lost(connection, row.id, since)
-    return MachineLoss(row.cluster, row.name, number, hours, since) if number else None
-
-
 def lost(connection: Connection, machine_id: int, since: float) -> tuple[int, float]:
     """Return the number of jobs lost on the machine since ``since``, and their processor-hours on all their nodes."""
     of = machine_outcomes.c
@@ -274,7 +261,13 @@ class MachineRanker(Machines):
         return None
 
     def worst(self, connection: Connection, cluster: str | None, now: float) -> MachineLoss | None:
-        return worst_machine(connection, cluster, now - _HISTORY_S)
+        since, counted = now - _HISTORY_S, machines.c.evictions + machines.c.failures
+        query = select(machines.c.id, machines.c.cluster, machines.c.name).where(counted > 0)
+        if cluster is not None:
+            query = query.where(machines.c.cluster == cluster)
+        row = connection.execute(query.order_by(counted.desc(), machines.c.id).limit(1)).one_or_none()
+        number, hours = (0, 0.0) if row is None else lost(connection, row.id, since)
+        return MachineLoss(row.cluster, row.name, number, hours, since) if row is not None and number else None
 
 
 def _question(run_time_s: float) -> RankQuestion:

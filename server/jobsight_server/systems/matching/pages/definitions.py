@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from jobsight_scheduler.matching.problem import OBJECTIVES
 from jobsight_scheduler.matching.read import read_objectives
-from jobsight_server.systems.matching.catalogue import MOST_POLICIES, ResourcePolicy
 from jobsight_server.systems.matching.edit import put_objectives, put_policies
 from jobsight_server.systems.matching.queries import ChosenObjectives, ResourcePolicies
 from jobsight_server.systems.matching.resource_state import refused
@@ -20,20 +19,14 @@ from jobsight_server.web.kit.inputs import DEFINITION_BYTES, parsed_body
 from jobsight_server.web.kit.routes import Route, record_reply
 
 
-class PoliciesBody(msgspec.Struct, forbid_unknown_fields=True):
-    """All policies, in the order in which they apply."""
-
-    policies: Annotated[list[ResourcePolicy], Meta(max_length=MOST_POLICIES)]
-
-
 def policies() -> ResourcePolicies:
     return ResourcePolicies(part(Matcher).look(lambda catalogue, now: list(catalogue.policies)))
 
 
 def define_policies() -> Response:
-    body = parsed_body(PoliciesBody, '{"policies": [{"effect": "deny", ...}]}', DEFINITION_BYTES)
+    body = parsed_body(ResourcePolicies, '{"policies": [{"effect": "deny", ...}]}', DEFINITION_BYTES)
     put_policies(context().write_engine, body.policies)
-    return record_reply(ResourcePolicies(body.policies))
+    return record_reply(body)
 
 
 POLICIES = Route("/api/v1/policies", policies, "Policies: which jobs may use which resource, and when")
@@ -47,7 +40,7 @@ POLICY_ROUTES = (
         roles=(),
         errors=(409,),
         answer=ResourcePolicies,
-        body=PoliciesBody,
+        body=ResourcePolicies,
     ),
 )
 
