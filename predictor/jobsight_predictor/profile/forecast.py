@@ -275,7 +275,8 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
         can_fail = profile.bounds.can_fail(request, question.requested_time_s, price)
         if moment == "submission" or not can_fail:
             _use(calibration, forecast, by_groups, Bound(request, 0.0, "request"))
-    if forecast.bound is not None and forecast.basis is not None and forecast.bound < forecast.value:
+    # The forecast knows no facts: it says nothing about a bound by them.
+    if forecast.bound is not None and forecast.basis not in (None, "facts") and forecast.bound < forecast.value:
         bound = Bound(forecast.value, exceeding(forecast.prospect, forecast.value), forecast.basis)
         _use(calibration, forecast, forecast.prospect or by_groups, bound)
     return forecast

@@ -42,7 +42,7 @@ used more than ``HALF`` of it."""
 
 Resource = Literal["memory", "runtime"]
 
-Kept = Literal["not measured", "few jobs", "one burst", "enough requested", "as requested"]
+Kept = Literal["not measured", "no application", "few jobs", "one burst", "enough requested", "as requested"]
 """Why nothing but the request is recommended."""
 
 
@@ -83,11 +83,19 @@ class Decision:
 
 
 def decide(
-    resource: Resource, requested: float | None, uses: Sequence[Use], need: Need, step: float, most: float = math.inf
+    resource: Resource,
+    requested: float | None,
+    uses: Sequence[Use],
+    need: Need,
+    step: float,
+    most: float = math.inf,
+    *,
+    is_named: bool = True,
 ) -> Decision:
     """Decide by the ``uses`` of similar jobs, the latest first, and the forecast ``need``.
 
-    The amount is a multiple of ``step`` and at most ``most``.
+    The amount is a multiple of ``step`` and at most ``most``. A job of an unknown application, not ``is_named``, may
+    differ from all others of its user: its request says more about it.
     """
     asked, largest = requested or 0.0, _largest(uses, failed=False)
 
@@ -101,6 +109,8 @@ def decide(
         few = "one burst"
     if len(uses) < LEAST_JOBS:
         few = "few jobs"
+    if not is_named:
+        few = "no application"
     least, has_failed = _after_failures(uses, asked), any(use.failed for use in uses)
     if asked and not has_failed and largest <= asked and few:
         return kept(few)

@@ -114,6 +114,7 @@ def recommend(
             Need(answer.need, answer.need_steps, answer.bound_basis == "facts"),
             STEPS[metric],
             most if metric == "memory" else math.inf,
+            is_named=question.application is not None,
         )
         for metric, requested in asked.items()
         for answer in [answers[metric]]
@@ -316,6 +317,7 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
 
 KEPT = {
     "not measured": "the use of similar jobs was not measured",
+    "no application": "the job has no name, so similar jobs are unknown",
     "few jobs": "fewer than 5 similar jobs have been measured",
     "one burst": "the similar jobs were submitted together",
     "enough requested": "no similar job came near it",
