@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 from jobsight_server.accounting.parsers.quantities import (
@@ -73,7 +74,9 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
     of_a_run = kind == "S" or kind in with_usage
     values = fields(message) if of_a_run and not parent else {}
     # The record of a job requeued before it started, or by an old release, has no run.
-    run = None if not of_a_run or parent or (kind == "R" and "start" not in values) else _run(kind, values, failure_of)
+    run = (
+        None if not of_a_run or parent or (kind == "R" and "start" not in values) else run_of(kind, values, failure_of)
+    )
     return JobEvent(kind, job_id, local_s, run, parent)
 
 
@@ -91,14 +94,20 @@ def _local_s(stamp: str) -> float:
     return moment.timestamp()
 
 
-def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
+def run_of(kind: str, fields: Mapping[str, str], failure_of: FailureOf) -> RunRecord:
+    """Return the run in the fields of a log; one of kind Q, which waits, has neither a start nor an end.
+
+    Raises:
+        AccountingError: it cannot be used, for the given reason.
+    """
     user = text_field("user", fields.get("user"), LONGEST_INDEXED)
     if user is None:
         raise AccountingError("user is missing")
-    start, end = _epoch(fields, "start"), None if kind == "S" else _epoch(fields, "end")
+    start = inf if kind == "Q" else _epoch(fields, "start")
+    end = _epoch(fields, "end") if kind in "ER" else None
     if start is None:
         raise AccountingError("start is missing")
-    if kind != "S" and end is None:
+    if kind in "ER" and end is None:
         raise AccountingError("end is missing")
     if end is not None and end < start:
         raise AccountingError("end is before start", f"start={fields['start']} end={fields['end']}")
@@ -142,7 +151,7 @@ def is_job_id(text: str) -> bool:
     return len(text) <= LONGEST_INDEXED and _JOB_ID.fullmatch(text) is not None
 
 
-def _epoch(fields: dict[str, str], key: str, *, zero_is_none: bool = False) -> float | None:
+def _epoch(fields: Mapping[str, str], key: str, *, zero_is_none: bool = False) -> float | None:
     text = fields.get(key)
     if text is None or (zero_is_none and text == "0"):
         return None

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf
 
-from jobsight_server.accounting.parsers.pbs import is_job_id, memory_of, processors_asked
-from jobsight_server.accounting.parsers.quantities import (
-    LONGEST_INDEXED,
-    LONGEST_TEXT,
-    requested_s,
-    text_field,
-)
-from jobsight_server.accounting.runs import AccountingError, JobEvent, Listed, RunRecord
-from jobsight_server.storage.facts import facts_in
+from jobsight_server.accounting.parsers.pbs import is_job_id, run_of
+from jobsight_server.accounting.runs import AccountingError, JobEvent, Listed
 
 WAITS = frozenset("QHW")
 """States of waiting jobs: queued, held, and until a time."""
 _OVER = frozenset("FXC")
+_NAMES = {
+    "egroup": "group",
+    "Account_Name": "account",
+    "Job_Name": "jobname",
+    "queue": "queue",
+    "comment": "comment",
+    "x": "x",
+}
+"""Attribute -> its name in the log."""
+_TIMES = ("ctime", "qtime", "etime")
 
 
 def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> Listed:
@@ -31,7 +33,7 @@ def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, s
             raise AccountingError("not a job id", job_id)
         if state not in WAITS or job_id.partition(".")[0].endswith("[]"):
             return Listed("" if state in _OVER else job_id)
-        run = _run(attributes, time_of)
+        run = run_of("Q", _fields(attributes, time_of), lambda *_: None)
         submitted = run.queued or run.created
         if submitted is None:
             raise AccountingError("qtime and ctime are missing")
@@ -41,33 +43,12 @@ def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, s
         return Listed(job_id, None, error, repr(dict(attributes)).encode())
 
 
-def _run(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> RunRecord:
-    def when(name: str) -> float | None:
-        return time_of(name, attributes[name]) if attributes.get(name) else None
-
+def _fields(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> dict[str, str]:
+    """Return the attributes by their names in the log."""
     owner = attributes.get("euser") or attributes.get("Job_Owner", "").rpartition("@")[0]
-    user = text_field("Job_Owner", owner, LONGEST_INDEXED)
-    if user is None or not user.isprintable():
+    if not owner or not owner.isprintable():
         raise AccountingError("Job_Owner is missing or not printable", owner)
-    nodes = attributes.get("Resource_List.nodes")
-    select = attributes.get("Resource_List.select")
-    processors = processors_asked(attributes)
-    walltime = attributes.get("Resource_List.walltime")
-    facts = facts_in(attributes.get("comment"), attributes.get("x"))
-    return RunRecord(
-        user=user,
-        start=inf,
-        group=text_field("egroup", attributes.get("egroup"), LONGEST_TEXT),
-        account=text_field("Account_Name", attributes.get("Account_Name"), LONGEST_TEXT),
-        name=text_field("Job_Name", attributes.get("Job_Name"), LONGEST_TEXT),
-        queue=text_field("queue", attributes.get("queue"), LONGEST_TEXT),
-        created=when("ctime"),
-        queued=when("qtime"),
-        eligible=when("etime"),
-        processors=processors,
-        requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
-        requested_nodes=text_field("Resource_List.nodes", nodes or select, LONGEST_TEXT),
-        facts=facts.text,
-        dropped_facts=facts.dropped,
-        **memory_of(attributes, processors),
-    )
+    named = {name: attributes[attribute] for attribute, name in _NAMES.items() if attribute in attributes}
+    resources = {name: text for name, text in attributes.items() if name.startswith("Resource_List.")}
+    times = {name: f"{time_of(name, attributes[name]):.0f}" for name in _TIMES if attributes.get(name)}
+    return {"user": owner, **named, **resources, **times}
