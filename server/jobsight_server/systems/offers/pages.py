@@ -5,15 +5,13 @@ from __future__ import annotations
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from jobsight_server.front.addresses import tcp_address
-from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.systems.offers import routes
 from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
 from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import cluster_argument
-from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.routes import NAME, Parameter, Route
 
 
@@ -38,13 +36,7 @@ ROUTES = (PLAN, *routes.RISK_ROUTES, *routes.ROUTES)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/plan", endpoint="plan")
     def show() -> Response:
-        found = plan()
-        here = context()
-        with here.read_engine.connect() as connection:
-            clusters = cluster_names(connection)
-        return page(
-            "plan.html", found, PLAN, clusters=clusters, listen=tcp_address(here.settings.listen) or "localhost"
-        )
+        return page("plan.html", plan(), PLAN, clusters=clusters_offered())
 
 
 def make_part(here: AppContext) -> PlaceSeller:

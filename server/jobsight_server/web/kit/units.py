@@ -30,6 +30,15 @@ def count(value: float | None) -> str:
     return DASH if value is None else f"{Decimal(_fixed(value, 0)):,}"
 
 
+def many(value: float | None, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> many(1, "node"), many(1234, "node")
+    ('1 node', '1,234 nodes')
+    """
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
 def bits_per_second(value: float | None) -> str:
     """
     >>> bits_per_second(12_345_678)
@@ -238,6 +247,7 @@ def level(value: str) -> str:
 
 FILTERS = {
     **{f"as_{name}": write for name, write in FORMATS.items()},
+    "as_many": many,
     "as_metric": metric_value,
     "as_resource": resource_value,
     "as_level": level,
