@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from math import ceil, inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Engine, select, text
 
@@ -21,6 +21,8 @@ from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_c
 from jobsight_server.storage.sample_columns import MASK, NAMES, WHOLE, SampleColumns, joined
 from jobsight_server.storage.samples import CHUNK_S, lock_name
 from jobsight_server.storage.schema import nodes
+
+_AnyRow = TypeVar("_AnyRow")
 
 AFTER_S = 86400.0
 """Each batch keeps its row for so long: pages show its arrival, ranks use its machine's state."""
@@ -97,20 +99,6 @@ SILENCE_S = 600.0
 
 _AT_ONCE = 500
 
-_COLUMNS = (
-    "boot_id", "sequence", "last_sequence", "first_time", "last_time", "samples", "received_at", "counters", "uptime_s",
-    "owner_present",
-)  # fmt: skip
-_OLD = text(
-    f"SELECT {', '.join(_COLUMNS)} FROM batches WHERE node_id = :node_id AND first_time >= :since "
-    f"AND received_at < :before ORDER BY first_time LIMIT {_AT_ONCE}"
-)
-_DELETE = "DELETE FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
-_EXTEND = (
-    "UPDATE batches SET last_sequence = ?, last_time = ?, samples = ?, received_at = ?, counters = ?, uptime_s = ? "
-    "WHERE node_id = ? AND boot_id = ? AND sequence = ?"
-)
-
 
 class _Row(NamedTuple):
     boot_id: str
@@ -129,6 +117,17 @@ class _Row(NamedTuple):
         return self.sequence if self.last_sequence is None else self.last_sequence
 
 
+_OLD = text(
+    f"SELECT {', '.join(_Row._fields)} FROM batches WHERE node_id = :node_id AND first_time >= :since "
+    f"AND received_at < :before ORDER BY first_time LIMIT {_AT_ONCE}"
+)
+_DELETE = "DELETE FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
+_EXTEND = (
+    "UPDATE batches SET last_sequence = ?, last_time = ?, samples = ?, received_at = ?, counters = ?, uptime_s = ? "
+    "WHERE node_id = ? AND boot_id = ? AND sequence = ?"
+)
+
+
 def merge_batches(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
     """Merge some of the node's batches that begin at ``since`` or later and were received before ``before``.
 
@@ -138,7 +137,7 @@ def merge_batches(connection: Connection, node_id: int, since: float, before: fl
     gone: list[tuple[Any, ...]] = []
     extended: list[tuple[Any, ...]] = []
     then = since
-    for chain in _chains(rows):
+    for chain in _runs(rows, _continues):
         first, last = chain[0], chain[-1]
         ends = _joined(chain)
         then = first.first_time if ends else last.first_time  # the last of all may go on
@@ -152,19 +151,20 @@ def merge_batches(connection: Connection, node_id: int, since: float, before: fl
     return then, len(rows) == _AT_ONCE and (bool(gone) or then > since)
 
 
-def _chains(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-    """Yield the rows, in order, in runs that can become one each."""
-    chain: list[_Row] = []
+def _runs(rows: Sequence[_AnyRow], goes_on: Callable[[Sequence[_AnyRow], _AnyRow], bool]) -> Iterator[list[_AnyRow]]:
+    """Yield the rows, in order, in runs that can become one each: a row goes on with a run or begins one."""
+    run: list[_AnyRow] = []
     for row in rows:
-        if chain and not _continues(chain[0], chain[-1], row):
-            yield chain
-            chain = []
-        chain.append(row)
-    if chain:
-        yield chain
+        if run and not goes_on(run, row):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
 
 
-def _continues(first: _Row, before: _Row, row: _Row) -> bool:
+def _continues(chain: Sequence[_Row], row: _Row) -> bool:
+    first, before = chain[0], chain[-1]
     return (
         row.boot_id == before.boot_id
         and row.sequence == before.last + 1
@@ -187,18 +187,6 @@ def _joined(chain: Sequence[_Row]) -> BatchEnds | None:
 WINDOW_S = 1800.0
 """Longest time of one row of a job's readings."""
 
-_JOB_COLUMNS = ("job_id", "first_time", "last_time", "samples", "peak_bytes", "readings")
-_NEXT_JOBS = text("SELECT min(last_time) FROM job_samples WHERE node_id = :node_id AND last_time >= :since")
-_OF_JOBS = text(
-    f"SELECT {', '.join(_JOB_COLUMNS)} FROM job_samples WHERE node_id = :node_id AND last_time >= :since "
-    "AND last_time < :until ORDER BY job_id, first_time"
-)
-_DELETE_OF_JOB = "DELETE FROM job_samples WHERE node_id = ? AND job_id = ? AND first_time = ?"
-_EXTEND_OF_JOB = (
-    "UPDATE job_samples SET last_time = ?, samples = ?, peak_bytes = ?, readings = ? "
-    "WHERE node_id = ? AND job_id = ? AND first_time = ?"
-)
-
 
 class _JobRow(NamedTuple):
     job_id: str
@@ -207,6 +195,18 @@ class _JobRow(NamedTuple):
     samples: int
     peak_bytes: int | None
     readings: str
+
+
+_NEXT_JOBS = text("SELECT min(last_time) FROM job_samples WHERE node_id = :node_id AND last_time >= :since")
+_OF_JOBS = text(
+    f"SELECT {', '.join(_JobRow._fields)} FROM job_samples WHERE node_id = :node_id AND last_time >= :since "
+    "AND last_time < :until ORDER BY job_id, first_time"
+)
+_DELETE_OF_JOB = "DELETE FROM job_samples WHERE node_id = ? AND job_id = ? AND first_time = ?"
+_EXTEND_OF_JOB = (
+    "UPDATE job_samples SET last_time = ?, samples = ?, peak_bytes = ?, readings = ? "
+    "WHERE node_id = ? AND job_id = ? AND first_time = ?"
+)
 
 
 def merge_job_readings(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
@@ -223,7 +223,7 @@ def merge_job_readings(connection: Connection, node_id: int, since: float, befor
     window = {"node_id": node_id, "since": begin, "until": begin + WINDOW_S}
     gone: list[tuple[Any, ...]] = []
     extended: list[tuple[Any, ...]] = []
-    for group in _of_one_cgroup([_JobRow(*row) for row in connection.execute(_OF_JOBS, window)]):
+    for group in _runs([_JobRow(*row) for row in connection.execute(_OF_JOBS, window)], _is_same_cgroup):
         if len(group) == 1:
             continue
         columns, peaks = _concatenated(group), [row.peak_bytes for row in group if row.peak_bytes is not None]
@@ -236,19 +236,9 @@ def merge_job_readings(connection: Connection, node_id: int, since: float, befor
     return begin + WINDOW_S, True
 
 
-def _of_one_cgroup(rows: Sequence[_JobRow]) -> Iterator[list[_JobRow]]:
-    """Yield the rows, by job and time, in runs of one cgroup: a job that runs again has another, with its own peak."""
-    group: list[_JobRow] = []
-    for row in rows:
-        if group and not _is_same_cgroup(group[-1], row):
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
-
-
-def _is_same_cgroup(before: _JobRow, row: _JobRow) -> bool:
+def _is_same_cgroup(group: Sequence[_JobRow], row: _JobRow) -> bool:
+    """Return whether the row is of the same cgroup: a job that runs again has another, with its own peak."""
+    before = group[-1]
     if row.job_id != before.job_id or row.first_time - before.last_time > SILENCE_S:
         return False
     if (before.peak_bytes or 0) > (row.peak_bytes or 0):
