@@ -237,5 +237,6 @@ def _first_reading(late: Batch, ends: BatchEnds) -> Batch:
         bytes_out=column(1),
         memory_used_bytes=[None],
         cpu_busy_s=[state.raw_cpu],
+        boottime_s=[state.boottime_s],
         marks=[],
     )
