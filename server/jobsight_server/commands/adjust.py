@@ -6,7 +6,6 @@ import argparse
 import time
 from typing import Any
 
-import msgspec
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +19,7 @@ from jobsight_server.adjust.present import Scheduler
 from jobsight_server.adjust.run import Adjuster, Proposed, Result
 from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
+from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.changes import Effect, TrialReport, trial_report
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         engine.dispose()
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(_record(result)), indent=2).decode())
+        print_json(_record(result))
     else:
         show(result, Console(), is_dry=not changes)
     return 1 if any(one.outcome == FAILED for one in result.proposed) else 0
@@ -176,17 +176,13 @@ def _record(result: Result) -> dict[str, Any]:
 def _report(args: argparse.Namespace) -> int:
     if not 0 < args.level < 1:
         raise UserError(f"--level {args.level:g} is not a share; give one such as 0.95")
-    engine = open_existing(args, "read")
-    try:
-        with engine.connect() as connection:
-            report = trial_report(connection, args.seed, args.cluster, args.level)
-    finally:
-        engine.dispose()
+    with reading(args) as (connection, _):
+        report = trial_report(connection, args.seed, args.cluster, args.level)
     if not any(arm.assigned for arm in report.arms):
         how = "`jobsight adjust --apply --trial 0.5` assigns them"
         raise UserError(f"no job was assigned by a trial with seed {args.seed!r}; {how}")
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        print_json(report)
     else:
         show_report(report, Console())
     return 0

@@ -19,8 +19,9 @@ from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.advice.such_jobs import last_runs, of_application
-from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
+from jobsight_server.command_line.answers import reading
+from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
@@ -59,12 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    engine = open_existing(args, "read")
-    settings = settings_of(args)
-    reader = AnswerReader(engine, forecast_config(settings))
     try:
-        with engine.connect() as connection:
-            _say_who_is_unknown(connection, args.cluster, args.user, settings)
+        with reading(args) as (connection, reader):
+            _say_who_is_unknown(connection, args.cluster, args.user, settings_of(args))
             if args.json:
                 request = ForecastRequest(args.cluster, _question(args, args.processors), args.metric, args.per)
                 print(msgspec.json.format(reader.reply([request]), indent=2))
@@ -73,9 +71,6 @@ def run(args: argparse.Namespace) -> int:
                 show(found, tuple(found.answers) if args.metric is None else (args.metric,), Console())
     except UnknownProcessorsError as error:
         raise UserError("--per job: give the job's --processors, such as 16") from error
-    finally:
-        reader.close()
-        engine.dispose()
     return 0
 
 
@@ -137,7 +132,9 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
             console.print(Text(f"{METRICS[answer.metric].name}: from {jobs} {_alike(answer.level)}"))
     forecast = [answer.metric for answer in answers if answer.metric in ASKED_FOR and answer.value is not None]
     if unadvised := [METRICS[metric].name for metric in forecast if found.best(metric) is None]:
-        console.print(f"{', '.join(unadvised)}: nothing to ask for, as no job of this user has a value", markup=False)
+        console.print(
+            f"{', '.join(unadvised)}: nothing to ask for: no similar job of this user was measured", markup=False
+        )
     for reason in dict.fromkeys(answer.reason for answer in answers if answer.reason):
         without = ", ".join(METRICS[answer.metric].name for answer in answers if answer.reason == reason)
         console.print(f"{without}: {reason}", markup=False)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -16,8 +15,8 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_span
-from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.command_line.answers import print_json, reading
+from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.changes import DAYS, AdjustedResource, adjusted
 from jobsight_server.queries.exported_jobs import write_csv
@@ -77,23 +76,19 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--limit {args.limit} is not above 0")
     if args.since is not None and args.until is not None and args.since > args.until:
         raise UserError("--since must not be after --until")
-    engine = open_existing(args, "read")
-    try:
-        with engine.connect() as connection:
-            cluster = _cluster(connection, args.cluster, args.user)
-            last = args.until if args.until is not None else newest_day(connection) or 0
-            first = last - DAYS_SHOWN + 1 if args.since is None else args.since
-            asking = Asking(connection, AnswerReader(engine, forecast_config(settings_of(args))))
-            asked = WasteRequest(first, last, None, args.by, args.user)
-            found = {}
-            for metric in METRICS:
-                listed = Asked(metric, descending=True, cluster=cluster, limit=args.limit)
-                found[metric] = waste(connection, asking, asked._replace(listed=listed))
-            changed = adjusted(connection, time.time(), cluster)
-    finally:
-        engine.dispose()
+    with reading(args) as (connection, reader):
+        cluster = _cluster(connection, args.cluster, args.user)
+        last = args.until if args.until is not None else newest_day(connection) or 0
+        first = last - DAYS_SHOWN + 1 if args.since is None else args.since
+        asking = Asking(connection, reader)
+        asked = WasteRequest(first, last, None, args.by, args.user)
+        found = {}
+        for metric in METRICS:
+            listed = Asked(metric, descending=True, cluster=cluster, limit=args.limit)
+            found[metric] = waste(connection, asking, asked._replace(listed=listed))
+        changed = adjusted(connection, time.time(), cluster)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(found["memory"]), indent=2).decode())
+        print_json(found["memory"])
     elif args.csv:
         _write_csv(found)
         if found["memory"].first_day is None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-import msgspec
 from rich.console import Console
 
-from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
-from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.command_line.answers import print_json, reading
+from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.errors import UserError
@@ -23,16 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    engine = open_existing(args, "read")
-    reader = AnswerReader(engine, forecast_config(settings_of(args)))
-    try:
-        with engine.connect() as connection:
-            runs = of_one_cluster(run_efficiencies(connection, reader, args.job), args.job, args.cluster)
-    finally:
-        reader.close()
-        engine.dispose()
+    with reading(args) as (connection, reader):
+        runs = of_one_cluster(run_efficiencies(connection, reader, args.job), args.job, args.cluster)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(runs), indent=2).decode())
+        print_json(runs)
     else:
         show(runs, Console())
     return 0

@@ -115,8 +115,8 @@ def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ({"since": "2023-13-01"}, 400, "since='2023-13-01' is not a day; give a date"),
-        ({"since": "yesterday"}, 400, "is not a day"),
+        ({"since": "2023-13-01"}, 400, "since='2023-13-01' is not a time; give a date"),
+        ({"since": "yesterday"}, 400, "is not a time"),
         ({"since": "2023-11-16", "until": "2023-11-15"}, 400, "must be before"),
         ({"by": "job"}, 400, "use one of: user, application, queue, account, cluster"),
         ({"limit": "0"}, 400, "is not a whole number"),
