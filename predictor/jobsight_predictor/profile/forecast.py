@@ -17,7 +17,7 @@ from .groups import CANDIDATES, SHARE, USER, Group, JobKeys, Voter
 from .parts import Stored
 from .probability import Forecasts, best_vote
 from .prospect import Prospect, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
-from .reserve import Basis, Bound, Case, exceeding, ladder
+from .reserve import FEW, Basis, Bound, Case, exceeding, ladder
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -135,8 +135,8 @@ class SimilarJobs:
 
     ``votes`` has the index and the value of each candidate's forecast, ``forecasts`` the values of all candidates.
     ``closest`` is the most specific group, None if there are no votes; ``of_first_jobs`` the forecast for a job of a
-    new application, whose distribution is that of the first jobs of others; ``by_facts`` the distribution and the case
-    of jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``.
+    new application, whose distribution is that of the first jobs of others, once there are ``FEW``; ``by_facts`` the
+    distribution and the case of jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``.
     """
 
     keys: JobKeys
@@ -187,7 +187,9 @@ def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> S
         return SimilarJobs(keys, forecasts, votes, None, unknown, case(False, 0.0))
     is_new = keys.application not in profile.bursts and not _lacks_application(profile, question)
     levels = first_jobs(profile.groups, keys) if is_new else []
-    of_first_jobs = levels[0][0].group.forecasts()[1] * levels[0][0].scale if levels else None
+    of_first_jobs = None
+    if levels and levels[-1][0].group.mode.n >= FEW:
+        of_first_jobs = levels[0][0].group.forecasts()[1] * levels[0][0].scale
     levels = levels or levels_of(present)
     plain = [(key, group) for (_, key, _), group in present if not key[0] & SHARE]
     of_user = [group for key, group in plain if key[0] & USER or question.user is None]
