@@ -90,7 +90,7 @@ def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, 
         weights = profile.experts.weights(forecast.keys.user, moment)
         forecaster, voter, group = _source(profile, forecast, value, weights)
         level, n = level_name(voter.key), group.mode.n
-        last_values = tuple([last * max(voter.scale, group.least) for last in group.recent])
+        last_values = tuple([last * voter.scale for last in group.recent])
         for _, other in forecast.ranking:
             if abs(other - value) > DIFFERENT * value:
                 its_forecaster, its_voter, _ = _source(profile, forecast, other, weights)

@@ -167,10 +167,9 @@ def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> S
     forecasts: Forecasts = [None] * profile.size
     votes: list[tuple[int, float]] = []
     present: list[tuple[Voter, Group]] = []
-    for index, key, factor in keys.voters:
+    for index, key, scale in keys.voters:
         if (group := profile.groups.get(key)) is not None:
-            scale = max(factor, group.least)
-            present.append((Voter(index, key, scale), group))
+            present.append((Voter(index, key, max(scale, group.least)), group))
             values = group.forecasts()
             if scale != 1.0 or is_limit:
                 values = tuple([min(value * scale, ceiling) for value in values])

@@ -133,7 +133,7 @@ class Group(Aging):
     one piece of evidence. A job opens a new one when it was submitted after the job that opened the last one had
     ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
     ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all. ``least`` is the smallest
-    request that shares were learned from, below which they are not extrapolated; 0 where values are no shares.
+    request that shares were learned from: no less is reserved by them; 0 where values are no shares.
     """
 
     __slots__ = (
