@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +42,9 @@ QUERIES: tuple[dict[str, str], ...] = (
     {"cluster": "alpha", "sort": "end", "order": "desc"},
     {"cluster": "alpha", "state": "ended", "used_below": "50"},
     *({name: value} for name, value in ALONE.items()),
+    {"cursor": urlsafe_b64encode(b'["recorded",true,5]').decode()},
+    {"cursor": urlsafe_b64encode(b'["end",true,1700000000.0,5]').decode(), "state": "ended", "user": "ada"},
+    {"cursor": urlsafe_b64encode(b'["end",false,1700000000.0,5]').decode(), "range": "1y"},
 )
 LARGE = {"jobs", "samples", "sample_chunks", "sample_summaries", "profiles", "job_nodes", "batches", "job_samples"}
 
