@@ -174,6 +174,7 @@ class JobFilters:
             used = select(profiles.c.value).where(
                 profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory", profiles.c.lower_bound.is_(False)
             )
+            used = used.correlate(jobs)  # arrays have profiles of their own
             found.append(used.scalar_subquery() * ASKED_PROCESSORS < self.used_below * ASKED_MEMORY)
         if self.node is not None:
             found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == self.node)))

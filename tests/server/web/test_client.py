@@ -19,7 +19,7 @@ import json, sys
 sys.path.insert(0, sys.argv[3])
 from client import AuthenticatedClient
 from client.api.default import get_api_v1_jobs, get_api_v1_predictions, post_api_v1_predictions
-from client.models import AskedQuestion, Questions
+from client.models import AskedQuestion, GetApiV1PredictionsMetric, Questions
 
 server = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2], raise_on_unexpected_status=True)
 jobs, more = [], {}
@@ -30,7 +30,8 @@ while True:
         break
     more = {"cursor": page.next_}
 asked = {"cluster": "alpha", "user": "ada", "metric": "bandwidth"}
-one = get_api_v1_predictions.sync(client=server, **{**asked, "metric": "bandwidth"})
+metric = GetApiV1PredictionsMetric.BANDWIDTH
+one = get_api_v1_predictions.sync(client=server, cluster="alpha", user="ada", metric=metric)
 many = post_api_v1_predictions.sync(client=server, body=Questions([AskedQuestion.from_dict(asked)]))
 print(json.dumps({"jobs": jobs, "values": [found.predictions[0].value for found in (one, many)]}))
 """

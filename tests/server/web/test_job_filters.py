@@ -231,6 +231,7 @@ USES = [  # peak per processor, and what was asked for of how many processors
         ("used_below=50.5", {"half", "third"}),
         ("used_below=100", {"half", "third", "whole node"}),
         ("used_below=100&user=v", set()),
+        ("used_below=50&job_id=third", {"third"}),
         ("profiled=no", {"waits"}),
         ("profiled=yes&used_below=34", {"third"}),
     ],
