@@ -165,10 +165,11 @@ def test_a_reservation_of_the_whole_job_may_be_reported(two_applications: Any) -
 
 
 @pytest.mark.storage
-def test_other_templates_than_those_stored_answer_with_a_reason(two_applications: Any) -> None:
+def test_a_model_of_another_version_answers_with_a_reason(two_applications: Any) -> None:
     with two_applications.engine.begin() as connection:
         for row in connection.execute(select(schema.model_state)).all():
-            state = row.state.replace(msgspec.msgpack.encode("queue"), msgspec.msgpack.encode("user"))
+            begin, shape, rest = row.state.partition(msgspec.msgpack.encode("shape"))
+            state = begin + shape + (b"\0" + rest[1:] if shape else b"")  # of version 0
             connection.execute(
                 update(schema.model_state).where(schema.model_state.c.key == row.key).values(state=state)
             )
