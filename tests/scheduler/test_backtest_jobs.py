@@ -10,7 +10,7 @@ import pytest
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import first_jobs, grouped
-from jobsight_predictor.evaluation.replay import replay_both, replay_forecaster
+from jobsight_predictor.evaluation.replay import UNCLIPPED, replay_both, replay_forecaster
 from jobsight_predictor.evaluation.scores import hindsight, summary
 from jobsight_predictor.forecasters import FIVE
 from jobsight_scheduler.workload.backtest_jobs import WINDOW_S, jobs_of_machines, jobs_of_trace
@@ -112,7 +112,7 @@ def test_known_figures_of_lanl_cm5() -> None:
     jobs = jobs_of_trace(read_swf(trace_file(name)), "memory", name)
     users = grouped([question.user for question in jobs.questions])
     said = {one: replay_forecaster(one, jobs, users, "completion") for one in FIVE}
-    raw = replay_forecaster("exponential", jobs, users, "completion", raw=True)
+    raw = replay_forecaster(UNCLIPPED, jobs, users, "completion")
     compared = ~np.isnan([*said.values(), raw]).any(axis=0)
     assert summary(said["locality"], jobs.values, users, compared)["micro"] == pytest.approx(0.746, abs=0.01)
     assert summary(said["history"], jobs.values, users, compared)["macro"] == pytest.approx(0.558, abs=0.01)
