@@ -29,9 +29,7 @@ def test_bandwidth_and_memory_are_within_one_per_cent_of_the_truth(tmp_path: Pat
 
     assert process.returncode == 0
     assert summary["delivered"]
-    assert (
-        min(summary[name] for name in ("reboots", "wraps", "batches_late_on_purpose", "readings_lost_on_purpose")) > 0
-    )
+    assert min(summary[name] for name in ("reboots", "wraps", "readings_lost_on_purpose")) > 0
     assert overview["ingest"]["samples"] == summary["readings_made"]
     assert overview["ingest"]["batches"]["duplicate"] == summary["batches_duplicated_on_purpose"]
     assert overview["rejected_total"] == 0
