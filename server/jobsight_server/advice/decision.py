@@ -27,7 +27,10 @@ MAY_EXCEED = 0.05
 MORE_THAN_FAILED = 1.25
 """Factor on an amount that failed."""
 IN_A_ROW = 4
-"""Failures one after the other that raise the amount each time, at most."""
+"""Failures one after the other that double the amount each time, at most."""
+
+LIKELY = 0.5
+"""Share of jobs that a lowered request must be enough for by the forecast, which also knows failures that were reported."""
 
 LONGEST = 1.25
 """Limit of a recommended run time, as a multiple of the longest similar run."""
@@ -42,7 +45,7 @@ used more than ``HALF`` of it."""
 
 Resource = Literal["memory", "runtime"]
 
-Kept = Literal["not measured", "no application", "few jobs", "one burst", "enough requested", "as requested"]
+Kept = Literal["not measured", "no application", "few jobs", "one burst", "forecast higher", "enough requested", "as requested"]
 """Why nothing but the request is recommended."""
 
 
@@ -125,6 +128,8 @@ def decide(
     if amount > asked > 0.0 and not (is_near or need.by_facts):
         return kept("enough requested")
     rounded = min(_up(amount, step), most)
+    if rounded < asked and not few and need.share(rounded) < LIKELY:
+        return kept("forecast higher")
     if few and rounded < asked:
         return kept(few)
     if amount * (1.0 - 1e-9) <= asked <= max(rounded, amount):
@@ -154,12 +159,12 @@ def _largest(uses: Sequence[Use], *, failed: bool) -> float:
 
 
 def _after_failures(uses: Sequence[Use], asked: float) -> float:
-    """Return the least amount to try after the failures of such jobs: what failed and a quarter more, again for each
-    of the latest jobs that failed one after the other; at most the request, unless that failed. 0 without failures.
+    """Return the least amount to try after the failures of such jobs: what failed and a quarter more, twice that
+    for each other of the latest jobs that failed one after the other; at most the request, unless that failed. 0 without failures.
     """
     failed, largest = _largest(uses, failed=True), _largest(uses, failed=False)
     in_a_row = next((number for number, use in enumerate(uses) if not use.failed), len(uses))
-    least = failed * MORE_THAN_FAILED ** min(max(in_a_row, 1), IN_A_ROW)
+    least = failed * MORE_THAN_FAILED * 2.0 ** (min(max(in_a_row, 1), IN_A_ROW) - 1)
     if failed <= largest:
         least = min(least, MORE_THAN_FAILED * largest)
     return min(least, asked) if failed < asked else least

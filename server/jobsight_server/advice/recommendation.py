@@ -320,6 +320,7 @@ KEPT = {
     "no application": "the job has no name, so similar jobs are unknown",
     "few jobs": "fewer than 5 similar jobs have been measured",
     "one burst": "the similar jobs were submitted together",
+    "forecast higher": "the forecast is higher than what similar jobs used",
     "enough requested": "no similar job came near it",
 }
 

@@ -141,12 +141,12 @@ def test_a_request_that_many_exceeded_is_raised_for_nearly_all() -> None:
     assert sum(use.amount <= found.amount for use in uses) >= 90
 
 
-def test_a_failure_is_followed_by_a_quarter_more_and_another_by_more_again() -> None:
+def test_a_failure_is_followed_by_a_quarter_more_and_another_by_twice_as_much() -> None:
     calm = [Use(300.0, number) for number in range(10)]
     need = Need(320.0, [(320.0, 0.97)])
     once = decide("memory", 2000.0, [Use(400.0, 20, failed=True), *calm], need, STEP)
     again = decide("memory", 2000.0, [Use(500.0, 21, True), Use(400.0, 20, True), *calm], need, STEP)
-    assert (once.amount, again.amount) == (500.0, 782.0)
+    assert (once.amount, again.amount) == (500.0, 1250.0)
     beyond = decide("memory", 500.0, [Use(500.0, 21, True), *calm], need, STEP)
     assert beyond.amount == 625.0
 
