@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
 
 LEAST_JOBS = 5
@@ -26,11 +27,12 @@ MAY_EXCEED = 0.05
 
 MORE_THAN_FAILED = 1.25
 """Factor on an amount that failed."""
-IN_A_ROW = 4
-"""Failures one after the other that double the amount each time, at most."""
+AGAIN = 4.0
+IN_A_ROW = 3
+"""Factor on it for each failure in a row after the amount was raised, and the failures that count, at most."""
 
 LIKELY = 0.5
-"""Share of jobs that a lowered request must be enough for by the forecast, which also knows failures that were reported."""
+"""Share of jobs that a lowered request must be enough for by the forecast, which also knows reported failures."""
 
 LONGEST = 1.25
 """Limit of a recommended run time, as a multiple of the longest similar run."""
@@ -45,7 +47,9 @@ used more than ``HALF`` of it."""
 
 Resource = Literal["memory", "runtime"]
 
-Kept = Literal["not measured", "no application", "few jobs", "one burst", "forecast higher", "enough requested", "as requested"]
+Kept = Literal[
+    "not measured", "no application", "few jobs", "one burst", "forecast higher", "enough requested", "as requested"
+]
 """Why nothing but the request is recommended."""
 
 
@@ -67,7 +71,7 @@ class Need(NamedTuple):
 
     def share(self, amount: float) -> float:
         """Return the share of such jobs that this amount is enough for, at least."""
-        return max((share for step, share in self.steps if step <= amount), default=0.0)
+        return max((share for step, share in self.steps if step <= amount * (1.0 + 1e-9)), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,16 @@ def _largest(uses: Sequence[Use], *, failed: bool) -> float:
 
 
 def _after_failures(uses: Sequence[Use], asked: float) -> float:
-    """Return the least amount to try after the failures of such jobs: what failed and a quarter more, twice that
-    for each other of the latest jobs that failed one after the other; at most the request, unless that failed. 0 without failures.
+    """Return the least amount to try after failures; 0 without failures.
+
+    What failed and a quarter more, ``AGAIN`` times that for each of the latest jobs that failed with more than the
+    failed one before it; at most the request, unless that failed.
     """
     failed, largest = _largest(uses, failed=True), _largest(uses, failed=False)
-    in_a_row = next((number for number, use in enumerate(uses) if not use.failed), len(uses))
-    least = failed * MORE_THAN_FAILED * 2.0 ** (min(max(in_a_row, 1), IN_A_ROW) - 1)
+    raised = takewhile(
+        lambda pair: pair[0].failed and pair[1].failed and pair[0].amount > pair[1].amount, pairwise(uses)
+    )
+    least = failed * MORE_THAN_FAILED * AGAIN ** min(len(list(raised)), IN_A_ROW)
     if failed <= largest:
         least = min(least, MORE_THAN_FAILED * largest)
     return min(least, asked) if failed < asked else least

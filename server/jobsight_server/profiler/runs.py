@@ -1,6 +1,6 @@
 """Finished runs: the other runs on their nodes, their boundaries, and the readings around their lives.
 
-The part of a node's use that counts for a run: docs/use/definitions.md, Attribution.
+The part of a node's use that counts for a run is defined there (docs/use/definitions.md, Attribution).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def needs(draw: st.DrawFn) -> Need:
     """A forecast that may be wrong: it need not agree with the jobs."""
     amount = draw(amounts)
     shares = (0.5, 0.75, 0.9, 0.95, 0.98)
-    factors = sorted(draw(st.lists(st.floats(0.3, 3.0), min_size=5, max_size=5)))
+    factors = [1.0, *sorted(draw(st.lists(st.floats(1.0, 3.0), min_size=4, max_size=4)))]
     return Need(amount, [(amount * factor, share) for factor, share in zip(factors, shares, strict=True)])
 
 
@@ -100,8 +100,11 @@ def test_enough_evidence_is_used(resource: Resource, uses: list[Use], need: Need
     assume(not few(uses))
     largest = max(use.amount for use in uses)
     found = decide(resource, times * largest, uses, need, STEP)
-    assert found.amount is not None
-    assert 0.0 < found.amount < times * largest
+    if found.amount is None:
+        assert found.kept == "forecast higher"
+        assert need.share(largest) < 0.5
+    else:
+        assert found.amount < times * largest
 
 
 @given(requests, evidence(5), needs())
@@ -141,12 +144,12 @@ def test_a_request_that_many_exceeded_is_raised_for_nearly_all() -> None:
     assert sum(use.amount <= found.amount for use in uses) >= 90
 
 
-def test_a_failure_is_followed_by_a_quarter_more_and_another_by_twice_as_much() -> None:
+def test_a_failure_is_followed_by_a_quarter_more_and_another_by_the_request() -> None:
     calm = [Use(300.0, number) for number in range(10)]
     need = Need(320.0, [(320.0, 0.97)])
     once = decide("memory", 2000.0, [Use(400.0, 20, failed=True), *calm], need, STEP)
     again = decide("memory", 2000.0, [Use(500.0, 21, True), Use(400.0, 20, True), *calm], need, STEP)
-    assert (once.amount, again.amount) == (500.0, 1250.0)
+    assert (once.amount, again.amount) == (500.0, None)
     beyond = decide("memory", 500.0, [Use(500.0, 21, True), *calm], need, STEP)
     assert beyond.amount == 625.0
 
