@@ -18,6 +18,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nextafter
 
 from .bandwidth_sources import BandwidthSource
 from .clusters import Allocation, Clusters, LinkDemand, demand
@@ -219,7 +220,8 @@ class Scheduler:
             end, job = self._expected.pop(0)
             start = self._allocations[job][0]
             while end <= now:
-                end = start + 2.0 * (end - start)
+                # Late in a very long schedule a short estimate does not move the clock.
+                end = start + 2.0 * (end - start) if end > start else nextafter(now, NEVER)
             self._ends[job] = end
             insort(self._expected, (end, job))
         head = self._front[0]

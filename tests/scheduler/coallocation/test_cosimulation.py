@@ -63,6 +63,11 @@ def finished(simulation: CoSimulation, sharing: str = "proportional") -> CoSimul
     return simulation
 
 
+def test_an_estimate_too_short_to_move_a_late_clock_ends() -> None:
+    work = work_of((1e18, 1, 4, 0, 0), (1e18, 1, 8, 0, 0), (1e18, 1, 2, 0, 0))
+    assert finished(simulate(work, Clusters((4, 4), (1e6, 1e6)), "naive")).end_s.tolist() == [1e18] * 3
+
+
 def test_a_job_spread_over_links_that_carry_half_of_it() -> None:
     # Three of four processors are held on each of three clusters, so job 4 of two is spread and job 5 waits for it.
     held = [(0.0, 99.0, 3, 0.0, 0.0)] * 3
