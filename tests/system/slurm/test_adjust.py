@@ -113,7 +113,8 @@ def site() -> Iterator[AdjustedSlurm]:
 
 @pytest.fixture(scope="module")
 def learned(site: AdjustedSlurm) -> AdjustedSlurm:
-    site.ended(*(site.submit("solver") for _ in range(8)))
+    for _ in range(2):  # one burst is too little to lower a request by
+        site.ended(*(site.submit("solver") for _ in range(4)))
     return site
 
 
