@@ -197,7 +197,7 @@ def test_the_command_creates_lists_and_revokes(run: Callable[..., tuple[int, str
 
 @pytest.mark.storage
 def test_the_command_prints_a_login_link(run: Callable[..., tuple[int, str, str]], database_url: str) -> None:
-    assert run("token", "login")[0] == 1, "a link to a database that nobody serves would open nothing"
+    assert run("token", "login")[0] == 1, "a link to a database that no server uses would open nothing"
     run("token", "create", "--role", "admin")
     link = run("token", "login", "--url", "https://jobsight.example.org/")[1].strip()
     address, _, secret = link.partition("?once=")

@@ -128,8 +128,11 @@ def decide(
         amount = max(amount, largest)
     elif not need.by_facts:
         amount = _upheld(amount, need, uses[:LOOKED_AT], step)
-    is_near = max(uses).amount >= NEAR * asked if resource == "runtime" else largest > asked or least > asked
-    if amount > asked > 0.0 and not (is_near or need.by_facts):
+    if resource == "runtime":
+        is_too_little = max(use.amount for use in uses) >= NEAR * asked
+    else:
+        is_too_little = max(largest, least) > asked
+    if amount > asked > 0.0 and not (is_too_little or need.by_facts):
         return kept("enough requested")
     rounded = min(_up(amount, step), most)
     if rounded < asked and not few and need.share(rounded) < LIKELY:

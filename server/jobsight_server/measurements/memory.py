@@ -45,7 +45,7 @@ def job_memory(parts: Mapping[Part, MetricSeries]) -> JobMemory | None:
     if main not in parts:
         return None
     time = parts[main].time
-    for name in parts.keys() - {"used"}:  # which only tells the version
+    for name in parts.keys() - {"used"}:  # which only shows the version
         time = np.intersect1d(time, parts[name].time)
     if not len(time):
         return None

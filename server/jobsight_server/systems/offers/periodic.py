@@ -15,6 +15,5 @@ def schedule(work: BackgroundWork) -> None:
 
 
 def _keep_plan(work: BackgroundWork) -> None:
-    if not work.stop.is_set():
-        follow_jobs(work.engine, work.clock(), work.stop)
-        expire_all(work.engine, work.clock(), work.settings.section(OffersSettings).kept)
+    follow_jobs(work.engine, work.clock(), work.stop)
+    expire_all(work.engine, work.clock(), work.settings.section(OffersSettings).kept)
