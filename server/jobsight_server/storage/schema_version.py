@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-NEWEST = "0.3"
-"""The release whose tables this program declares."""
+NEWEST = "0.4"
+"""The version of the tables that this program declares."""
 
-UPGRADED = "0032"
-"""The version of release 0.2, the oldest that is upgraded."""
+UPGRADED = ("0032", "0.3")
+"""The versions of releases 0.2 and 0.3, which are upgraded."""
 
 
 def version_of(connection: Connection) -> str | None:

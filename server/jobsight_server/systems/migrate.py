@@ -29,7 +29,7 @@ def upgrade(engine: Engine) -> None:
     """Create or upgrade all tables in one transaction, unless they are up to date.
 
     Raises:
-        DatabaseError: the tables are neither of this release nor of 0.2.
+        DatabaseError: the tables are neither of this release nor of one from 0.2 on.
     """
     protect_file(str(engine.url.render_as_string(hide_password=False)))
     if present_version(engine) == NEWEST:
@@ -53,7 +53,7 @@ def upgrade(engine: Engine) -> None:
             command.upgrade(config, "head")
         else:
             raise DatabaseError(
-                f"the database has schema version {present}; this program needs {NEWEST} and upgrades only release 0.2 "
-                f"({known[-1]}). Use the release that wrote it (upgrade 0.1 by starting 0.2 once), or create a new "
-                "database and import the accounting files"
+                f"the database has schema version {present}; this program needs {NEWEST} and upgrades only releases "
+                f"from 0.2 on ({', '.join(reversed(known[1:]))}). Use the release that wrote it (upgrade 0.1 by "
+                "starting 0.2 once), or create a new database and import the accounting files"
             )
