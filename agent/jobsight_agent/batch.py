@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobsight_agent.machine import NodeDescription, OwnerPresence
-from jobsight_agent.reading import Interface, JobUsage, Mark, Reading
+from jobsight_agent.reading import GpuUse, Interface, JobUsage, Mark, Reading
 
 FORMAT = 1
 FORMAT_WITH_JOBS = 2
@@ -40,7 +40,8 @@ class AgentCost:
 @dataclass(slots=True)
 class BatchColumns:
     """Readings of the same ``shape`` in order of time: a list for each quantity, for each interface of ``bytes_in``
-    and ``bytes_out``. ``marks`` are (index of the reading, mark), ``jobs`` the same with use, by job."""
+    and ``bytes_out``. ``marks`` are (index of the reading, mark), ``jobs`` the same with use, by job; ``gpus`` are as
+    sent."""
 
     boot_id: str
     cpus: int
@@ -55,6 +56,7 @@ class BatchColumns:
     jobs: dict[str, list[tuple[int, JobUsage]]] = field(default_factory=dict)
     boottime_s: list[float | None] = field(default_factory=list)
     uncounted: tuple[str, ...] = ()
+    gpus: list[dict[str, Any]] = field(default_factory=list)
 
 
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
@@ -125,6 +127,7 @@ def to_columns(readings: Sequence[Reading]) -> BatchColumns:
         jobs=jobs,
         boottime_s=[reading.boottime_s for reading in ordered],
         uncounted=last.uncounted,
+        gpus=[_gpu_to_wire([reading.gpus[number] for reading in ordered]) for number in range(len(last.gpus))],
     )
 
 
@@ -162,6 +165,8 @@ def to_wire(
         batch["boottime_s"] = columns.boottime_s
     if columns.uncounted:
         batch["uncounted"] = columns.uncounted
+    if columns.gpus:
+        batch["gpus"] = columns.gpus
     if machine is not None:
         batch["machine"] = machine
     return batch
@@ -174,6 +179,15 @@ def _job_to_wire(job: str, uses: Sequence[tuple[int, JobUsage]]) -> dict[str, An
         "index": [index for index, _ in uses],
         **{name: [getattr(usage, name) for _, usage in uses] for name in _COLUMNS_OF_JOB},
         "peak_bytes": max(peaks, default=None),
+    }
+
+
+def _gpu_to_wire(uses: Sequence[GpuUse]) -> dict[str, Any]:
+    return {
+        "gpu": uses[0].gpu,
+        "total_bytes": max((use.total_bytes for use in uses if use.total_bytes is not None), default=None),
+        "busy_percent": [use.busy_percent for use in uses],
+        "used_bytes": [use.used_bytes for use in uses],
     }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from jobsight_agent.cgroups import PATTERNS, CgroupReader
 from jobsight_agent.config import Config
+from jobsight_agent.gpus import find_gpus, read_gpus
 from jobsight_agent.interfaces import find_interfaces
 from jobsight_agent.ports import Port, find_ports, read_port
 from jobsight_agent.procfiles import (
@@ -35,8 +36,7 @@ Counts = list[int | None]
 class NodeReader:
     """Reads the node whose ``proc`` and ``sys`` are under ``root``.
 
-    A file that cannot be read, or makes no sense, costs its metric one value and is named in ``Reading.missed``:
-    ``memory``, ``cpu``, ``network``, ``infiniband``, ``infiniband_stuck``, ``interfaces``, ``boot_id``, ``cgroups``.
+    A file that cannot be read, or makes no sense, costs its metric one value and is named in ``Reading.missed``.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class NodeReader:
         self._cards: tuple[Interface, ...] = ()
         self._ports: tuple[Port, ...] = ()
         self._uncounted: tuple[str, ...] = ()
+        self._gpus: tuple[str, ...] = ()
         self._cpus = os.cpu_count() or 1
         self._look_again = float("-inf")
         self._listed: frozenset[tuple[str, int]] = frozenset()
@@ -83,6 +84,7 @@ class NodeReader:
         memory_total, memory_used = self._read_memory(missed)
         cpu_busy_s = self._read_cpu(missed)
         jobs = self._cgroups.read(missed, others=look, huge_bytes=self._huge_bytes)
+        gpus = read_gpus(self._gpus, self._number, missed)
         return Reading(
             time=round(now, 6),
             boot_id=self._read_boot_id(missed),
@@ -98,6 +100,7 @@ class NodeReader:
             jobs=jobs,
             boottime_s=round(boottime_s, 6),
             uncounted=self._uncounted,
+            gpus=gpus,
         )
 
     def _contents(self, name: str) -> bytes:
@@ -156,6 +159,7 @@ class NodeReader:
             known = {port.interface.name: port for port in self._ports}
             ports, uncounted = find_ports(self._sys, self._widths, known)
             cards = find_interfaces(self._sys, infiniband_counted=bool(ports), widths=self._widths)
+            self._gpus = find_gpus(self._sys)
         except OSError:  # not just a missing file; continue with what was known
             missed.append("interfaces")
             return

@@ -7,17 +7,18 @@ from typing import Any
 
 EVENTS = ("start", "end")
 KINDS = ("ethernet", "infiniband", "opa", "other")
-METRICS = ("memory", "cpu", "network", "infiniband", "infiniband_stuck", "interfaces", "boot_id", "cgroups")
+METRICS = ("memory", "cpu", "network", "infiniband", "infiniband_stuck", "interfaces", "boot_id", "cgroups", "gpu")
 MOST_INTERFACES = 64  # in a batch
 MOST_JOBS = 512  # in a reading
+MOST_GPUS = 16
 LONGEST_JOB = 255  # a job's id
 _LONGEST_NAME = 64  # of an interface or a boot
 _MOST_BYTES = 2**63 - 1
 _MOST_CPUS = 2**31 - 1
 _LATEST = 8e9  # in the year 2223; not much later, a double cannot tell a microsecond from the next
-# What the records of earlier releases lack at their end: jobs, the time since the boot, uncounted ports.
-_ADDED: tuple[Any, ...] = ([], None, [])
-_FIELDS = 14
+# What records may lack at their end: jobs, the time since the boot, uncounted ports, GPUs.
+_ADDED: tuple[Any, ...] = ([], None, [], [])
+_FIELDS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,16 @@ class JobUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuUse:
+    """How busy a GPU is at one instant, and its memory; None is a value that could not be read."""
+
+    gpu: str
+    busy_percent: int | None = None
+    used_bytes: int | None = None
+    total_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A node's counters at one instant; None is a value that could not be read.
 
@@ -87,15 +98,17 @@ class Reading:
     jobs: tuple[JobUsage, ...] = ()
     boottime_s: float | None = None
     uncounted: tuple[str, ...] = ()
+    gpus: tuple[GpuUse, ...] = ()
 
     @property
-    def shape(self) -> tuple[str, int, tuple[Interface, ...], tuple[str, ...]]:
+    def shape(self) -> tuple[object, ...]:
         """What all readings of a batch have in common."""
-        return self.boot_id, self.cpus, self.interfaces, self.uncounted
+        return self.boot_id, self.cpus, self.interfaces, self.uncounted, tuple(gpu.gpu for gpu in self.gpus)
 
 
 def to_record(reading: Reading) -> list[Any]:
     """The reading as a list that JSON can hold; ``from_record`` is the way back."""
+    gpus = [[gpu.gpu, gpu.busy_percent, gpu.used_bytes, gpu.total_bytes] for gpu in reading.gpus]
     return [
         reading.time,
         reading.boot_id,
@@ -114,6 +127,7 @@ def to_record(reading: Reading) -> list[Any]:
         ],
         reading.boottime_s,
         reading.uncounted,
+        *([gpus] if gpus else []),
     ]
 
 
@@ -132,7 +146,7 @@ def from_record(record: Any) -> Reading:
         raise ValueError(f"not a reading: {len(fields)} fields, not {_FIELDS}")
     try:
         time, boot_id, cpus, total, interfaces, bytes_in, bytes_out, used, busy_s, mark, missed, *added = fields
-        jobs, boottime_s, uncounted = added
+        jobs, boottime_s, uncounted, gpus = added
         ports = tuple(_interface(*_list(interface)) for interface in _list(interfaces))
         reading = Reading(
             time=_number(time, _LATEST),
@@ -149,6 +163,7 @@ def from_record(record: Any) -> Reading:
             jobs=tuple(_job_usage(*_list(job)) for job in _list(jobs)),
             boottime_s=None if boottime_s is None else _number(boottime_s, 1e15),
             uncounted=tuple(_name(name, _LONGEST_NAME) for name in _list(uncounted)),
+            gpus=tuple(_gpu_use(*_list(gpu)) for gpu in _list(gpus)),
         )
     except TypeError as error:
         raise ValueError(f"not a reading: {error}") from error
@@ -157,6 +172,8 @@ def from_record(record: Any) -> Reading:
         raise ValueError(f"not a reading: {len(ports)} interfaces; at most {MOST_INTERFACES}, each with its own name")
     if len({usage.job for usage in reading.jobs}) != len(reading.jobs) or len(reading.jobs) > MOST_JOBS:
         raise ValueError(f"not a reading: {len(reading.jobs)} jobs; at most {MOST_JOBS}, each with its own id")
+    if len({use.gpu for use in reading.gpus}) != len(reading.gpus) or len(reading.gpus) > MOST_GPUS:
+        raise ValueError(f"not a reading: {len(reading.gpus)} GPUs; at most {MOST_GPUS}, each with its own name")
     if reading.cpus < 1 or reading.time <= 0:
         raise ValueError(f"not a reading: {reading.cpus} cpus at time {reading.time!r}")
     return reading
@@ -185,6 +202,11 @@ def _job_usage(job: Any, cpu_s: Any, anon: Any, shmem: Any, file: Any, charged: 
         None if cpu_s is None else _number(cpu_s, 1e15),
         *(_optional_count(value, _MOST_BYTES) for value in (anon, shmem, file, charged, peak)),
     )
+
+
+def _gpu_use(gpu: Any, busy: Any, used: Any, total: Any) -> GpuUse:
+    amounts = (_optional_count(value, _MOST_BYTES) for value in (used, total))
+    return GpuUse(_name(gpu, _LONGEST_NAME), _optional_count(busy, 100), *amounts)
 
 
 def _counters(values: Any, ports: tuple[Interface, ...]) -> tuple[int | None, ...]:

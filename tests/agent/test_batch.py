@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_agent.batch import AgentCost, in_batches, in_order, pack, to_columns, to_wire
-from jobsight_agent.reading import KINDS, METRICS, Interface, JobUsage, Mark, Reading
+from jobsight_agent.reading import KINDS, METRICS, GpuUse, Interface, JobUsage, Mark, Reading
 from jobsight_server.ingest.wire import decode, unpack
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch.json"
@@ -34,6 +34,12 @@ USES = (
     ),
     (JobUsage("4711.server", 44.25, 310 * MB, 20 * MB, 900 * MB, 1240 * MB, 1300 * MB),),
 )
+GPUS = (
+    GpuUse("card1", 95, 40_000_000_000, 68_702_699_520),
+    GpuUse("card1", 0, 10_854_400, 68_702_699_520),
+    GpuUse("card1", 100, None, None),
+    GpuUse("card1", None, 40_000_000_000, 68_702_699_520),
+)
 TIMES = (
     (1700000010.0, (126000, 800), (1500, 0), 2147483648, 110.5, None),
     (1700000000.0, (1000, 400), (500, 0), 2147483648, 100.0, None),
@@ -42,8 +48,8 @@ TIMES = (
 )
 READINGS = [Reading(t, BOOT, 16, 68719476736, PORTS, i, o, used, cpu, mark) for t, i, o, used, cpu, mark in TIMES]
 WITH_JOBS = [
-    replace(reading, jobs=jobs, boottime_s=reading.time - 1699913600.0, uncounted=("qedr0/1",))
-    for reading, jobs in zip(READINGS, USES, strict=True)
+    replace(reading, jobs=jobs, boottime_s=reading.time - 1699913600.0, uncounted=("qedr0/1",), gpus=(gpu,))
+    for reading, jobs, gpu in zip(READINGS, USES, GPUS, strict=True)
 ]
 COST = AgentCost("0.1.0", 0.05, 20971520, 4, 0, {"memory": 1}, 0, 0, 0)
 

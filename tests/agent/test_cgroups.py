@@ -175,6 +175,7 @@ def test_a_reading_keeps_its_jobs_on_disk_and_an_older_journal_is_still_read(tmp
     assert reading.jobs == (FULL,)
     record = to_record(reading)
     assert from_record(record) == reading
+    assert len(record) == 14  # without GPUs
     assert from_record(record[:12]) == replace(reading, boottime_s=None)
     assert from_record(record[:11]) == replace(reading, boottime_s=None, jobs=())
     for wrong in (

@@ -79,6 +79,10 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
                     ),
                     {"node": node, "last": last},
                 )
+                connection.execute(
+                    text("INSERT INTO gpu_samples VALUES (:node, :last, :last, :readings)"),
+                    {"node": node, "last": last, "readings": b""},
+                )
     stop = threading.Event()
     assert delete_old(engine, 50_000.0, stop) == 100
     refresh_statistics(engine)
@@ -86,6 +90,7 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
         assert connection.execute(text("SELECT count(*), min(time) FROM samples")).one() == (100, 50_000.0)
         assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 2
         assert connection.execute(text("SELECT count(*) FROM job_samples")).scalar() == 2
+        assert connection.execute(text("SELECT count(*) FROM gpu_samples")).scalar() == 2
         assert read_event_counts(connection) == {("samples_expired", ""): 100}
     stop.set()
     assert delete_old(engine, 80_000.0, stop) == 0

@@ -34,6 +34,7 @@ from jobsight_server.ingest.shifts import (
 from jobsight_server.ingest.wire import Batch, BatchJob, BatchOutcome, Submission
 from jobsight_server.storage import late_batches
 from jobsight_server.storage.engine import fetch, write_many
+from jobsight_server.storage.gpu_columns import GpuColumns, pack_gpus
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import NAMES, Totals
@@ -143,6 +144,7 @@ _JOB = (
     "INSERT INTO job_samples (node_id, job_id, first_time, last_time, samples, peak_bytes, readings) "
     "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+_GPUS = "INSERT INTO gpu_samples (node_id, first_time, last_time, readings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _ACKNOWLEDGED = (
     "SELECT sequence, last_sequence, checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence <= ? "
     "ORDER BY sequence DESC LIMIT 1"
@@ -180,6 +182,7 @@ class GroupWriter:
         self._batches: list[tuple[Any, ...]] = []
         self._marks: list[tuple[int, str, str, float]] = []
         self._jobs: list[_JobRow] = []
+        self._gpus: list[tuple[int, float, float, bytes]] = []
         self._spans: list[tuple[int, float, float]] = []
         self._touched: dict[int, CachedNode] = {}
 
@@ -246,6 +249,9 @@ class GroupWriter:
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
         self._marks += [(node.id, job_key(mark.job), mark.event, batch.time[mark.index]) for mark in batch.marks]
         self._jobs += _job_rows(node.id, batch)
+        if batch.gpus:
+            columns = [GpuColumns(one.gpu, one.busy_percent, one.used_bytes, one.total_bytes) for one in batch.gpus]
+            self._gpus.append((node.id, batch.time[0], batch.time[-1], pack_gpus(batch.time, columns)))
         if late:
             self._counts["batches_late", ""] += 1
             self.write_rows()
@@ -315,6 +321,7 @@ class GroupWriter:
         write_many(self._connection, late_batches.INSERT, late)
         write_many(self._connection, _MARK, self._marks)
         self._write_counted("job_samples", _JOB, self._jobs)
+        write_many(self._connection, _GPUS, self._gpus)
         write_many(self._connection, _UPDATE_NODE, [_node_row(node) for node in self._touched.values()])
 
     def _write_counted(self, name: str, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -25,6 +25,7 @@ MAX_READINGS = 5_000
 MAX_INTERFACES = 64
 MAX_MARKS = 2_000
 MAX_JOBS = 4_000
+MAX_GPUS = 16
 MAX_JOB_READINGS = 100_000  # of all jobs together
 INFINIBAND = ("infiniband", "opa")  # kinds of interfaces that count words of four bytes
 LARGEST_COUNTER = 2**64 - 1
@@ -62,6 +63,15 @@ class BatchJob(Struct, frozen=True):
     file_bytes: list[Count | None]
     charged_bytes: list[Count | None]
     peak_bytes: Count | None = None
+
+
+class BatchGpu(Struct, frozen=True):
+    """One GPU: a value of each column for each reading."""
+
+    gpu: Annotated[str, Meta(min_length=1, max_length=64)]
+    busy_percent: list[Annotated[int, Meta(ge=0, le=100)] | None]
+    used_bytes: list[Count | None]
+    total_bytes: Count | None = None
 
 
 class AgentReport(Struct, frozen=True):
@@ -119,6 +129,7 @@ class Batch(Struct, frozen=True):
     jobs: Annotated[list[BatchJob], Meta(max_length=MAX_JOBS)] = []
     boottime_s: list[Seconds | None] | None = None
     uncounted: Annotated[list[Word], Meta(max_length=MAX_INTERFACES)] = []
+    gpus: Annotated[list[BatchGpu], Meta(max_length=MAX_GPUS)] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +217,11 @@ def decode(payload: bytes | bytearray) -> Batch:
     _check_length("cpu_busy_s", batch.cpu_busy_s, n)
     if batch.boottime_s is not None:
         _check_length("boottime_s", batch.boottime_s, n)
+    for gpu in batch.gpus:
+        _check_length(f"busy_percent of {gpu.gpu}", gpu.busy_percent, n)
+        _check_length(f"used_bytes of {gpu.gpu}", gpu.used_bytes, n)
+    if len({gpu.gpu for gpu in batch.gpus}) != len(batch.gpus):
+        raise WireError("two gpus have the same name")
     if len({interface.name for interface in batch.interfaces}) != interfaces:
         raise WireError("two interfaces have the same name")
     if batch.time[0] < 0 or not all(map(operator.lt, batch.time, batch.time[1:])):
@@ -217,7 +233,8 @@ def decode(payload: bytes | bytearray) -> Batch:
     _check_jobs(batch)
     machine = () if batch.machine is None else filter(None, (batch.machine.id, batch.machine.system))
     marked = (mark.job for mark in batch.marks)
-    for text in (batch.cluster, batch.node, batch.boot_id, *batch.uncounted, *marked, *machine):
+    gpus = (gpu.gpu for gpu in batch.gpus)
+    for text in (batch.cluster, batch.node, batch.boot_id, *batch.uncounted, *marked, *machine, *gpus):
         if "\x00" in text:
             raise WireError(f"the name {text!r} contains a NUL character")
     return batch
@@ -265,7 +282,11 @@ _DECODED_FACTOR = 10
 
 # As many as in a batch of the largest allowed shape, and some for punctuation in names.
 _MOST_OF = {
-    b",": MAX_READINGS * (2 * MAX_INTERFACES + 4) + 3 * MAX_MARKS + 6 * MAX_JOB_READINGS + 8 * MAX_JOBS + 10_000,
+    b",": MAX_READINGS * (2 * MAX_INTERFACES + 2 * MAX_GPUS + 4)
+    + 3 * MAX_MARKS
+    + 6 * MAX_JOB_READINGS
+    + 8 * MAX_JOBS
+    + 10_000,
     b":": 50_000 + 8 * MAX_JOBS,
     b"[": 20_000 + 6 * MAX_JOBS,
 }

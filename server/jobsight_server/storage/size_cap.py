@@ -18,7 +18,7 @@ DELETED = "samples_deleted_for_space"
 SHORTENED = "jobs_shortened_for_space"
 """Counted: samples, and jobs without a profile that lost readings with them."""
 
-READINGS = ("samples", "sample_chunks", "batches", "job_samples", "marks")
+READINGS = ("samples", "sample_chunks", "batches", "job_samples", "gpu_samples", "marks")
 _KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this time, and batches are resent
 _SMALLEST_STEP = 0.01  # of the time that readings cover
 _FREED = 0.02  # of the limit, once it is exceeded: PostgreSQL's size is an estimate that varies by a percent

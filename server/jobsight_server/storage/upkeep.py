@@ -76,6 +76,7 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
             key = {"node_id": node_id, "before": before}
             connection.execute(text("DELETE FROM batches WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM job_samples WHERE node_id = :node_id AND last_time < :before"), key)
+            connection.execute(text("DELETE FROM gpu_samples WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
     return deleted
 

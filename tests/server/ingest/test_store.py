@@ -16,6 +16,7 @@ from jobsight_server.ingest.wire import Batch, Submission
 from jobsight_server.profiler.usage import uncounted
 from jobsight_server.profiler.values import UNCOUNTED
 from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.gpu_columns import load_gpus
 from jobsight_server.storage.job_columns import load_columns
 
 MakeBatch = Callable[..., Batch]
@@ -126,6 +127,11 @@ def test_jobs_of_a_batch_are_stored_once_and_under_one_form_of_their_id(writer: 
     # The same job's readings once more, in a batch of its own: what is stored stays.
     again = json.dumps({**json.loads(body), "sequence": 5}).encode()
     assert writer.post(again)[0] == 200
+    ((first_time, last_time, packed),) = writer.rows("SELECT first_time, last_time, readings FROM gpu_samples")
+    time, (gpu,) = load_gpus(packed)
+    assert (first_time, last_time, time) == (1700000000.0, 1700000020.0, json.loads(body)["time"])
+    assert (gpu.gpu, gpu.total_bytes, gpu.busy_percent) == ("card1", 68_702_699_520, [0, 95, None, 100])
+    assert gpu.used_bytes == [10_854_400, 40_000_000_000, 40_000_000_000, None]
     assert writer.counts()["job_samples_stored", ""] == 2
     assert writer.counts()["job_samples_overlapping", ""] == 2
 

@@ -61,6 +61,23 @@ def test_golden_batch_with_jobs() -> None:
         decode(changed(uncounted=[""]))
 
 
+def test_gpus_of_a_batch_have_a_value_for_each_reading() -> None:
+    (gpu,) = decode(GOLDEN_JOBS).gpus
+    assert (gpu.gpu, gpu.total_bytes) == ("card1", 68_702_699_520)
+    assert (gpu.busy_percent, gpu.used_bytes[3]) == ([0, 95, None, 100], None)
+    fine = {"gpu": "card0", "busy_percent": [0] * 4, "used_bytes": [1] * 4}
+    for wrong, reason in (
+        ([fine] * 2, "two gpus"), ([{**fine, "gpu": ""}], "length >= 1"), ([{**fine, "gpu": "a\0"}], "NUL"),
+        ([{**fine, "busy_percent": [101] * 4}], "<= 100"), ([{**fine, "busy_percent": [-1] * 4}], ">= 0"),
+        ([{**fine, "busy_percent": [1]}], "busy_percent of card0 has 1 values for 4 times"),
+        ([{**fine, "used_bytes": []}], "used_bytes of card0 has 0 values for 4 times"),
+        ([{**fine, "used_bytes": [2**63] * 4}], "<="),
+        ([{**fine, "gpu": f"card{n}"} for n in range(17)], "length <= 16"),
+    ):  # fmt: skip
+        with pytest.raises(WireError, match=reason):
+            decode(changed(gpus=wrong))
+
+
 def a_job(**changes: Any) -> dict[str, Any]:
     columns = {name: [1, 2] for name in ("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes")}
     return {"job": "1", "index": [0, 1], **columns, **changes}

@@ -29,6 +29,7 @@ from jobsight_server.storage.schema.learned import running_use as running_use
 from jobsight_server.storage.schema.learned import series as series
 from jobsight_server.storage.schema.metadata import metadata as metadata
 from jobsight_server.storage.schema.nodes import batches as batches
+from jobsight_server.storage.schema.nodes import gpu_samples as gpu_samples
 from jobsight_server.storage.schema.nodes import job_samples as job_samples
 from jobsight_server.storage.schema.nodes import late_batches as late_batches
 from jobsight_server.storage.schema.nodes import marks as marks

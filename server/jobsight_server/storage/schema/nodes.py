@@ -142,6 +142,18 @@ job_samples = Table(
     sqlite_with_rowid=False,
 )
 
+# Readings of a node's GPUs, a row for each batch: ``readings``: ``storage.gpu_columns``.
+gpu_samples = Table(
+    "gpu_samples",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("first_time", Double, primary_key=True),
+    Column("last_time", Double, nullable=False),
+    Column("readings", LargeBinary, nullable=False),
+    Index(None, "node_id", "last_time"),
+    sqlite_with_rowid=False,
+)
+
 # Changes of a node's totals after a late batch revealed a wrap or a reset, until ``samples`` and ``batches`` have them
 # (ingest.shifts): added to the rows there from ``since`` to before ``until``.
 shifts = Table(

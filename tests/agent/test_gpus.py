@@ -1,0 +1,101 @@
+"""AMD's GPUs read from a tree of ``/sys`` as their driver shows it, with damaged contents as well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobsight_agent.reading import GpuUse, from_record, to_record
+
+from .tree import Node
+
+GIB = 2**30
+FINE = {"gpu_busy_percent": "37\n", "mem_info_vram_used": f"{12 * GIB}\n", "mem_info_vram_total": f"{64 * GIB}\n"}
+WHOLE = GpuUse("card0", 37, 12 * GIB, 64 * GIB)
+
+
+def add_card(node: Node, name: str, **changes: str | None) -> None:
+    """A card; a file of None is a folder, which fails to be read as a file of a driver that answers EINVAL does."""
+    for file, text in {**FINE, **changes}.items():
+        path = f"sys/class/drm/{name}/device/{file}"
+        if text is None:
+            (node.root / path).mkdir(parents=True)
+        else:
+            node.write(path, text)
+
+
+def test_each_card_is_read_in_order_and_nothing_else(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    for number in (10, 2):
+        add_card(node, f"card{number}")
+    add_card(node, "card0-DP-1")
+    add_card(node, "renderD128")
+    node.write("sys/class/drm/card1/device/vendor", "0x1a03\n")  # the board's own graphics
+    node.write("sys/class/drm/version", "drm 1.1.0\n")
+    reading = node.read()
+    assert reading.gpus == (replace(WHOLE, gpu="card2"), replace(WHOLE, gpu="card10"))
+    assert reading.missed == ()
+    assert from_record(to_record(reading)) == reading
+    assert Node(tmp_path / "other").read().gpus == ()
+
+
+@pytest.mark.parametrize("wrong", ["", "\n", "N/A\n", "-1\n", "-22\n", "0x25\n", "3.5\n", "1 2\n", "9" * 30, None])
+@pytest.mark.parametrize(
+    ("file", "without"),
+    [
+        ("gpu_busy_percent", {"busy_percent": None}),
+        ("mem_info_vram_used", {"used_bytes": None}),
+        ("mem_info_vram_total", {"total_bytes": None}),
+    ],
+)
+def test_a_damaged_file_costs_its_value_alone(
+    tmp_path: Path, file: str, without: dict[str, None], wrong: str | None
+) -> None:
+    node = Node(tmp_path)
+    add_card(node, "card0", **{file: wrong})
+    reading = node.read()
+    assert (reading.gpus, reading.missed) == ((replace(WHOLE, **without),), ("gpu",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "found", "missed"),
+    [
+        ({"gpu_busy_percent": "0\n"}, {"busy_percent": 0}, ()),
+        ({"gpu_busy_percent": "100\n"}, {"busy_percent": 100}, ()),
+        ({"gpu_busy_percent": "101\n"}, {"busy_percent": None}, ("gpu",)),
+        ({"mem_info_vram_used": f"{65 * GIB}\n"}, {"used_bytes": None}, ("gpu",)),  # of 64
+        ({"mem_info_vram_total": "0\n"}, {"total_bytes": None}, ()),
+        ({"mem_info_vram_total": f"{2**63}\n"}, {"total_bytes": None}, ("gpu",)),
+    ],
+)
+def test_values_that_cannot_be_are_missed(
+    tmp_path: Path, changes: dict[str, str], found: dict[str, int | None], missed: tuple[str, ...]
+) -> None:
+    node = Node(tmp_path)
+    add_card(node, "card0", **changes)
+    reading = node.read()
+    assert (reading.gpus, reading.missed) == ((replace(WHOLE, **found),), missed)
+
+
+def test_more_cards_than_a_batch_may_have_are_counted(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    for number in range(17):
+        add_card(node, f"card{number}")
+    reading = node.read()
+    assert (len(reading.gpus), reading.missed) == (16, ("gpu",))
+
+
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        [["card0", 101, 1, 1]], [["card0", -1, 1, 1]], [["card0", 1.5, 1, 1]], [["card0", 1, 2**63, 1]],
+        [["", 1, 1, 1]],
+        [["a\0", 1, 1, 1]], [["card0", 1, 1]], [["card0", 1, 1, 1]] * 2, "card0", [5], None,
+        [[f"card{n}", 1, 1, 1] for n in range(17)],
+    ],
+)  # fmt: skip
+def test_damaged_gpus_in_the_journal_are_refused(tmp_path: Path, gpus: object) -> None:
+    with pytest.raises(ValueError, match="not a"):
+        from_record([*to_record(Node(tmp_path).read()), gpus])
