@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.settings import AccountingSource
@@ -33,10 +33,6 @@ def clock():
 follow_once(open_engine(sys.argv[1]), AccountingSource("c", Path(sys.argv[2])), clock)
 print("done", flush=True)
 """
-
-
-class PowerCutError(RuntimeError):
-    pass
 
 
 @pytest.fixture
@@ -79,30 +75,6 @@ def _by_content(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[s
         for name in ("jobs", "event_counts", "accounting_rejects", "accounting_files")
     }
     return {name: sorted(rows, key=repr) for name, rows in {**plain, "job_nodes": places}.items()}
-
-
-@pytest.mark.exhaustive
-def test_failing_commits_lose_and_double_nothing(
-    engine: Engine, days: Path, expected: Any, dump: Callable[[Engine], Any]
-) -> None:
-    rng = random.Random(7)
-
-    def cut(_connection: Any) -> None:
-        if rng.random() < 0.4:
-            raise PowerCutError
-
-    event.listen(engine, "commit", cut)
-    failures = 0
-    for _ in range(200):
-        try:
-            follow_once(engine, AccountingSource("c", days), lambda: 1.0)
-            break
-        except PowerCutError:
-            failures += 1
-    event.remove(engine, "commit", cut)
-    assert failures >= 3
-    assert follow_once(engine, AccountingSource("c", days), lambda: 1.0).lines == 0
-    assert _by_content(dump(engine)) == expected
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 import threading
 from collections.abc import Callable
 from datetime import timedelta, timezone
@@ -11,15 +10,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.accounting.files import LONGEST_LINE
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.accounting.store import KEPT_PER_CLUSTER
 from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.systems.migrate import upgrade
 
 DAY = "20231114"
 NEXT = "20231115"
@@ -99,35 +95,6 @@ def test_a_day(engine: Engine, directory: Path, log: Any, noon: int) -> None:
     assert follow(engine, directory).lines == 0
 
 
-def test_in_whatever_portions_a_file_grows_the_result_is_the_same(
-    engine: Engine, directory: Path, log: Any, noon: int, dump: Callable[[Engine], Any], tmp_path: Path
-) -> None:
-    rng = random.Random(5)
-    for number in range(60):
-        log.start(f"{number}.s", noon + number)
-        kind = rng.choice("ERD.")
-        if kind == "E":
-            log.end(f"{number}.s", noon + number, noon + number + 90, host="n2/0-3")
-        elif kind != ".":
-            log.write(noon + number + 90, kind, f"{number}.s")
-        if number % 9 == 0:
-            log.lines.append("rubbish\n")
-    size = len(log.data)
-    cuts = sorted(rng.randrange(size) for _ in range(25))
-    for until in [*cuts, size]:
-        (directory / DAY).write_bytes(log.data[:until])
-        follow(engine, directory)
-    other = open_engine(f"sqlite:///{tmp_path / 'other.db'}")
-    upgrade(other)
-    follow(other, directory)
-    grown, whole = dump(engine), dump(other)
-    other.dispose()
-    assert [row["line"] for row in grown["accounting_rejects"]] == [row["line"] for row in whole["accounting_rejects"]]
-    for table in ("jobs", "event_counts", "accounting_files"):
-        without_id = [[{k: v for k, v in row.items() if k != "id"} for row in found[table]] for found in (grown, whole)]
-        assert sorted(without_id[0], key=repr) == sorted(without_id[1], key=repr)
-
-
 def test_rotation_packing_and_renaming_read_nothing_twice(
     engine: Engine, directory: Path, log: Any, noon: int, dump: Callable[[Engine], Any]
 ) -> None:
@@ -163,19 +130,6 @@ def test_a_packed_file_that_has_not_changed_is_not_opened(
     (directory / f"{DAY}.gz").write_bytes(gzip.compress(log.data))
     assert follow(sqlite_engine, directory).files == 1
     assert follow(sqlite_engine, directory).files == 0
-
-
-@pytest.mark.storage
-def test_a_cut_line_waits_for_its_end(engine: Engine, directory: Path, log: Any, noon: int) -> None:
-    log.end("1.s", noon, noon + 60)
-    log.end("2.s", noon, noon + 60)
-    (directory / DAY).write_bytes(log.data[:-20])
-    assert follow(engine, directory).lines == 1
-    assert follow(engine, directory).lines == 0
-    (directory / DAY).write_bytes(log.data)
-    assert follow(engine, directory).lines == 1
-    assert [run[0] for run in runs(engine)] == ["1.s", "2.s"]
-    assert rejects(engine) == []
 
 
 def test_a_cut_line_is_rejected_once_a_newer_file_exists_and_taken_back_if_its_end_comes(
@@ -219,29 +173,6 @@ def test_a_file_that_was_cut_replaced_or_mended_is_read_again(
     assert follow(engine, directory).lines == 3
     assert len(runs(engine)) == 101
     assert count_of(engine, "accounting_files", "read again") == 3
-
-
-def test_rubbish_is_listed_with_line_and_reason_and_nothing_else_is_lost(
-    engine: Engine, directory: Path, log: Any, noon: int
-) -> None:
-    users = ["<script>alert(1)</script>", "'; DROP TABLE jobs; --", "Ünal", "%(x)s{}\\"]
-    good = [log.end(f"{number}.s", noon, noon + 60, user=user).encode() for number, user in enumerate(users)]
-    huge = b"x" * (3 * LONGEST_LINE) + b"\n"
-    noise = random.Random(1).randbytes(3000).replace(b"\n", b"\r") + b"\n"
-    nul = log.end("8.s", noon, noon + 60).replace("ann", "a\0nn").encode()
-    long_name = log.end("9.s", noon, noon + 60, user="u" * 10_000).encode()
-    data = good[0] + huge + good[1] + noise + nul + good[2] + long_name + b"\n" + b"\xff\xfe\n" + good[3]
-    (directory / DAY).write_bytes(data)
-    report = follow(engine, directory)
-    assert [run[4] for run in runs(engine)] == users
-    found = {line: reason for line, reason, _ in rejects(engine)}
-    assert list(found) == [2, 4, 5, 7, 8, 9]
-    assert found[2] == f"longer than {LONGEST_LINE} bytes"
-    assert found[5] == "control characters"
-    assert found[7].startswith("user is longer than 255 characters: 'uuu")
-    assert (found[8], found[9]) == ("an empty line", "fewer than four fields separated by semicolons")
-    assert all(len(shown) <= 500 and shown.isprintable() for _, _, shown in rejects(engine))
-    assert report.lines == 10
 
 
 def test_the_kept_rejects_are_bounded_but_all_are_counted(sqlite_engine: Engine, directory: Path) -> None:

@@ -298,8 +298,9 @@ def test_what_is_damaged_is_listed_and_the_rest_is_stored(
     report = read(sqlite_engine, file, written.format).report
     assert (report.lines, report.rejected.total()) == (len(lines), 4)
     with sqlite_engine.connect() as connection:
-        listed = set(connection.scalars(select(accounting_rejects.c.line)))
-    assert listed == {victim + 1 for victim in victims}
+        listed = connection.execute(select(accounting_rejects.c.line, accounting_rejects.c.text)).all()
+    assert {line for line, _ in listed} == {victim + 1 for victim in victims}
+    assert all(len(shown) <= 500 and shown.isprintable() for _, shown in listed)
     gone = {expected_runs(written)[5 * number].job_id for number in range(1, 5)}
     assert [row[1] for row in stored(sqlite_engine)] == [
         event.job_id for event in expected_runs(written) if event.job_id not in gone

@@ -50,6 +50,27 @@ def test_every_format_has_a_log() -> None:
     assert {name.partition("-")[0] for name in LOGS} == set(ACCOUNTING_FORMATS)
 
 
+@pytest.mark.parametrize(
+    ("log_format", "header", "reason"),
+    [
+        ("nextflow", "name\tstatus\tsubmit\tduration", "a column is missing: 'hash or native_id or task_id'"),
+        ("nextflow", "hash\tstatus\tsubmit\tduration", "a column is missing: 'process or name'"),
+        ("nextflow", "hash\tname\tduration", "a column is missing: 'complete or submit'"),
+        ("nextflow", "hash\tname\tsubmit", "a column is missing: 'complete or duration'"),
+        ("table", "job_id,user,start_epoch_s,used_memory", "unknown column: 'used_memory; nearest: used_memory_"),
+        ("table", "job_id,user,start_epoch_s,usr", "unknown column: 'usr; nearest: user'"),
+        ("table", "JobID,user,start_epoch_s", "unknown column: 'JobID; nearest: "),
+        ("table", "job_id,user,start_epoch_s,start_utc", "two columns for the same field: 'start_epoch_s, start_utc'"),
+        ("table", "job_id,user", "a column is missing: 'start_epoch_s or start_epoch_ms or start_utc'"),
+        ("table", "", "a column is missing: 'job_id'"),
+        ("table", 'job_id,"user', "not a line of CSV"),
+    ],
+)
+def test_a_header_that_cannot_be_used_is_refused(log_format: str, header: str, reason: str) -> None:
+    with pytest.raises(AccountingError, match=reason):
+        reader_of(log_format, f"{header}\n1,ann,1\n".encode(), ORIGIN)
+
+
 @pytest.mark.parametrize("name", LOGS)
 def test_each_line_is_read_or_refused_as_expected(name: str) -> None:
     expected = json.loads(LOGS[name].with_suffix(".json").read_text())

@@ -8,7 +8,6 @@ import json
 import lzma
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select
@@ -41,8 +40,10 @@ NEXTFLOW = "task_id\thash\tname\tsubmit\tduration\trealtime\n1\t7b/3753ff\tA (s)
 SNAKEMAKE = "s\th:m:s\tmax_rss\tmax_vms\n1.42\t0:00:01\t63.95\t68.14"
 SNAKEMAKE_JSON = '{"cpu_time": 0.05, "h:m:s": "0:00:01", "max_rss": 64.1, "s": 1.4}'
 BY_OWNER: dict[str, AccountingFormat] = {NEXTFLOW: "nextflow", SNAKEMAKE: "snakemake", SNAKEMAKE_JSON: "snakemake"}
+WITH_SELECT = TORQUE.replace("exec_host", "Resource_List.select=1 exec_host")
 WRITTEN: dict[str, AccountingFormat] = {
     TORQUE: "torque",
+    WITH_SELECT: "torque",
     PBSPRO: "pbspro",
     GRIDENGINE: "gridengine",
     f"# Version: 8.1.9\n#\n{GRIDENGINE}": "gridengine",
@@ -112,6 +113,7 @@ def test_what_no_scheduler_wrote_is_not_guessed(tmp_path: Path, text: str, shown
     [
         (PBSPRO, "torque", "not torque but pbspro: line 1 has exec_vnode= '11/20/2026"),
         (TORQUE, "pbspro", "not pbspro but torque: line 1 has owner="),
+        (WITH_SELECT, "pbspro", "not pbspro but torque: line 1 has owner="),
         (f"#\n{GRIDENGINE}", "torque", "not torque but gridengine: line 1: fewer than four fields"),
         (TORQUE, "gridengine", "not gridengine but torque: line 1: fewer than 45 fields separated by colons: '09/08"),
         (TABLE, "gridengine", "not gridengine but table: line 1: fewer than 45 fields.*'job_id,user"),
@@ -147,14 +149,6 @@ def test_what_another_command_prints_is_refused_with_its_name(
             check_format(content, named)
     with Content(written(tmp_path, SQUEUE % "dbv0.0.38")) as content:  # that is sacct
         check_format(content, "slurm")
-
-
-def test_a_torque_log_with_select_is_no_pbspro_log(tmp_path: Path) -> None:
-    text = TORQUE.replace("exec_host", "Resource_List.select=1 exec_host")
-    with Content(written(tmp_path, text)) as content:
-        with pytest.raises(WrongFormatError, match="not pbspro but torque: line 1 has owner="):
-            check_format(content, "pbspro")
-        assert guess_format(content) == "torque"
 
 
 def run_import(engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -296,10 +290,3 @@ def test_a_format_is_guessed_once_there_is_a_record(sqlite_engine: Engine, tmp_p
     assert (report.lines, report.unreadable) == (0, {})
     file.write_text(f"# Version: 8.1.9\n{GRIDENGINE}\n")
     assert follow(sqlite_engine, file, None).kinds["E"] == 1
-
-
-def test_a_source_is_a_directory_or_a_file(tmp_path: Path) -> None:
-    both: Any = {"directory": tmp_path, "file": tmp_path / "a"}
-    for given in ({}, both):
-        with pytest.raises(ValueError, match="directory, file or sacct, one of them"):
-            AccountingSource("c", **given)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,17 @@ def r(time: int) -> JobEvent:
 
 def d(time: int) -> JobEvent:
     return JobEvent("D", "1.s", float(time))
+
+
+def of_slurm(kind: str, queued: int, start: float = inf, end: float | None = None, fails: bool = False) -> JobEvent:
+    """A record that names its run by the submission."""
+    run = None if kind == "D" else RunRecord("ann", start, end, queued=float(queued), ended_abnormally=fails)
+    return JobEvent(kind, "1", 0.0, run, submitted=float(queued))
+
+
+WAITS, RUNS = of_slurm("Q", 40), of_slurm("S", 40, 100)
+REQUEUED = of_slurm("R", 40, 100, 150, fails=True)
+AGAIN = of_slurm("E", 150, 160, 190)
 
 
 def states(*events: JobEvent) -> list[tuple[float, float | None, str]]:
@@ -54,6 +66,25 @@ def states(*events: JobEvent) -> list[tuple[float, float | None, str]]:
         ([s(200), s(100)], [(100, 150, "requeued"), (200, None, "running")]),
         ([s(200), s(100), r(110)], [(100, 150, "requeued"), (200, None, "running")]),
         ([e(100, 120), e(100, 125)], [(100, 120, "ended")]),
+        # The R record of PBS Pro has the run's use.
+        ([s(100), replace(e(100, 110), kind="R"), s(110), e(110, 120)], [(100, 110, "requeued"), (110, 120, "ended")]),
+        # A table's rows of runs name no submission; one of its queue that comes late makes nothing wait again.
+        ([of_slurm("Q", 150), replace(of_slurm("S", 150, 160), submitted=None)], [(160, None, "running")]),
+        ([replace(AGAIN, submitted=None), of_slurm("Q", 150)], [(160, 190, "ended")]),
+        # Jobs that wait, of Slurm.
+        ([WAITS, WAITS], [(inf, None, "queued")]),
+        ([WAITS, of_slurm("D", 40)], []),
+        ([of_slurm("D", 40)], []),
+        ([WAITS, RUNS], [(100, None, "running")]),
+        ([RUNS, WAITS], [(100, None, "running")]),
+        ([WAITS, RUNS, of_slurm("S", 40, 130)], [(130, None, "running")]),  # its nodes had to boot
+        ([RUNS, REQUEUED, of_slurm("Q", 150)], [(100, 150, "requeued"), (inf, None, "queued")]),
+        ([RUNS, REQUEUED, of_slurm("Q", 150), AGAIN, REQUEUED], [(100, 150, "requeued"), (160, 190, "ended")]),
+        ([REQUEUED, of_slurm("E", 150, 100, 120)], [(100, 150, "requeued")]),  # both runs began at the same time
+        # The end of a failed node is a requeue only if the job is submitted again at that time.
+        ([of_slurm("E", 40, 100, 150, fails=True), AGAIN], [(100, 150, "requeued"), (160, 190, "ended")]),
+        ([AGAIN, of_slurm("E", 40, 100, 150, fails=True)], [(100, 150, "requeued"), (160, 190, "ended")]),
+        ([of_slurm("E", 40, 100, 150, fails=True)], [(100, 150, "ended")]),
     ],
 )
 def test_runs(events: list[JobEvent], expected: list[tuple[float, float | None, str]]) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-import pytest
-from sqlalchemy import Engine, select
 
 from jobsight_server.accounting.parsers.table import parser_of
 from jobsight_server.accounting.parsers.table_columns import COLUMNS
-from jobsight_server.accounting.read_logs import follow_once
-from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
-from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.schema import jobs
+from jobsight_server.accounting.runs import JobEvent, RunRecord
 
 T0 = 1_790_000_000
 
@@ -25,23 +17,6 @@ T0 = 1_790_000_000
 def parsed(*lines: str) -> list[JobEvent]:
     parse = parser_of("\n".join(lines).encode())
     return [parse(line) for line in lines]
-
-
-@pytest.mark.parametrize(
-    ("header", "reason"),
-    [
-        ("job_id,user,start_epoch_s,used_memory", "unknown column: 'used_memory; nearest: used_memory_"),
-        ("job_id,user,start_epoch_s,usr", "unknown column: 'usr; nearest: user'"),
-        ("JobID,user,start_epoch_s", "unknown column: 'JobID; nearest: "),
-        ("job_id,user,start_epoch_s,start_utc", "two columns for the same field: 'start_epoch_s, start_utc'"),
-        ("job_id,user", "a column is missing: 'start_epoch_s or start_epoch_ms or start_utc'"),
-        ("", "a column is missing: 'job_id'"),
-        ('job_id,"user', "not a line of CSV"),
-    ],
-)
-def test_a_wrong_header_names_the_column_and_the_nearest(header: str, reason: str) -> None:
-    with pytest.raises(AccountingError, match=reason):
-        parser_of(f"{header}\n1,ann,1\n".encode())
 
 
 BACCT = """
@@ -120,31 +95,3 @@ def test_the_converter_of_bacct_makes_a_table() -> None:
 def test_the_documents_name_every_column() -> None:
     text = (ROOT / "docs" / "operate" / "sources.md").read_text()
     assert {name for name in COLUMNS if f"`{name}`" not in text} == set()
-
-
-@pytest.mark.storage
-def test_jobs_wait_begin_and_go_by_rows_that_are_added(engine: Engine, tmp_path: Path) -> None:
-    log, none = tmp_path / "jobs", {"start_epoch_s": None, "end_epoch_s": None}
-    waits = {"user": "ann", "name": "cfd", "submitted_epoch_s": T0, "state": "waiting", "processors": 4, **none}
-    source = AccountingSource("alpha", file=log, format="table")
-    columns = (jobs.c.job_id, jobs.c.state, jobs.c.submitted, jobs.c.processors, jobs.c.requested_memory_bytes)
-
-    def add(*rows: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-        with log.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-        assert follow_once(engine, source, lambda: T0 + 1000.0).rejected.total() == 0
-        with engine.connect() as connection:
-            return {row.job_id: tuple(row)[1:] for row in connection.execute(select(*columns))}
-
-    memory = {"requested_memory_gib": 2}
-    found = add({"job_id": "1", **waits, **memory}, {"job_id": "2", **waits}, {"job_id": "3", **waits})
-    assert found["1"] == ("queued", T0, 4, 2 * 2**30)
-    assert [row[0] for row in found.values()] == ["queued"] * 3
-    began = {"job_id": "1", "user": "ann", "submitted_epoch_s": T0, "start_epoch_s": T0 + 60, "end_epoch_s": None}
-    cancelled = {"job_id": "2", "user": "ann", "submitted_epoch_s": T0, **none, "end_epoch_s": T0 + 70}
-    found = add(began, cancelled, {"job_id": "3", **waits, **memory})
-    assert found.keys() == {"1", "3"}
-    assert found["1"] == ("running", T0, 4, 2 * 2**30), "what the queue said is kept"
-    assert found["3"] == ("queued", T0, 4, 2 * 2**30)
-    found = add(began | {"end_epoch_s": T0 + 90}, {"job_id": "1", **waits})
-    assert found["1"][0] == "ended", "an old row that comes late does not make it wait again"

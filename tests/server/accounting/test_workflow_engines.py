@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
 
-from jobsight_server.accounting.origin import Origin
-from jobsight_server.accounting.parsers import nextflow, snakemake
-from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.cli import main
 from jobsight_server.storage.schema import jobs, profiles
 
 T0 = 1_790_000_000.0
-ORIGIN = Origin("ann", None, "align", "s1.tsv", T0 + 100)
 
 RAW = {
     "task_id": "3", "hash": "7b/3753ff", "process": "RNASEQ:ALIGN", "tag": "-", "status": "COMPLETED", "exit": "0",
@@ -28,101 +22,11 @@ RAW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("header", "reason"),
-    [
-        ("name\tstatus\tsubmit\tduration", "a column is missing: 'hash or native_id or task_id'"),
-        ("hash\tstatus\tsubmit\tduration", "a column is missing: 'process or name'"),
-        ("hash\tname\tduration", "a column is missing: 'complete or submit'"),
-        ("hash\tname\tsubmit", "a column is missing: 'complete or duration'"),
-    ],
-)
-def test_a_header_without_a_needed_column(header: str, reason: str) -> None:
-    with pytest.raises(AccountingError, match=reason):
-        nextflow.parser_of(f"{header}\n".encode(), ORIGIN)
-
-
 # As Snakemake 9 writes it.
 PLAIN = {
     "s": "83.42", "h:m:s": "0:01:23", "max_rss": "63.50", "max_vms": "68.14", "max_uss": "54.71", "max_pss": "57.18",
     "io_in": "0.32", "io_out": "0.00", "mean_load": "150.0", "cpu_time": "125.05",
 }  # fmt: skip
-
-
-def trace(rng: random.Random, row: dict[str, str]) -> JobEvent:
-    """The event of a task, of a trace with these columns in any order."""
-    columns = rng.sample(list(row), len(row))
-    between = rng.choice("\t;|")
-    header, line = between.join(columns), between.join(row[name] for name in columns)
-    return nextflow.parser_of(f"{header}\n{line}\n".encode(), ORIGIN)(line)
-
-
-def span(rng: random.Random, seconds: int) -> str:
-    days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
-    parts = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (minutes, "m"), (seconds % 60, "s")) if n]
-    return rng.choice([" ".join(parts), f"{seconds * 1000}", f"{seconds}.0s"])
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_what_a_trace_lacks_is_unknown(seed: int) -> None:
-    rng = random.Random(seed)
-    whole_s, run_s, load, cpus = (
-        rng.randrange(10, 200_000),
-        rng.randrange(1, 10),
-        rng.randrange(1, 1600),
-        rng.randrange(1, 65),
-    )
-    row = {"hash": "7b/3753ff", "name": "ALIGN (s)", "status": rng.choice(["COMPLETED", "FAILED"])}
-    row |= {"submit": f"{T0 * 1000:.0f}", "duration": span(rng, whole_s), "%cpu": f"{load}%"}
-    has_time, has_start, has_cpus = (rng.random() < 0.5 for _ in range(3))
-    row["realtime"] = span(rng, run_s) if has_time else "-"
-    if rng.random() < 0.2 and not has_time:
-        del row["realtime"]
-    if has_start:
-        row["start"] = f"{(T0 + whole_s - run_s) * 1000:.0f}"
-    if has_cpus:
-        row["cpus"] = f"{cpus}"
-    row["exit"] = rng.choice(["2147483647", "-", "", "3"])
-    run = trace(rng, row).run
-    assert run is not None
-    is_known = has_time or has_start
-    assert (run.start, run.end) == (T0 + (whole_s - run_s if is_known else 0), T0 + whole_s)
-    assert (run.used_walltime_s, run.start_unknown) == ((run_s, None) if is_known else (None, True))
-    assert run.used_cpu_s == (pytest.approx(load / 100 * run_s) if has_time else None)
-    assert run.processors == (cpus if has_cpus else None)
-    assert run.exit_status == (3 if row["exit"] == "3" else None)
-
-
-UNREADABLE = ("<TBD>", "much", "-5", "nan", "[1]", "1e999", "{", "None", "2 apples")
-
-
-@pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("as_json", [False, True])
-def test_an_unreadable_field_of_a_benchmark_costs_itself_only(seed: int, as_json: bool) -> None:
-    rng = random.Random(seed)
-    good = {"mem_mb": 100, "runtime": rng.choice([120, "2h", "120m", "2:00:00"])}
-    row: dict[str, Any] = PLAIN | {"threads": "4", "resources": good, "input_size_mb": {"a.txt": 1.5}}
-    expected: dict[str, Any] = {
-        "max_rss": 127 * 2**19, "cpu_time": 125.05, "threads": 4, "mem_mb": 100_000_000, "runtime": 7200.0,
-        "a.txt": '{"input_bytes":1572864.0}',
-    }  # fmt: skip
-    field, value = rng.choice(list(expected)), rng.choice(UNREADABLE)
-    if field in good:
-        row["resources"] = good | {field: value}
-    elif field == "a.txt":
-        row["input_size_mb"] = {"a.txt": value}
-    else:
-        row[field] = value
-    names = rng.sample(list(row)[3:], len(row) - 3)
-    row = {name: row[name] for name in [*list(row)[:3], *names]}
-    line = json.dumps(row) if as_json else "\t".join(map(str, row.values()))
-    header = line if as_json else "\t".join(row)
-    run = snakemake.parser_of(f"{header}\n".encode(), ORIGIN)(line).run
-    assert run is not None
-    requests = {"mem_mb": run.requested_memory_bytes, "runtime": run.requested_walltime_s, "a.txt": run.facts}
-    found = {"max_rss": run.used_memory_bytes, "cpu_time": run.used_cpu_s, "threads": run.processors, **requests}
-    assert found == expected | {field: None}
-    assert (run.used_walltime_s, run.dropped_facts) == (83.42, int(value != "<TBD>"))
 
 
 def test_unknown_run_times_and_processors_are_not_learned(

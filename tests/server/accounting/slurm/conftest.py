@@ -16,65 +16,32 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent
 NOON = 1_700_000_000
 MIB = 2**20
 
-RELEASES = ("22.05", "23.02", "23.11")
-
 
 class Release:
-    """The shapes of one release; others since 23.11 write the same."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.typed = name != "22.05"
+    """The shapes of 23.11 and later releases; golden logs have the others, too."""
 
     def number(self, value: int | None) -> Any:
-        if not self.typed:
-            return value
         return {"set": value is not None, "infinite": False, "number": value or 0}
 
-    def state(self, *states: str) -> Any:
-        return list(states) if self.name == "23.11" else states[0]
+    def exit_code(self, code: int = 0) -> dict[str, Any]:
+        found = {"id": self.number(None), "name": ""}
+        return {"status": ["ERROR" if code else "SUCCESS"], "return_code": self.number(code), "signal": found}
 
-    def exit_code(self, code: int = 0, signal: int = 0) -> dict[str, Any]:
-        status = "SIGNALED" if signal else "ERROR" if code else "SUCCESS"
-        if self.name == "23.11":
-            found = {"id": self.number(signal or None), "name": ""}
-            return {"status": [status], "return_code": self.number(None if signal else code), "signal": found}
-        if not signal:
-            return {"status": status, "return_code": code}
-        return {"status": status, "return_code": None, "signal": {"signal_id": signal, "name": "x"}}
-
-    def step(
-        self,
-        step_id: str,
-        start: int,
-        end: int,
-        memory: int = 0,
-        cpu_s: float = 0.0,
-        state: str = "COMPLETED",
-        exit_code: tuple[int, int] = (0, 0),
-        tasks: int = 1,
-        least: int | None = None,
-    ) -> dict[str, Any]:
-        """``memory`` of all tasks, ``least`` of the one that held least: by default all held as much."""
-        ids: dict[str, Any] = {
-            "22.05": {"job_id": 7, "id": int(step_id) if step_id.isdigit() else step_id},
-            "23.02": {"id": {"job_id": 7, "step_id": step_id}},
-            "23.11": {"id": f"7.{step_id}"},
-        }
-        later = self.name == "23.11"
+    def step(self, step_id: str, start: int, end: int, memory: int = 0, cpu_s: float = 0.0, tasks: int = 1) -> Any:
+        """``memory`` of all tasks, each of which held as much."""
         total = [{"type": "mem", "name": "", "id": 2, "count": memory}] if memory else []
-        smallest = [{**one, "count": memory // tasks if least is None else least} for one in total]
+        smallest = [{**one, "count": memory // tasks} for one in total]
         return {
             "time": {
                 "elapsed": end - start,
-                "start": self.number(start) if later else start,
-                "end": self.number(end) if later else end,
+                "start": self.number(start),
+                "end": self.number(end),
                 "suspended": 0,
                 "total": {"seconds": int(cpu_s), "microseconds": round((cpu_s - int(cpu_s)) * 1e6)},
             },
-            "exit_code": self.exit_code(*exit_code),
-            "state": self.state(state),
-            "step": {**ids[self.name], "name": "x"},
+            "exit_code": self.exit_code(),
+            "state": ["COMPLETED"],
+            "step": {"id": f"7.{step_id}", "name": "x"},
             "tasks": {"count": tasks},
             "tres": {"requested": {"max": [], "min": smallest, "total": total}, "consumed": {"max": [], "total": []}},
         }
@@ -87,7 +54,7 @@ class Release:
             "account": "physics",
             "array": {"job_id": 0, "task_id": self.number(None)},
             "association": {"account": "physics", "cluster": "lab", "user": "ann"},
-            "derived_exit_code": self.exit_code(*changed.get("derived", (0, 0))),
+            "derived_exit_code": self.exit_code(),
             "time": {
                 "elapsed": changed.get("elapsed", (end - start) if start and end else 0),
                 "eligible": NOON - 60,
@@ -98,7 +65,7 @@ class Release:
                 "limit": self.number(changed.get("limit", 5)),
                 "total": {"seconds": 0, "microseconds": 0},
             },
-            "exit_code": self.exit_code(*changed.get("exit_code", (0, 0))),
+            "exit_code": self.exit_code(),
             "comment": {"administrator": changed.get("comment"), "job": None, "system": None},
             "group": "hpc",
             "het": {"job_id": 0, "job_offset": self.number(None)},
@@ -107,29 +74,20 @@ class Release:
             "nodes": changed.get("nodes", "n[01-02]"),
             "partition": "batch",
             "required": {"CPUs": 4},
-            "state": {"current": self.state(*changed.get("state", ("COMPLETED",))), "reason": "None"},
+            "state": {"current": [*changed.get("state", ("COMPLETED",))], "reason": "None"},
             "steps": changed.get("steps", [self.step("batch", NOON, NOON + 100, 10 * MIB, 1.5)]),
             "tres": {"allocated": changed.get("allocated", tres), "requested": changed.get("requested", tres)},
             "user": changed.get("user", "ann"),
         }
 
     def document(self, *jobs: dict[str, Any], indent: int | None = 2) -> bytes:
-        meta = {"Slurm": {"release": self.name}, "command": []}
-        if self.name == "23.11":
-            found: dict[str, Any] = {"jobs": jobs, "meta": meta, "errors": [], "warnings": []}
-        else:
-            found = {"meta": meta, "errors": [], "jobs": jobs}
+        found = {"jobs": jobs, "meta": {"Slurm": {"release": "23.11"}, "command": []}, "errors": [], "warnings": []}
         return json.dumps(found, indent=indent).encode()
-
-
-@pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest) -> Release:
-    return Release(request.param)
 
 
 @pytest.fixture
 def newest() -> Release:
-    return Release("23.11")
+    return Release()
 
 
 Found = list[JobEvent | str]

@@ -125,7 +125,7 @@ def counted(engine: Engine, name: str) -> dict[str, int]:
 
 
 def test_a_job_from_its_submission_to_its_end(
-    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], release: Any
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., Follower], newest: Any
 ) -> None:
     follower = follow()
     slurm.answers("squeue", waiting(7) + waiting(6, state="RUNNING"))
@@ -133,15 +133,15 @@ def test_a_job_from_its_submission_to_its_end(
     columns = ("job_id", "state", "submitted", "processors", "requested_memory_bytes", "requested_walltime_s")
     assert rows(sqlite_engine, *columns) == [("7", "queued", NOON - 60.0, 4, 1200 * 2**20, 300.0)]
     slurm.answers("squeue", waiting(7, state="RUNNING"))
-    slurm.answers("sacct", release.document(release.job(state=("RUNNING",), end=0)))
+    slurm.answers("sacct", newest.document(newest.job(state=("RUNNING",), end=0)))
     follower.read()
     assert rows(sqlite_engine, "job_id", "state", "start") == [("7", "running", NOON)]
-    ended = release.job(steps=[])
-    slurm.answers("sacct", release.document(ended))
+    ended = newest.job(steps=[])
+    slurm.answers("sacct", newest.document(ended))
     follower.read()
     assert rows(sqlite_engine, "state", "end", "used_memory_bytes") == [("ended", NOON + 100, None)]
     # The steps of a job may be recorded after its end.
-    slurm.answers("sacct", release.document(release.job()))
+    slurm.answers("sacct", newest.document(newest.job()))
     follower.read()
     assert rows(sqlite_engine, "state", "used_memory_bytes") == [("ended", 10 * 2**20)]
     before = counted(sqlite_engine, "accounting_lines")
@@ -399,7 +399,8 @@ def test_settings_of_a_source() -> None:
 
     assert source(format="slurm", sacct=["ssh", "login", "sacct"]).sacct == ("ssh", "login", "sacct")
     for wrong, why in (
-        ({"format": "slurm"}, "directory, file or sacct"),
+        ({"format": "slurm"}, "directory, file or sacct, one of them"),
+        ({"directory": Path("/x"), "file": Path("/x/a")}, "directory, file or sacct, one of them"),
         ({"format": "torque", "sacct": ["sacct"]}, "format = 'slurm'"),
         ({"format": "slurm", "sacct": ["sacct"], "interval_s": 0}, "interval_s"),
         ({"format": "pbspro", "directory": Path("/x"), "squeue": ["squeue"]}, "format = 'slurm' for squeue"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import accounting_rejects, jobs
 
-from .conftest import NOON
 from .test_text import FILETXT, row, text
 
 SAMPLES = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "slurm"
@@ -76,61 +74,6 @@ def test_a_file_that_was_cut_and_is_whole_now(engine: Engine, newest: Any, write
     assert stored(engine, "job_id") == [("1",), ("2",), ("3",)]
     with engine.connect() as connection:
         assert connection.execute(select(accounting_rejects)).all() == []
-
-
-@pytest.mark.storage
-def test_a_job_waits_runs_is_requeued_and_ends(
-    engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
-) -> None:
-    nothing = {"nodes": "None assigned", "steps": [], "allocated": []}
-    waits = newest.job(state=("PENDING",), start=0, end=0, **nothing)
-    runs = newest.job(state=("RUNNING",), end=0)
-    # Nodes that had to boot: the start is later than it seemed.
-    runs_later = newest.job(state=("RUNNING",), start=NOON + 30, end=0)
-    requeued = newest.job(state=("REQUEUED",), start=NOON + 30, end=NOON + 50)
-    waits_again = newest.job(state=("PENDING",), submission=NOON + 50, start=0, end=0, **nothing)
-    ends = newest.job(submission=NOON + 50, start=NOON + 60, end=NOON + 90)
-    seen = []
-    for number, documents in enumerate(
-        [[waits], [waits], [runs], [runs_later], [requeued, waits_again], [requeued, ends], [requeued, ends]]
-    ):
-        take_in(engine, write(f"{number}.json", newest.document(*documents)))
-        seen.append(stored(engine, "state", "start", "end"))
-    inf = float("inf")
-    assert seen == [
-        [("queued", inf, None)],
-        [("queued", inf, None)],
-        [("running", NOON, None)],
-        [("running", NOON + 30, None)],
-        [("requeued", NOON + 30, NOON + 50), ("queued", inf, None)],
-        [("requeued", NOON + 30, NOON + 50), ("ended", NOON + 60, NOON + 90)],
-        [("requeued", NOON + 30, NOON + 50), ("ended", NOON + 60, NOON + 90)],
-    ]
-
-
-def test_a_job_cancelled_while_it_waits_leaves_no_run(
-    engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
-) -> None:
-    nothing = {"nodes": "None assigned", "steps": [], "allocated": []}
-    waits = newest.job(state=("PENDING",), start=0, end=0, **nothing)
-    cancelled = newest.job(state=("CANCELLED",), start=0, **nothing)
-    take_in(engine, write("1.json", newest.document(waits)))
-    report = take_in(engine, write("2.json", newest.document(cancelled)))
-    assert stored(engine, "state") == []
-    assert dict(report.taken_in.outcomes) == {("D", "never ran"): 1}
-    report = take_in(engine, write("3.json", newest.document(cancelled, indent=None)))
-    assert dict(report.taken_in.outcomes) == {("D", "never ran, not known"): 1}
-
-
-@pytest.mark.storage
-def test_two_submissions_that_started_at_the_same_second(
-    engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
-) -> None:
-    first = newest.job(state=("REQUEUED",), end=NOON)
-    second = newest.job(submission=NOON, end=NOON + 20)
-    report = take_in(engine, write("1.json", newest.document(first, second)))
-    assert stored(engine, "state", "start") == [("requeued", NOON)]
-    assert report.taken_in.outcomes["E", "another run of it began at the same time"] == 1
 
 
 class PowerCutError(RuntimeError):
@@ -211,26 +154,6 @@ def test_every_record_of_the_samples(engine: Engine) -> None:
     assert (dict(text.figures.records), text.figures.rejected.total(), text.new_runs) == ({"D": 2, "E": 26}, 2, 0)
 
 
-@needs_samples
-def test_text_and_json_of_the_samples_say_the_same(engine: Engine, tmp_path: Path) -> None:
-    from tests.server.accounting.slurm.conftest import read_events
-
-    in_json = {event.job_id: event for event in read_events(SAMPLES / "sacct.json.gz") if not isinstance(event, str)}
-    compared = 0
-    for found in read_events(SAMPLES / "sacct-P-ALL.txt.gz"):
-        if isinstance(found, str) or found.run is None:
-            continue
-        other = in_json[found.job_id].run
-        assert other is not None
-        compared += 1
-        # Text has whole codes where the JSON of this release has 0, and processor time in whole seconds.
-        for one, two in zip(astuple(found.run), astuple(other), strict=True):
-            if one in (found.run.exit_status, found.run.used_cpu_s) and one not in (0, None):
-                continue
-            assert one == two, found.job_id
-    assert compared == 26
-
-
 @pytest.mark.storage
 @needs_samples
 def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
@@ -242,12 +165,6 @@ def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
             ("2", "ended", 3.0, None),
             ("3", "ended", 9.0, 3.0),
         ]
-
-
-@needs_samples
-def test_a_sample_without_header_is_refused_line_by_line(engine: Engine) -> None:
-    report = take_in(engine, SAMPLES / "sacct-noconvert.txt.gz")
-    assert report.figures.rejected == {"not JSON of sacct, and no header of its text: run sacct without --noheader": 60}
 
 
 def test_the_form_is_said(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from jobsight_server.accounting.parsers.slurm.job import event_of
-from jobsight_server.accounting.parsers.slurm.quantities import MOST_NODES, amount, clock_s, moment, node_names, tres
+from jobsight_server.accounting.parsers.slurm.quantities import moment
 from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS, sacct_row
-from jobsight_server.accounting.runs import AccountingError, JobEvent, JobRuns, RunRecord
+from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord
 
 ROOT = Path(__file__).parents[4]
 NOON, MIB = 1_700_000_000, 2**20
@@ -129,62 +129,6 @@ def test_clocks_set_back(
         time.tzset()
     assert run.end is not None
     assert (run.start - back, run.end - back) == expected
-
-
-def test_times_with_their_offset() -> None:
-    assert moment("Start", "2026-07-01T02:00:00+0200") == moment("Start", "2026-07-01T00:00:00Z") == 1_782_864_000.0
-
-
-@pytest.mark.parametrize(
-    ("written", "seconds"),
-    [("1-02:03:04", 93_784.0), ("02:03:04", 7384.0), ("03:04.567", 184.567), ("UNLIMITED", None), ("Unknown", None)],
-)
-def test_durations(written: str, seconds: float | None) -> None:
-    assert clock_s("Elapsed", written) == seconds
-
-
-@pytest.mark.parametrize("written", ["1", "1:2:3:4", "-1:00", "1-00", "x", "0" * 400 + ":00", "²:00"])
-def test_what_is_no_duration(written: str) -> None:
-    with pytest.raises(AccountingError, match="Elapsed is not a duration"):
-        clock_s("Elapsed", written)
-
-
-def test_amounts() -> None:
-    assert amount("mem", "0.5G") == 512 * MIB
-    assert tres("x", "cpu=1,gres/gpu:a100=2,ic/ofed=5") == {"cpu": 1.0, "gres/gpu:a100": 2.0}
-    for wrong in ("1.5X", "", "1e9", "9" * 19, "99999999P"):
-        with pytest.raises(AccountingError, match="mem is not a size"):
-            amount("mem", wrong)
-
-
-@pytest.mark.parametrize(
-    ("written", "names"),
-    [
-        ("n1", "n1"),
-        ("n[01-03,7],gpu1", "n01 n02 n03 n7 gpu1"),
-        ("r[1-2]n[09-10]-ib", "r1n09-ib r1n10-ib r2n09-ib r2n10-ib"),
-        ("a[1-2],b[3,5]", "a1 a2 b3 b5"),
-        ("node.example.org", "node.example.org"),
-        ("None assigned", ""),
-        ("(null)", ""),
-    ],
-)
-def test_node_lists(written: str, names: str) -> None:
-    assert node_names(written) == tuple(names.split())
-
-
-@pytest.mark.parametrize("written", ["n[1-", "n[]", "n]1", "a,,b", ",", "n[3-1]", "n[1-x]", "n[1]]", "[[1]]", "a b"])
-def test_damaged_node_lists(written: str) -> None:
-    with pytest.raises(AccountingError, match="node list"):
-        node_names(written)
-
-
-@pytest.mark.parametrize(
-    "written", ["n[1-999999999]", "n[0-999]m[0-999]", ",".join(f"n{i}" for i in range(MOST_NODES + 1))]
-)
-def test_huge_node_lists_cost_nothing(written: str) -> None:
-    with pytest.raises(AccountingError, match="more than 20000 names"):
-        node_names(written)
 
 
 FILETXT = (

@@ -187,21 +187,24 @@ class TextRecords:
     def _rows(self, read: Callable[[int], bytes]) -> Iterator[_Row]:
         pending: list[bytes] = []  # lines that are not a complete row yet, their size and delimiters
         size = found = 0
+        damaged = False  # what the lines before it were joined to
         for line in lines_of(read):
-            count, is_inside = line.count(self._header.delimiter), False
+            count, is_inside, damaged = line.count(self._header.delimiter), damaged, False
             if pending:
                 begins = count == self._delimiters and self._id_of(line) is not None
                 if not begins and found + count <= self._delimiters and size + len(line) <= LONGEST_ROW:
                     pending.append(line)
                     size, found = size + len(line), found + count
                     if found == self._delimiters and not self._open_ended:
-                        yield self._row(b"".join(pending))
-                        pending = []
+                        row = self._row(b"".join(pending))
+                        yield row
+                        pending, damaged = [], row.damage is not None
                     continue
                 yield self._row(b"".join(pending))
                 pending, is_inside = [], found < self._delimiters
-            # Within a row, it is from a job's name.
-            if not is_inside and (header := header_of(line.removeprefix(BYTE_ORDER_MARK))) is not None:
+            # Within a row, it is from a job's name; a file that grows may end within it.
+            is_whole = line.endswith(b"\n") and not is_inside
+            if is_whole and (header := header_of(line.removeprefix(BYTE_ORDER_MARK))) is not None:
                 yield _Row(line)  # ends the rows of the job before it
                 self._begin(header)
             elif not line.strip() or (count == self._delimiters and not self._open_ended):
