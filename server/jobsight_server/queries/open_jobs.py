@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_server.accounting.runs import QUEUED, RUNNING
@@ -17,11 +17,13 @@ from jobsight_server.queries.job_detail import ForecastAtStart
 from jobsight_server.queries.job_named import named
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.running import Foreseen, forecasts_of, foreseen
+from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.job_ids import job_key, short_ids
 from jobsight_server.storage.schema import jobs
 
 _IS_OPEN = jobs.c.state.in_((QUEUED, RUNNING))
-_AT_ONCE = 500
+_BY_NUMBER = select(jobs).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
+_FEW = 100  # ids: each is looked up by itself
 
 
 class KeptForecast(Record):
@@ -111,25 +113,12 @@ def open_jobs(
     now: float,
 ) -> OpenJobs:
     """Return the same for many jobs at once, in these metrics; ``cluster`` None: of every cluster that knows them."""
-    here = [_IS_OPEN] if cluster is None else [_IS_OPEN, jobs.c.cluster == cluster]
-    asked: dict[str, list[str]] = {}
-    for job_id in dict.fromkeys(job_ids):
-        asked.setdefault(job_key(job_id), []).append(job_id)
-    # ``named`` finds one job; for many, reading the ids of all open ones is faster.
-    query = select(jobs.c.id, jobs.c.job_id, jobs.c.array_task).where(*here)
-    asked_by: dict[int, set[str]] = {}
-    for number, job_id, task in connection.execute(query.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)):
-        names = {name for short in short_ids(job_id) for name in asked.get(short, ())}
-        names.update(name for name in asked.get(job_key(task or ""), ()) if name == task)
-        if names:
-            asked_by[number] = names
+    asked_by = _named_by(connection, cluster, list(dict.fromkeys(job_ids)))
     runs: dict[str, list[Row[Any]]] = {}
-    numbers = [*asked_by]
-    for begin in range(0, len(numbers), _AT_ONCE):
-        some = select(jobs).where(jobs.c.id.in_(numbers[begin : begin + _AT_ONCE]))
-        for run in connection.execute(some.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)):
-            for name in asked_by[run.id]:
-                runs.setdefault(name, []).append(run)
+    rows = of_runs(connection, _BY_NUMBER, list(asked_by))
+    for run in sorted(rows, key=lambda run: (run.cluster, run.start, run.id)):
+        for name in asked_by[run.id]:
+            runs.setdefault(name, []).append(run)
     ordered = [(job_id, run) for job_id in dict.fromkeys(job_ids) for run in runs.get(job_id, ())]
     found = _open_runs(connection, reader, [run for _, run in ordered], metrics)
     return OpenJobs(
@@ -137,6 +126,27 @@ def open_jobs(
         [OpenRunOf(**of, cluster=run.cluster, job_id=job_id) for (job_id, run), of in zip(ordered, found, strict=True)],
         [job_id for job_id in dict.fromkeys(job_ids) if job_id not in runs],
     )
+
+
+def _named_by(connection: Connection, cluster: str | None, job_ids: Sequence[str]) -> dict[int, set[str]]:
+    """Return the ids that name each open run, by the run's number."""
+    here = [_IS_OPEN] if cluster is None else [_IS_OPEN, jobs.c.cluster == cluster]
+    names: dict[int, set[str]] = {}
+    if len(job_ids) <= _FEW:
+        for job_id in job_ids:
+            for number in connection.scalars(select(jobs.c.id).where(named(connection, job_id, cluster), *here)):
+                names.setdefault(number, set()).add(job_id)
+        return names
+    # ``named`` finds one job; for many, reading the ids of all open ones is faster.
+    asked: dict[str, list[str]] = {}
+    for job_id in job_ids:
+        asked.setdefault(job_key(job_id), []).append(job_id)
+    for number, job_id, task in connection.execute(select(jobs.c.id, jobs.c.job_id, jobs.c.array_task).where(*here)):
+        found = {name for short in short_ids(job_id) for name in asked.get(short, ())}
+        found.update(name for name in asked.get(job_key(task or ""), ()) if name == task)
+        if found:
+            names[number] = found
+    return names
 
 
 def _open_runs(
