@@ -35,7 +35,7 @@ from jobsight_server.storage.engine import LookUps, fetch_by_keys, of_runs, writ
 from jobsight_server.storage.schema import model_state, pending_forecasts, series
 
 # Computed together, from state read together.
-_COMPUTED_AT_ONCE = 200
+_COMPUTED_AT_ONCE = 2000
 
 _BY_METRIC = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ? AND metric = ?'
 _BY_USER = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ?'

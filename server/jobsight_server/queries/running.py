@@ -48,11 +48,11 @@ def forecasts_of(
     It is stored once everything that ended before the submission has been learned. Until then, it is the current
     forecast: nothing that ended later has been learned either. ``runs`` are rows of ``jobs``.
     """
-    fixed = read_pending(connection, [run.id for run in runs])
+    fixed = read_pending(connection, [run.id for run in runs], metrics)
     found = {
         (run_id, metric): Forecast(forecast.value, forecast.bound, forecast.probability, False)
         for (run_id, metric), forecast in fixed.items()
-        if (metrics is None or metric in metrics) and forecast.value is not None
+        if forecast.value is not None
     }
     open_runs = [run for run in runs if run.forecast_seq is None and run.state in ("queued", "running", "ended")]
     asked = [
