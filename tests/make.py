@@ -6,6 +6,7 @@ import io
 import json
 import math
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -127,6 +128,14 @@ class RunningSite(Site):
         with redirect_stdout(io.StringIO()) as printed:
             assert main([*command, "--database", self.database]) == 0
         return printed.getvalue()
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the JSON answer of ``/api/v1/PATH`` to this body, from an admin."""
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", content, headers, method=method)
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)
 
 
 def site(

@@ -12,33 +12,9 @@ from jobsight_scheduler.policies import PolicyEntry, choose_policy
 from jobsight_scheduler.policies.sjf import Sjf
 from jobsight_scheduler.prediction import AskedAgain, Jobsight, LastTwo
 
-from .by_rows import starts_of
-
-Row = tuple[float, float, float, int, str]
 """Submission, run time, request, processors, user."""
 
-BEGIN: list[Row] = [(0, 10, 100, 1, "a"), (0, 10, 100, 1, "a"), (0, 30, 30, 1, "b")]
 """Three processors are busy; at 10 the first two jobs have ended, and the next of user a is expected to run for 10."""
-
-
-def starts(policy: str, predictor: str, capacity: int, rows: list[Row], *, again: bool) -> list[float]:
-    chosen = choose_policy(policy, predictor)
-    make = (chosen.asking_again() if again else chosen).make
-    return starts_of(make, capacity, [row[:4] for row in rows], [row[4] for row in rows])
-
-
-def test_a_job_that_was_expected_to_run_long_is_backfilled_once_more_is_known() -> None:
-    rows = [*BEGIN, (1, 10, 10, 3, "b"), (2, 10, 100, 1, "a")]
-    # At its submission the last job is expected to run for its 100 s, past 30, when the one before it is to start.
-    assert starts("easy++", "last-two", 3, rows, again=False) == [0, 0, 0, 30, 40]
-    assert starts("easy++", "last-two", 3, rows, again=True) == [0, 0, 0, 30, 10]
-
-
-def test_it_hurts_where_the_next_job_is_unlike_the_last() -> None:
-    """It runs for the 100 s that it requested, and the job that waits for the whole machine waits for it."""
-    rows = [*BEGIN, (1, 10, 10, 3, "b"), (2, 100, 100, 1, "a")]
-    assert starts("easy++", "last-two", 3, rows, again=False) == [0, 0, 0, 30, 40]
-    assert starts("easy++", "last-two", 3, rows, again=True) == [0, 0, 0, 110, 10]
 
 
 class Counted(Jobsight):

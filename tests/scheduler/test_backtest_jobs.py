@@ -176,12 +176,3 @@ def test_bounds_at_the_start_hold_the_chosen_share_for_less(name: str, metric: s
     assert 0.93 <= (jobs.values <= again.bounds)[known].mean() <= 0.97
     held = [(said.bounds * jobs.seconds)[known].sum() for said in (first, again)]
     assert held[1] < reserved * held[0]
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_network_of_virtual_machines() -> None:
-    account = run_backtest(jobs_of_machines(trace_file("bitbrains-rnd-2013-07-6h.csv.gz"), "bandwidth"))
-    for line in account["forecasters"].values():
-        assert account["jobsight"]["micro"] > line["micro"]
-        assert account["jobsight"]["macro"] > line["macro"]

@@ -61,15 +61,6 @@ def test_who_used_less_goes_first_and_size_and_age_count_as_weighted() -> None:
     assert starts(jobs, "aabb", PriorityWeights(0.0, 0.0, 1.0, half_life_days=1.0 / DAY_S)) == [0, 150, 100, 200]
 
 
-def test_without_weights_it_is_easy() -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(50):
-        estimate = rng.integers(1, 60, 60)
-        columns = (np.sort(rng.integers(0, 900, 60)), rng.integers(1, estimate + 1), estimate, rng.integers(1, 9, 60))
-        jobs: list[Row] = [(*row[:3], int(row[3])) for row in np.stack(columns, axis=1).tolist()]
-        assert starts(jobs, "a" * 60, PriorityWeights(0.0, 0.0, 0.0)) == starts_of(choose_policy("easy").make, 8, jobs)
-
-
 def test_weights_by_name() -> None:
     assert priority_weights({"fair-share": 5.0, "half-life-days": 14.0}) == PriorityWeights(
         fair_share=5.0, half_life_days=14.0

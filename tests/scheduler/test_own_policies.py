@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,10 +12,7 @@ from numpy.typing import NDArray
 from jobsight_scheduler.policies import EasyByKey, JobRequests, Policy, PolicyError, entry_of
 from jobsight_scheduler.prediction import Predictor
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.table import table_of
-from jobsight_scheduler.validator import validate
-from jobsight_scheduler.validator.promises import check_order, check_room_is_used
-from jobsight_scheduler.workload.canonical import Workload
+from jobsight_scheduler.validator.promises import check_order
 from own_policy import F1, Wfp3
 
 from .by_rows import starts_of, workload_of
@@ -30,14 +26,6 @@ def starts(own: type, jobs: list[tuple[float, float, float, int]]) -> list[float
 
 
 BUSY = (0, 100, 100, 8)
-
-
-def test_the_order_of_wfp3_by_hand() -> None:
-    """At 100 s, when three jobs wait for one that held everything."""
-    jobs = [BUSY, (10, 50, 50, 4), (20, 20, 20, 7), (90, 100, 100, 1)]
-    # Keys: job 2 -(90/50)^3 * 4 = -23, job 3 -(80/20)^3 * 7 = -448, job 4 -(10/100)^3 = -0.001: 3 first, 4 beside it.
-    # Job 4 would hold one processor until 200; job 2 needs 4 of 8 at 120, so it may.
-    assert starts(Wfp3, jobs) == [0, 120, 100, 100]
 
 
 def test_the_order_of_f1_by_hand() -> None:
@@ -66,29 +54,6 @@ def test_any_order_second_by_second() -> None:
         wfp3 = by_key(key=lambda now, j, jobs=jobs: -(((now - jobs[j][0]) / jobs[j][2]) ** 3) * jobs[j][3])
         assert starts(Wfp3, jobs) == wfp3, jobs
         assert starts(Lifo, jobs) == by_key(key=lambda _now, j: -j), jobs
-
-
-def test_schedules_by_a_key_use_the_room() -> None:
-    rng = np.random.default_rng(1)
-    estimate = rng.integers(1, 200, 500) * 1.0
-    jobs = Workload(
-        np.sort(rng.integers(0, 20_000, 500)) * 1.0,
-        np.ceil(estimate * rng.random(500)),
-        estimate,
-        rng.integers(1, CAPACITY + 1, 500),
-        np.arange(500),
-        Counter(),
-    )
-    entry = entry_of(Wfp3, "own")
-    assert entry.rules == (check_room_is_used,)
-    simulation = Simulation(jobs, CAPACITY, entry.make)
-    assert simulation.advance(10_000)
-    table = table_of(jobs, simulation.start_s)
-    assert validate(table, CAPACITY, entry.rules) == []
-    late = simulation.start_s.copy()
-    late[250:] += 10_000.0
-    findings = validate(table_of(jobs, late), CAPACITY, entry.rules)
-    assert {finding.rule for finding in findings} == {"room"}
 
 
 class Plain:

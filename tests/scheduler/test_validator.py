@@ -6,12 +6,11 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from jobsight_scheduler.policies import choose_policy
-from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.validator import validate
+from jobsight_scheduler.validator.promises import check_room_is_used
 from jobsight_scheduler.workload.canonical import Workload
 
 Row = tuple[float, float, float, float, int]  # submit, start, run, estimate, processors
@@ -66,23 +65,13 @@ def test_conservative_keeps_every_promise() -> None:
     assert rules_broken(table((0, 0, 4, 10, 5), (1, 10, 10, 10, 5)), 5, "conservative") == [("promise", 2)]
 
 
+def test_room_is_used_in_any_order() -> None:
+    """The rule of one's own order for EASY."""
+    late, full = table((0, 0, 10, 10, 4), (1, 11, 10, 10, 4)), table((0, 0, 10, 10, 4), (1, 10, 10, 10, 4))
+    found = [[(one.rule, one.job) for one in validate(of, 5, (check_room_is_used,))] for of in (late, full)]
+    assert found == [[("room", 2)], []]
+
+
 def test_shortest_first() -> None:
     assert rules_broken(table((0, 0, 9, 9, 5), (1, 9, 9, 9, 5), (2, 18, 2, 2, 5)), 5, "sjf") == [("shortest first", 2)]
     assert rules_broken(table((0, 0, 9, 9, 5), (1, 11, 9, 9, 5), (2, 9, 2, 2, 5)), 5, "sjf") == []
-
-
-@pytest.mark.parametrize("policy", ["fcfs", "sjf", "easy", "conservative"])
-def test_delaying_any_job_that_waited_is_noticed(policy: str) -> None:
-    rng = np.random.default_rng(5)
-    estimate = rng.integers(1, 50, 60) * 1.0
-    jobs = Workload(
-        np.sort(rng.integers(0, 400, 60)) * 1.0, estimate, estimate, rng.integers(1, 9, 60), np.arange(60), Counter()
-    )
-    simulation = Simulation(jobs, 8, choose_policy(policy).make)
-    assert simulation.advance(10_000)
-    starts = simulation.start_s
-    assert validate(table_of(jobs, starts), 8, choose_policy(policy).rules) == []
-    for job in range(0, 60, 7):
-        late = starts.copy()
-        late[job:] += 1000.0  # the machine stands idle for no reason
-        assert policy == "sjf" or validate(table_of(jobs, late), 8, choose_policy(policy).rules)

@@ -35,20 +35,3 @@ def test_honest_clients_are_answered_beside_five_hundred_that_mean_harm() -> Non
     assert found["resident_bytes"]["during"] - found["resident_bytes"]["before"] < 64 * 2**20
     assert found["dropped"]["query: request too slow"] > 0
     assert found["dropped"]["writer: request too slow"] > 0
-
-
-@pytest.mark.slow
-def test_questions_are_answered_beside_slow_clients_and_endless_trailers() -> None:
-    command = [sys.executable, str(HOSTILE), "--attack", "--connections", "500", "--seconds", "6", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
-    alone, beside = found["alone"], found["beside"]
-    assert (alone["failed"], beside["failed"]) == (0, 0), found
-    assert beside["questions"] >= 5000
-    # On an idle machine all are answered within 100 ms; here several programs share a core, and all take longer.
-    shared_by = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    assert beside["p50_ms"] <= 100 * shared_by, found
-    assert beside["worst_ms"] <= 2000 * shared_by, found
-    assert beside["server_cpu_s"] <= 4 * alone["server_cpu_s"] + 2, found
-    assert found["resident_bytes"]["during"] - found["resident_bytes"]["before"] < 64 * 2**20, found

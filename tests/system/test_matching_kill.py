@@ -1,12 +1,10 @@
-"""Matches through the whole server: when it is killed, nothing acknowledged is lost and nothing is held twice."""
+"""Matches and offers through the whole server: a kill loses nothing acknowledged, and holds and sells nothing twice."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ from sqlalchemy import text
 from tests import make
 from tests.held import over_capacity
 
-from jobsight_server.auth.tokens import create_token
 from jobsight_server.storage.engine import open_engine
-from site_run import Site, wait_until
+from site_run import wait_until
 
 SLOTS = 40
 SERVER = {"type": "compute", "capacities": {"slots": {"total": SLOTS}}, "static": True}
@@ -28,21 +25,11 @@ def job(name: str, slots: int = 1, count: int = 1, duration_s: float = 3600) -> 
     return {"name": name, "duration_s": duration_s, "dependencies": [need]}
 
 
-def ask(site: Site, token: str, method: str, path: str, body: Any = None) -> Any:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    content = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{site.url}/api/v1/{path}", content, headers, method=method)
-    with urllib.request.urlopen(request, timeout=90) as answer:
-        return json.load(answer)
-
-
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) -> None:
     site = make.site(tmp_path / "site", "--query-workers", "2")
     engine = open_engine(site.database)
-    with engine.begin() as connection:
-        _, token = create_token(connection, "admin", "test", time.time())
     acknowledged: dict[int, str] = {}
     queued: dict[int, str] = {}
     faults: list[str] = []
@@ -52,15 +39,15 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         for n in range(start, start + 1000):
             try:
                 jobs = [job(f"m{n}.{k}", 1 + k % 2, 1 + n % 2) for k in range(3)]
-                found = ask(site, token, "POST", "matches", {"jobs": jobs})["matches"]
+                found = site.ask("POST", "matches", {"jobs": jobs})["matches"]
                 acknowledged.update({match["id"]: match["job"] for match in found})
-                found = ask(site, token, "POST", "matches/queue", {"jobs": [job(f"q{n}", 1)]})["queued"]
+                found = site.ask("POST", "matches/queue", {"jobs": [job(f"q{n}", 1)]})["queued"]
                 queued.update({entry["id"]: entry["job"] for entry in found})
                 if n % 5 == 0:
                     done = list(acknowledged)[-2:]
                     for number in done:
                         acknowledged.pop(number, None)
-                    ask(site, token, "POST", "matches/release", {"ids": done})
+                    site.ask("POST", "matches/release", {"ids": done})
             except urllib.error.HTTPError as error:
                 if error.code != 503:  # the database of a busy machine
                     faults.append(f"{error.code}: {error.read()!r}")
@@ -69,7 +56,7 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
 
     with site.serve():
         for name in ("c1", "c2"):
-            ask(site, token, "PUT", f"resources/{name}", SERVER)
+            site.ask("PUT", f"resources/{name}", SERVER)
         senders = [threading.Thread(target=send, args=(start,)) for start in (0, 10_000)]
         for sender in senders:
             sender.start()
@@ -85,8 +72,34 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         assert all(rows[number].name == name for number, name in {**acknowledged, **queued}.items())
         assert {rows[number].state for number in acknowledged} <= {"held"}
         held = [number for number, row in rows.items() if row.state == "held"]
-        ask(site, token, "POST", "matches/release", {"ids": held})
+        site.ask("POST", "matches/release", {"ids": held})
         # With everything released, the queue that survived is matched, without being asked.
-        wait_until(lambda: ask(site, token, "GET", "matches?state=queued")["total"] == 0, 180, site.log.read_text)
+        wait_until(lambda: site.ask("GET", "matches?state=queued")["total"] == 0, 180, site.log.read_text)
         assert over_capacity(engine, time.time()) == []
     engine.dispose()
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:
+    site = make.site(tmp_path / "site", "--offers-nodes", "alpha=4", "--offers-strategy", "conservative")
+    deadline = time.time() + 10 * 3600
+    wanted = {"cluster": "alpha", "user": "ada", "nodes": 3, "walltime_s": 3600, "deadline": deadline}
+
+    def offer(**changed: Any) -> Any:
+        return site.ask("POST", "offers", wanted | changed)["offer"]
+
+    with site.serve():
+        first, second = offer(), offer()
+        assert second["latest_start"] >= first["latest_end"]
+        site.ask("POST", f"offers/{first['id']}/confirm", {})
+        site.kill()
+    with site.serve():
+        third = offer()
+        assert third["latest_start"] >= second["latest_end"] - 1e-3
+        states = [(row["id"], row["state"], row["latest_start"]) for row in site.api("plan")["jobs"]]
+        sold = (first, "confirmed"), (second, "offered"), (third, "offered")
+        assert states == [(of["id"], state, of["latest_start"]) for of, state in sold]
+        site.ask("POST", f"offers/{first['id']}/ended", {"outcome": "finished"})
+        # Half as long, since the hour before the second job has become shorter in the meantime.
+        assert offer(walltime_s=1800)["latest_start"] < first["latest_end"]

@@ -32,13 +32,6 @@ def drawn_jobs(count: int = 400) -> SyntheticWorkload:
     return draw_communication(trace, canonical(trace, 32), seed=2)
 
 
-def test_the_same_workload_from_the_same_seed() -> None:
-    first, again = drawn_jobs(), drawn_jobs()
-    np.testing.assert_array_equal(first.work.bandwidth_bps, again.work.bandwidth_bps)
-    assert first.questions == again.questions
-    assert all(question.application is not None for question in first.questions)
-
-
 class Recorded(BandwidthSource):
     """Notes when it is asked and taught, and of what."""
 

@@ -68,18 +68,6 @@ def test_an_estimate_too_short_to_move_a_late_clock_ends() -> None:
     assert finished(simulate(work, Clusters((4, 4), (1e6, 1e6)), "naive")).end_s.tolist() == [1e18] * 3
 
 
-def test_a_job_spread_over_links_that_carry_half_of_it() -> None:
-    # Three of four processors are held on each of three clusters, so job 4 of two is spread and job 5 waits for it.
-    held = [(0.0, 99.0, 3, 0.0, 0.0)] * 3
-    work = work_of(*held, (1, 20, 2, 8, 0.5), (6, 10, 2, 24, 1.0))
-    found = finished(simulate(work, Clusters((4, 4, 4), (4.0, 4.0, 4.0)), "naive"))
-    assert found.allocations[3:] == [((0, 1), (1, 1)), ((0, 1), (1, 1))]
-    # It asks 8 bit/s of 4: half of its time takes twice as long. The next asks 24 of 4, all of its time.
-    assert found.end_s[3] == pytest.approx(1 + 20 * 1.5)
-    assert found.start_s[4] == found.end_s[3]
-    assert found.end_s[4] == pytest.approx(found.start_s[4] + 10 * 6)
-
-
 def test_speeds_go_down_and_up_again() -> None:
     def spread(processors: int, *_: object) -> tuple[tuple[int, int], ...]:
         return ((0, processors - 1), (1, 1))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
-from site_run import JOBSIGHT
 
 from .cluster import SlurmCluster, memory_is_limited, missing
 from .live import LiveJobsight
@@ -155,22 +151,6 @@ def test_an_application_that_outgrows_its_lowered_memory_gets_more_the_next_time
     assert "jobsight_asked=mem_per_node:1600M" in comment
 
 
-def test_an_application_that_needs_all_that_its_user_asks_for_gets_it_in_the_end(
-    live: LiveJobsight, work: RealWorkload
-) -> None:
-    leaper = Application(live, work, "leaper", ("--mem=1600M", "--time=5"))
-    leaper.learn(100)
-    runs = [leaper.run(1500).run]
-    while runs[-1]["exit_status"] != 0 and len(runs) < 4:
-        runs.append(leaper.run(1500).run)
-    given = [run["requested_memory_bytes"] / MIB for run in runs]
-    print(given)
-    assert runs[-1]["exit_status"] == 0, given
-    assert given == sorted(set(given)), "each attempt gets more"
-    assert given[0] < 700
-    assert given[-1] <= 1600
-
-
 def test_a_lowered_time_limit_that_was_too_short_is_longer_the_next_time(
     live: LiveJobsight, slower: tuple[Application, RealJob]
 ) -> None:
@@ -186,30 +166,6 @@ def test_a_lowered_time_limit_that_was_too_short_is_longer_the_next_time(
     for text in (again.said, comment):
         assert "1 ran out of time" in text
     assert recommended(again.said) == recommended(comment)
-
-
-def test_prompt_comment_and_seff_give_the_same_amounts(live: LiveJobsight, work: RealWorkload) -> None:
-    """Of a job that asks for twice what such jobs use, on two processors."""
-    application = Application(live, work, "steady", ("--mem=2000M", "--time=50", "-n2"))
-    application.learn(200)
-    attempt = application.run(200)
-    database = live.site.database
-    shown = json.loads(
-        subprocess.run(
-            [*JOBSIGHT, "seff", str(attempt.job.job_id), "--json", "--database", database],
-            capture_output=True, text=True, check=True,
-        ).stdout
-    )[-1]["efficiency"]  # fmt: skip
-    memory, runtime = (next(one for one in shown if one["resource"] == name) for name in ("memory", "runtime"))
-    comment = live.cluster.comment(attempt.job.job_id)
-    print(attempt, comment, memory, runtime, sep="\n")
-    set_mib = attempt.run["requested_memory_bytes"] / MIB
-    assert (memory["requested"], runtime["requested"]) == (2000 * MIB, 3000)
-    assert recommended(attempt.said) == recommended(comment)
-    assert recommended(comment).startswith(f"{set_mib:.0f}M and ")
-    again, said = application.submit(200)
-    assert recommended(said) == f"{memory['ask_next'] / MIB:.0f}M and {runtime['ask_next'] / 60:.0f} min"
-    ended(live, again)
 
 
 def test_the_rule_and_the_facts_of_a_comment_outlast_a_log_without_comments(
