@@ -68,20 +68,6 @@ def test_compose_publishes_to_the_own_machine_only() -> None:
     assert "ports:" not in service("agent")
 
 
-def test_compose_checks_health_and_waits_for_it() -> None:
-    (probe,) = re.findall(r'test: \["CMD", "python", "-c", "([^"]+)"\]', service("server"))
-    compile(probe, "healthcheck", "exec")
-    assert "http://127.0.0.1:8470/health" in probe
-    assert "condition: service_healthy" in service("agent")
-
-
-def test_compose_keeps_the_token_in_a_file_outside_of_the_repository() -> None:
-    text = (DEPLOY / "compose.yaml").read_text()
-    assert "--token-file=/run/secrets/agent-token" in service("agent")
-    assert "    file: ./secrets/agent-token\n" in text.partition("\nsecrets:\n")[2]
-    assert "*" in (DEPLOY / "secrets" / ".gitignore").read_text().split()
-
-
 def test_compose_gives_the_agent_flags_that_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     flags = re.findall(r"^      - (--[\w-]+)=", service("agent"), re.MULTILINE)
     with pytest.raises(SystemExit):

@@ -55,17 +55,6 @@ def test_a_batch_may_be_as_long_as_for_the_server() -> None:
     assert int(megabytes) * 2**20 == Settings().max_body_bytes
 
 
-def test_tls_only_and_the_origin_kept() -> None:
-    text = CONF.read_text()
-    assert "cookie_secure = true" in text
-    assert re.findall(r"ssl_protocols (.+);", text) == ["TLSv1.2 TLSv1.3"]
-    assert "proxy_set_header Host $http_host;" in text
-    assert text.count("{") == text.count("}")
-    plain = text.partition("listen 80;")[2].partition("listen 443 ssl;")[0]
-    assert "return 301 https://" in plain
-    assert "proxy_pass" not in plain
-
-
 @pytest.fixture
 def nginx(tmp_path: Path) -> Callable[[str], list[str]]:
     """The command that runs nginx in the foreground with this text of the example; skips where there is none."""

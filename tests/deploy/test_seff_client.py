@@ -152,13 +152,3 @@ def test_a_flood_of_credentials_leaves_the_others_answers(munged: Munged) -> Non
     assert set(statuses) <= {401, 503}
     assert len(health) == 3
     assert munged.seff("3", OTHER).returncode == 0
-
-
-@pytest.mark.exhaustive
-def test_a_server_without_munge_says_so(submission: object, munged: Munged) -> None:
-    environment = {"PATH": os.environ["PATH"], "JOBSIGHT_SERVER": submission.site.url}  # type: ignore[attr-defined]
-    done = subprocess.run(
-        ["/usr/bin/python3", str(munged.client), "3"], capture_output=True, text=True, env=environment, check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "this server accepts no MUNGE credentials: set munge_socket" in done.stderr

@@ -90,13 +90,6 @@ def more(second: Iterable[int], first: Iterable[int]) -> bool:
     return all(before < amount < most for before, amount, most in zip(first, second, own, strict=True))
 
 
-@pytest.mark.exhaustive
-def test_a_known_rule_gets_what_is_recommended_and_a_later_attempt_more(ask: Any) -> None:
-    memory, minutes, _ = ask()
-    assert recommended(memory, minutes)
-    assert more(ask(attempt=2)[:2], (memory, minutes))
-
-
 @pytest.mark.parametrize(
     ("attempts", "found"),
     [([1e9, 3e9], {1: 1000, 2: 3000, 3: 24000}), (None, {1: 2000, 2: 16000}), ([], {1: 2000}), ("12", {1: 8000})],
@@ -191,11 +184,6 @@ def test_a_token_is_not_sent_elsewhere(ask: Any) -> None:
         with serving(says(moved)) as port:
             assert ask(JOBSIGHT_SERVER=f"http://127.0.0.1:{port}", http_proxy=f"http://127.0.0.1:{other}")[0] == 8000
     assert visited == []
-
-
-def test_another_resource_is_refused() -> None:
-    with pytest.raises(ValueError, match="disk_mb: Jobsight knows mem_mb, mem_mib, runtime"):
-        fresh_module().jobsight(disk_mb=1)
 
 
 @pytest.mark.exhaustive

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from jobsight_papers.coallocation.results import account, worth
-from jobsight_papers.coallocation.runs import ExperimentCase, cases, known, run_case
-from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS, Scenario
+from jobsight_papers.coallocation.runs import ExperimentCase, known, run_case
+from jobsight_papers.coallocation.scenarios import SCENARIOS, Scenario
 from jobsight_papers.intervals import changes, holm, p_value
 from jobsight_scheduler.coallocation.communication import draw_communication
 from jobsight_scheduler.figures import interval
@@ -24,26 +24,6 @@ TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "sha
 
 def case(policy: str, seed: int = 0, scenario: str = "100 Mb/s", jobs: int = 0) -> ExperimentCase:
     return ExperimentCase("t.swf", scenario, policy, seed, jobs)
-
-
-def test_every_run_once_and_none_in_each_scenario() -> None:
-    found = list(cases(["a", "b"], 5, list(SCENARIOS), list(POLICIES)))
-    assert len(set(found)) == len(found) == 2 * 5 * len(SCENARIOS) * len(POLICIES)
-    assert len({run.key for run in found}) == len(found)
-    seeds = [run.seed for run in found]
-    assert seeds == sorted(seeds)  # whole seeds first
-    few = list(cases(["a"], 1, ["100 Mb/s"], ["aware means"], 9))
-    assert [(run.policy, run.jobs) for run in few] == [("none", 9), ("aware means", 9)]
-
-
-def test_a_run_can_be_done_again(tmp_path: Path) -> None:
-    file = tmp_path / "t.swf"
-    write_swf(lublin(600, 32, seed=1), file)
-    assert run_case(case("aware means", 1, jobs=300), file) == run_case(case("aware means", 1, jobs=300), file)
-    assert run_case(case("none", 1, jobs=300), file)["jobs"] == 300
-    assert run_case(case("none", 1), file)["spread"] == 0.0
-    assert run_case(case("aware oracle", 1), file)["saturated"] == 0.0
-    assert run_case(case("aware oracle", 1), file) != run_case(case("aware oracle", 2), file)
 
 
 def test_what_scenarios_change(tmp_path: Path) -> None:

@@ -36,17 +36,3 @@ def test_a_small_run_in_process_and_through_http(tmp_path: Path, capsys: pytest.
 
     for name in ("sizes", "greedy", "service"):
         assert ElementTree.parse(tmp_path / "plots" / f"{name}.svg").getroot().tag.endswith("svg")
-
-
-@pytest.mark.exhaustive
-def test_without_the_service_no_server_is_started(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["matching", "--batches", "1", "--deadline", "0.05", "--no-service"]) == 0
-    shown = capsys.readouterr().out
-    assert "Batch sizes" in shown
-    assert "Batches through HTTP" not in shown
-
-
-@pytest.mark.parametrize("flags", [["--batches", "0"], ["--rates", "-1"], ["--deadline", "nan"]])
-def test_what_cannot_be_run_is_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["matching", *flags]) == 1
-    assert flags[0] in capsys.readouterr().err

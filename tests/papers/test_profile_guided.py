@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jobsight_papers.intervals import interval
 from jobsight_papers.profile_guided.campaign import TESTED, CampaignJobs, campaign_account, sensitivity
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, forecast_series, user_account
 from jobsight_predictor.evaluation.replay import UNCLIPPED
@@ -68,11 +67,3 @@ def test_sensitivity_at_the_default_is_the_campaign_s_accuracy() -> None:
     found, account = sensitivity(campaign()), campaign_account(campaign(), DEFAULT_PARAMETERS)
     assert found["window"][4] == pytest.approx(account["forecasters"]["sliding-window"]["accuracy"])
     assert found["window"][0] == pytest.approx(account["forecasters"]["locality"]["accuracy"])
-
-
-def test_intervals_are_student_s() -> None:
-    found = interval([0.7, 0.8, 0.9, None])
-    # t(0.975, 2) = 4.303, standard error 0.1 / sqrt(3)
-    assert found["low"] == pytest.approx(0.8 - 4.303 * 0.1 / 3**0.5, abs=1e-4)
-    assert interval([0.5]) == {"mean": 0.5, "low": None, "high": None}
-    assert interval([None]) == {"mean": None, "low": None, "high": None}

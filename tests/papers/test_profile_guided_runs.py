@@ -49,19 +49,3 @@ def test_a_real_server_gives_the_same_accuracies(capsys: pytest.CaptureFixture[s
         assert row["users_above"]["pure"] == row["users_above"]["site"]
         for accuracies in row["accuracy"].values():
             assert accuracies["site"] == pytest.approx(accuracies["pure"], abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--seeds", "0"], "--seeds 0: give 1 to 1000"),
-        (["--seeds", "1" + "0" * 30], "give 1 to 1000"),
-        (["--seeds", "2", "--site-seeds", "3"], "--site-seeds 3: give 0 to 2"),
-        (["--alpha", "nan"], "--alpha is nan"),
-        (["--window", "-1"], "--window is -1"),
-        (["--bins", "99999"], "--bins is 99999"),
-    ],
-)
-def test_a_wrong_flag_is_named(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*COMMAND, *flags]) == 1
-    assert message in capsys.readouterr().err

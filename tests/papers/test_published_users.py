@@ -7,8 +7,7 @@ import random
 import pytest
 
 from jobsight_emulator.emulation import make_emulation
-from jobsight_emulator.plan import EmulatorError, SitePlan
-from jobsight_emulator.site import make_site
+from jobsight_emulator.plan import SitePlan
 from jobsight_papers.profile_guided.published import CAMPAIGN, PUBLISHED, campaign_jobs, campaign_users, three_users
 
 END = 1_700_000_040
@@ -65,10 +64,3 @@ def test_the_jobs_of_the_campaign_end_in_the_order_of_submission_with_their_node
     of_plan = {user.user.name: iter(user.memory) for user in campaign_users(plan())}
     for truth in truths:
         assert truth.memory_bytes_per_processor == pytest.approx(next(of_plan[truth.user]), abs=0.1)
-
-
-def test_too_small_a_machine_is_refused() -> None:
-    short = plan(nodes=2, days=2)
-    (cluster,) = make_site(short)
-    with pytest.raises(EmulatorError, match=r"600 jobs need 13\.9 days on 1 whole nodes"):
-        campaign_jobs(short, cluster)

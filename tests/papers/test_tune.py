@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobsight_papers.__main__ import main
-from jobsight_papers.profile_guided.tune import LEAST, confirmed
+from jobsight_papers.profile_guided.tune import confirmed
 from jobsight_papers.profile_guided.tuning import GRID, interval_over_users, tune_parameter
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.question import Question
@@ -103,22 +103,3 @@ def test_the_command_prints_what_the_later_jobs_confirm(
     assert "Confirmed on the later jobs for memory: window 1" in printed
     assert "Jobsight's forecast" in printed
     assert "…" not in printed
-
-
-def test_what_cannot_be_tuned_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = trace(tmp_path / "few.swf", noisy(10, 2))
-    assert main(["profile-guided", "--tune", file, "--metric", "memory"]) == 1
-    assert "memory: 10 jobs have a value; at least 20 are needed" in capsys.readouterr().err
-    assert main(["profile-guided", "--tune", file, "--workers", "0"]) == 1
-    assert "--workers 0: give at least 1" in capsys.readouterr().err
-    assert main(["profile-guided", "--tune", str(tmp_path / "no.swf"), "--metric", "memory"]) == 1
-    assert "no such file" in capsys.readouterr().err
-
-
-def test_a_metric_that_no_job_has_is_left_out_in_one_plain_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = trace(tmp_path / "t.swf", noisy(LEAST + 2, 2))
-    assert main(["profile-guided", "--tune", file, "--metric", "runtime", "bandwidth", "--workers", "1"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "Left out: bandwidth: " in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from jobsight_server.storage import schema
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 GIB = 2**30
+Seff = Callable[..., tuple[int, str, str]]
 USED = {"memory": 0.5 * GIB, "runtime": 2400.0, "cpu": 0.45, "bandwidth": 1e6}  # per processor
 
 
@@ -57,22 +59,21 @@ def site(engine: Engine) -> Engine:
     return engine
 
 
-def seff(database_url: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    url = ["--database", database_url]
-    status = cli.main(["seff", *arguments, *url])
-    out, err = capsys.readouterr()
-    return status, out, err
+@pytest.fixture
+def seff(site: Engine, capsys: pytest.CaptureFixture[str]) -> Seff:
+    def command(*arguments: str) -> tuple[int, str, str]:
+        status = cli.main(["seff", *arguments, "--database", site.url.render_as_string(hide_password=False)])
+        return status, *capsys.readouterr()
+
+    return command
 
 
 def of(found: Any) -> dict[str, Any]:
     return {entry["resource"]: entry for entry in found}
 
 
-def test_use_is_compared_with_the_request_of_the_whole_job(
-    site: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    status, out, _ = seff(url, capsys, "12.head", "--json")
+def test_use_is_compared_with_the_request_of_the_whole_job(seff: Seff) -> None:
+    status, out, _ = seff("12.head", "--json")
     assert status == 0
     [run] = json.loads(out)
     found = of(run["efficiency"])
@@ -90,9 +91,8 @@ def test_use_is_compared_with_the_request_of_the_whole_job(
     assert found["bandwidth"]["ask_next"] >= 4e6
 
 
-def test_a_table_for_people(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    _, out, _ = seff(url, capsys, "12.head")
+def test_a_table_for_people(seff: Seff) -> None:
+    _, out, _ = seff("12.head")
     lines = [line.split() for line in out.splitlines()]
     assert lines[0][:2] == ["Ask", "for"], "what to do comes first"
     title = next(line for line in lines if line[:1] == ["Job"])
@@ -101,73 +101,61 @@ def test_a_table_for_people(site: Engine, capsys: pytest.CaptureFixture[str]) ->
     assert memory[:5] == ["Memory", "64G", "2G", "3", "%"]
     assert next(line for line in lines if line[:2] == ["Run", "time"])[2:6] == ["1", "d", "40", "min"]
     assert "Bandwidth: jobs request no bandwidth." in out
-    _, out, _ = seff(url, capsys, "[bold]24")
+    _, out, _ = seff("[bold]24")
     assert "\nJob [bold]24 on alpha: " in out
 
 
-def test_what_was_not_measured_is_said_and_never_zero(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    _, out, _ = seff(url, capsys, "20.head", "--json")
+def test_what_was_not_measured_is_said_and_never_zero(seff: Seff) -> None:
+    _, out, _ = seff("20.head", "--json")
     found = of(json.loads(out)[0]["efficiency"])
     assert (found["memory"]["used"], found["memory"]["efficiency"]) == (None, None)
     assert found["memory"]["reason"] == "no samples of n2"
     assert found["processors"]["reason"] == "not profiled yet"
     assert (found["runtime"]["used"], found["runtime"]["reason"]) == (100.0, "it requested no amount")
-    _, out, _ = seff(url, capsys, "20.head")
+    _, out, _ = seff("20.head")
     assert out.count("not measured") == 3
     assert "Memory: no samples of n2." in out
-    _, out, _ = seff(url, capsys, "22.head", "--json")
+    _, out, _ = seff("22.head", "--json")
     found = of(json.loads(out)[0]["efficiency"])
     assert found["bandwidth"]["used"] is None
     assert found["bandwidth"]["reason"] == "the log does not say how many processors it had"
     assert found["bandwidth"]["apportioned"] is True
 
 
-def test_what_was_not_measured_was_not_apportioned(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    _, out, _ = seff(url, capsys, "26.head")
+def test_what_was_not_measured_was_not_apportioned(seff: Seff) -> None:
+    _, out, _ = seff("26.head")
     assert [line for line in out.splitlines() if line.startswith("Bandwidth: ")] == ["Bandwidth: no samples of n1."]
     # The note is one paragraph, wrapped by the terminal's width.
     assert "Next time: the reservation recommended now for such a job; - where nothing is \nknown or " in out
 
 
-def test_a_job_that_ran_out_used_at_least_so_much(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    _, out, _ = seff(url, capsys, "21.head")
+def test_a_job_that_ran_out_used_at_least_so_much(seff: Seff) -> None:
+    _, out, _ = seff("21.head")
     assert "(ran out of memory)" in out
     assert "at least 64G" in out
     assert "100 %" in out
 
 
-def test_without_agents_only_the_log_could_have_had_it(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    assert "Bandwidth: no samples of n1." in seff(url, capsys, "29.head")[1]
+def test_without_agents_only_the_log_could_have_had_it(site: Engine, seff: Seff) -> None:
+    assert "Bandwidth: no samples of n1." in seff("29.head")[1]
     with site.begin() as connection:
         connection.execute(delete(schema.nodes))
-    out = seff(url, capsys, "29.head")[1]
+    out = seff("29.head")[1]
     assert "Bandwidth: not in the accounting log, and no agent reports from this cluster." in " ".join(out.split())
 
 
-def test_busy_processors_below_one_have_two_digits(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    line = next(line for line in seff(url, capsys, "29.head")[1].splitlines() if "Processors" in line)
-    assert line.split()[1:5] == ["4", "0.15", "4", "%"]
-
-
-def test_a_run_that_was_requeued_has_the_run_time_of_the_log(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
+def test_a_run_that_was_requeued_has_the_run_time_of_the_log(seff: Seff) -> None:
     for job in ("27.head", "28.head"):
-        found = of(json.loads(seff(url, capsys, job, "--json")[1])[0]["efficiency"])
+        found = of(json.loads(seff(job, "--json")[1])[0]["efficiency"])
         assert (found["runtime"]["used"], found["runtime"]["reason"]) == (3.0, None)
         assert found["runtime"]["efficiency"] == pytest.approx(3 / 86400)
         assert found["memory"]["reason"] == "a run that is requeued is not profiled"
 
 
-def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.url.render_as_string(hide_password=False)
-    status, out, _ = seff(url, capsys, "23.head")
+def test_a_job_that_runs_has_nothing_to_compare(seff: Seff) -> None:
+    status, out, _ = seff("23.head")
     assert (status, "It has not ended (running)" in out) == (0, True)
-    assert json.loads(seff(url, capsys, "23.head", "--json")[1])[0]["efficiency"] == []
+    assert json.loads(seff("23.head", "--json")[1])[0]["efficiency"] == []
 
 
 @pytest.mark.parametrize(
@@ -182,10 +170,8 @@ def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.Cap
         (["2.head", "--cluster", "beta"], "no job '2.head' on cluster 'beta'; it is known on alpha"),
     ],
 )
-def test_a_job_that_is_not_there(
-    site: Engine, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    status, out, err = seff(site.url.render_as_string(hide_password=False), capsys, *arguments)
+def test_a_job_that_is_not_there(seff: Seff, arguments: list[str], message: str) -> None:
+    status, out, err = seff(*arguments)
     assert (status, out) == (1, "")
     assert message in err
-    assert seff(site.url.render_as_string(hide_password=False), capsys, "1.head", "--cluster", "beta")[0] == 0
+    assert seff("1.head", "--cluster", "beta")[0] == 0

@@ -56,22 +56,12 @@ def test_the_example_is_matched_and_explained(capsys: pytest.CaptureFixture[str]
             {"amounts": {"slots": -1}},
             "jobs[0].dependencies[0].amounts[...]: Expected `float` >= 0.0; it is {'slots': -1}",
         ),
-        ({"amounts": {"slots": "many"}}, "amounts[...]: Expected `float`, got `str`; it is {'slots': 'many'}"),
-        ({"amounts": {"slots": True}}, "amounts[...]: Expected `float`, got `bool`"),
-        ({"amounts": {"slots": "predicted"}}, "it is {'slots': 'predicted'}"),
         ({"amounts": {"slots": int("9" * 400)}}, "Number out of range"),
         ({"where": "speed = 1"}, "write =="),
         ({"where": "speed >"}, "character 8: the end is not expected there"),
         ({"where": "x" * 10_000}, "10,000 characters, where 2,000 are allowed"),
-        ({"where": "not " * 499 + "1"}, "nested more than 40 deep"),
-        ({"where": "(" * 500 + "1" + ")" * 500}, "is not expected there"),
         ({"where": "__import__('os').system('true')"}, "unexpected '.'"),
-        ({"where": 5}, "where: Expected `str | null`, got `int`; it is 5"),
-        ({"count": 0}, "count: Expected `int` >= 1; it is 0"),
-        ({"count": 1.5}, "count: Expected `int`, got `float`; it is 1.5"),
         ({"count": 10**30}, "Expected `int` <= 100000"),
-        ({"name": "a\0b"}, "name: Expected `str` matching regex"),
-        ({"type": ""}, "type: Expected `str` of length >= 1"),
     ],
 )
 def test_a_wrong_job_is_refused_with_value_and_place(
@@ -86,30 +76,13 @@ def test_a_wrong_job_is_refused_with_value_and_place(
     ("content", "message"),
     [
         (b"{", "not JSON"),
-        (b"[" * 100_000, "nested too deeply"),
         (b'{"resources": [], "jobs": NaN}', "not JSON"),
-        (b'{"resources": [], "jobs": 1e999}', "not JSON"),
         (b'{"resources": []}', "the batch: Object missing required field `jobs`"),
-        (b"[]", "the batch: Expected `object`, got `array`"),
         ({"resources": [], "jobs": [{}] * 100_000}, "jobs: Expected `array` of length <= 10000"),
         ({"resources": [{"name": "a", "type": "t"}] * 2, "jobs": []}, "the name 'a' is there more than once"),
-        (
-            {"resources": [{"name": "a", "type": "t", "capacities": {"b": {"total": -1}}}], "jobs": []},
-            "resources[0].capacities[...].total: Expected `float` >= 0.0; it is {'b': {'total': -1}}",
-        ),
         ({"resources": [], "jobs": [], "objectives": ["speed"]}, "objectives[0]: unknown objective 'speed'"),
-        ({"resources": [], "jobs": [], "objectives": []}, "objectives: Expected `array` of length >= 1"),
         (
-            {
-                "resources": [],
-                "jobs": [
-                    {
-                        "name": "j",
-                        "dependencies": [{"name": "d", "type": "t"}],
-                        "relations": [{"between": ["d", "e"], "same": "x"}],
-                    }
-                ],
-            },
+            batch() | {"jobs": [batch()["jobs"][0] | {"relations": [{"between": ["d", "e"], "same": "x"}]}]},
             "relations[0].between[1]: 'e' is not a dependency of the job",
         ),
     ],

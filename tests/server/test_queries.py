@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,17 +9,13 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, Engine, insert
 from tests import make
 
-from jobsight_predictor.series import Series
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.forecasts.prediction import series_answer
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
-from jobsight_server.queries.jobs import job_list
 from jobsight_server.queries.listed import Asked
-from jobsight_server.queries.nodes import node_detail, node_list
+from jobsight_server.queries.nodes import node_list
 from jobsight_server.queries.overview import overview
-from jobsight_server.queries.rejected import EventCount, rejected_data
+from jobsight_server.queries.rejected import EventCount
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.queries.users import user_list
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import count_all
@@ -109,19 +104,6 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
     assert [cluster.cluster for cluster in figures.clusters] == ["alpha", "beta"]
 
 
-@pytest.mark.storage
-def test_an_empty_site_has_figures(engine: Engine) -> None:
-    with engine.connect() as connection:
-        figures = overview(connection, NOW)
-        assert rejected_data(connection).quarantine == []
-        assert node_detail(connection, "alpha", "n1", None, None, NOW) is None
-        assert job_detail(connection, reader_of(engine), "alpha", "1", NOW) is None
-        assert job_list(connection, reader_of(engine), NOW).pages == 1
-    assert figures.nodes.median_age_s is None
-    assert figures.clusters == []
-    assert len(figures.ingest.rate.samples_per_s) == 60
-
-
 def test_the_ingest_rate_counts_each_sample_once(engine: Engine) -> None:
     times = [NOW - 900, NOW - 1, NOW - 15, NOW - 14.999, NOW - 901, NOW]
     with engine.begin() as connection:
@@ -197,39 +179,3 @@ def test_of_a_job_on_many_nodes_the_first_are_drawn_and_it_says_so(engine: Engin
     assert len(nodes) == NODES_DRAWN + 2
     assert found.runs[0].nodes_drawn == NODES_DRAWN
     assert [node.reason for node in nodes[-2:]] == [f"only the first {NODES_DRAWN} nodes are drawn"] * 2
-
-
-@pytest.mark.storage
-def test_users_are_searched_literally_and_sorted(engine: Engine) -> None:
-    profile = ForecastConfig().profile("cpu")
-    with engine.begin() as connection:
-        for user, count in (("a%b", 1), ("A_b", 3), ("axb", 2)):
-            for number in range(count):
-                add_job(connection, f"{user}{number}", user)
-        for user, pqm in (("a%b", 0.25), ("axb", 0.75)):
-            connection.execute(
-                insert(schema.series).values(
-                    cluster="alpha",
-                    user=user,
-                    metric="cpu",
-                    n=1,
-                    state="{}",
-                    answer=json.dumps(json.loads(series_answer(profile, user, Series(), None)) | {"pqm": pqm}),
-                    updated=0.0,
-                )
-            )
-
-        reader = reader_of(engine)
-
-        def names(sort: str = "user", **asked: Any) -> list[str]:
-            return [user.user for user in user_list(connection, reader, Asked(sort, **asked)).users]
-
-        assert names(search="%") == ["a%b"]
-        assert names(search="a_B") == ["A_b"]
-        assert names(search="A", sort="jobs", descending=True) == ["A_b", "axb", "a%b"]
-        assert names(sort="cpu:pqm") == ["a%b", "axb", "A_b"], "who has none comes last"
-        assert names(sort="cpu:pqm", descending=True) == ["axb", "a%b", "A_b"]
-        first = user_list(connection, reader, Asked("cpu:pqm")).users[0].metrics["cpu"]
-        assert first is not None
-        assert first.pqm == 0.25
-        assert user_list(connection, reader, Asked("user", page=2)).users == []

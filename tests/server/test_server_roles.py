@@ -30,8 +30,6 @@ SETTINGS = load_settings(flags={"database": "unused", "clusters": "alpha beta"})
     ("only", "message"),
     [
         (["quer"], "choose query, background, or writer:CLUSTER"),
-        (["writer"], "choose query, background, or writer:CLUSTER"),
-        (["writer:alpha,"], "choose query, background, or writer:CLUSTER"),
         (["query:alpha"], "choose query, background, or writer:CLUSTER"),
         (["writer:alhpa"], "cluster 'alhpa' is not declared; declared: alpha, beta"),
         (["writer:alpha", "writer:beta"], "name all of its clusters at once"),

@@ -66,17 +66,13 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ("listne = 1", "unknown setting 'listne'"),
         ("query_workers = 0", "query_workers = 0: expected `int` >= 1"),
         ('query_workers = "many"', "query_workers = 'many': expected `int`, got `str`"),
-        ("query_workers = true", "query_workers = True: expected `int`, got `bool`"),
-        ("learn_apportioned = 2", "learn_apportioned = 2: expected `bool`, got `int`; choose from true, false"),
         (
             'learn_apportioned = "perhaps"',
             "learn_apportioned = 'perhaps': expected `bool`, got `str`; choose from true, false",
         ),
-        ("database = 8470", "database = 8470: expected `str`, got `int`"),
         ("retention_days = nan", "retention_days = nan: expected `float` >= 0.01"),
         ("listen = ", "jobsight.toml: Invalid"),
         ("coverage = 1", "coverage = 1: expected `float` < 1.0"),
-        ("coverage = nan", "coverage = nan: expected `float` > 0.0"),
         ("clusters = [1]", r"clusters = \[1\]: expected `str`, got `int`"),
         (
             '[[accounting]]\ncluster = "a"',
@@ -91,7 +87,6 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
             '[[adjust]]\ncluster = "a"\nusers_share = 2.0',
             r"<= 1.0 .* write \[\[adjust\]\] tables",
         ),
-        ('[[adjust]]\ncluster = "a"\nraise_to = 0.5', "expected `float` >= 1.0"),
         ('[[measurements]]\ncluster = "a"\nurl = "http://p"', r"expected presets \(cgroup_exporter, .*\) or queries"),
         (
             '[[measurements]]\ncluster = "a"\nurl = "p:9090"\npresets = ["dcgm"]',
@@ -101,17 +96,10 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
             '[[measurements]]\ncluster = "a"\nurl = "http://me:secret@p"\npresets = ["dcgm"]',
             "expected a url of host, port and path, without a user; headers",
         ),
-        ('[[measurements]]\ncluster = "a"\nurl = "http://p:x"\npresets = ["dcgm"]', "port could not be cast"),
-        ('[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["x"]', "invalid enum value 'x'"),
         (
             '[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["dcgm"]\nlabels = {"a-b" = "c"}',
             "'a-b' is no name of a label",
         ),
-        (
-            '[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["dcgm"]\nheaders = {X = "a\\nb"}',
-            "header 'X' is not printable ASCII",
-        ),
-        ('[[measurements]]\ncluster = "a"\nurl = "http://p"\nqueries = {ram = "x"}', "invalid enum value 'ram'"),
         ("accounting = 1", r"accounting: expected `array`.*write \[\[accounting\]\] tables"),
     ],
 )

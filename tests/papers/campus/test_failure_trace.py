@@ -6,13 +6,10 @@ import gzip
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from jobsight_papers.__main__ import main
-from jobsight_papers.ranking.draws import draw_on_trace
 from jobsight_papers.ranking.failure_trace import read_failure_trace
-from jobsight_papers.ranking.runs import RankingCase, run_case
 
 HEADER = "# event_id component_id node_id platform_id node_name event_type event_start_time event_stop_time reason\n"
 DAY_S = 86_400.0
@@ -77,18 +74,6 @@ def trace(tmp_path: Path) -> Path:
     file = tmp_path / "event_trace.tab.gz"
     file.write_bytes(gzip.compress("".join(lines).encode()))
     return file
-
-
-def test_ranks_that_know_the_history_avoid_machines_that_go_away(trace: Path) -> None:
-    drawn = draw_on_trace(str(trace), 3, 0.3, 0)
-    first_s, last_s = drawn.jobs.submit_s[[0, -1]]
-    assert 28 * DAY_S <= first_s < last_s < drawn.availability.to_s
-    assert all((np.diff(begins) > 0).all() for begins in drawn.availability.begins)
-    shares = {
-        rank: run_case(RankingCase(3, rank, trace=str(trace)))["completed_share"]
-        for rank in ("first-come", "fewest-evictions", "survival", "oracle")
-    }
-    assert shares["first-come"] < 0.9 < min(shares["fewest-evictions"], shares["survival"]) <= shares["oracle"]
 
 
 def test_one_command_runs_all_ranks_on_a_file(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

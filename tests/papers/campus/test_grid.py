@@ -59,22 +59,6 @@ def run(
 FOREVER = (0.0, 1e9)
 
 
-def test_an_evicted_job_starts_over_before_those_that_wait() -> None:
-    """Machine 0 is lost at 100 and back at 150; jobs 0 and 1 start at once, 2 and 3 wait."""
-    grid = run([[(0.0, 100.0), (150.0, 1e9)], [FOREVER]], jobs_of([10, 10, 20, 20], [120, 130, 30, 30]))
-    assert sorted(grid.attempts, key=lambda one: one.end_s) == [
-        Attempt(0, 0, 10.0, 100.0, False),
-        Attempt(1, 1, 10.0, 140.0, True),
-        Attempt(2, 0, 150.0, 180.0, True),
-        Attempt(3, 0, 180.0, 210.0, True),
-        Attempt(0, 1, 140.0, 260.0, True),
-    ]
-    assert grid.end_s.tolist() == [260.0, 140.0, 180.0, 210.0]
-    assert grid.lost_s.tolist() == [90.0, 0.0, 0.0, 0.0]
-    assert grid.waited_s.tolist() == [40.0, 0.0, 130.0, 160.0]
-    assert grid.evictions.tolist() == [1, 0, 0, 0]
-
-
 def test_an_oracle_takes_the_machine_that_is_left_soonest_after_the_end() -> None:
     sessions: Sessions = [[(0.0, 100.0)], [FOREVER], [(0.0, 300.0)]]
     grid = run(sessions, jobs_of([10, 20, 30], [200, 50, 400]), "oracle")
@@ -84,18 +68,6 @@ def test_an_oracle_takes_the_machine_that_is_left_soonest_after_the_end() -> Non
         (2, 1),
     ]
     assert grid.evictions.sum() == 0
-
-
-def test_checkpoints_keep_full_hours() -> None:
-    grid = run([[(0.0, 9000.0), (10_000.0, 1e9)]], jobs_of([0], [10_000]), on_eviction="checkpoint")
-    assert grid.lost_s.tolist() == [9000.0 - 7200.0]
-    assert grid.end_s.tolist() == [10_000.0 + 2800.0]
-
-
-def test_a_faster_machine_takes_less_time_and_checkpoints_more_work() -> None:
-    sessions: Sessions = [[(0.0, 3700.0), (5000.0, 1e9)]]
-    grid = run(sessions, jobs_of([0], [10_000]), speed=[2.0], on_eviction="checkpoint")
-    assert grid.end_s.tolist() == [5000.0 + (10_000.0 - 7200.0) / 2.0]
 
 
 def test_eager_binding_waits_for_its_own_machine() -> None:

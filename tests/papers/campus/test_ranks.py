@@ -9,20 +9,14 @@ import pytest
 from scipy import stats
 
 from jobsight_papers.intervals import interval
-from jobsight_papers.ranking.choosers import FastestFirst, Lazy, new_view
-from jobsight_papers.ranking.draws import draw, observed
+from jobsight_papers.ranking.choosers import new_view
+from jobsight_papers.ranking.draws import draw
 from jobsight_papers.ranking.model_choosers import ResourceVectorRank
 from jobsight_papers.ranking.results import by_seed, gains, published, row
 from jobsight_papers.ranking.runs import (
-    RANKS,
-    THIRDS,
     RankingCase,
-    chosen_cases,
-    curve_cases,
-    published_cases,
     run_case,
     simulate,
-    variant_cases,
 )
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 
@@ -49,24 +43,6 @@ def test_grv_chooses_as_worked_by_hand() -> None:
     assert rank.choose(0, 40 * H, FEW) == 2, "RA is .5 there now"
     halves = ResourceVectorRank(view, VectorSettings(weights=(0.5, 0.5, 0.0)))
     assert halves.choose(0, 28 * H, np.array([0, 2])) == 0
-
-
-def test_fastest_and_longest_idle() -> None:
-    view = new_view(np.array([1.0, 2.0, 2.0, 1.0]))
-    view.free_since_s[:] = [5.0, 4.0, 3.0, 3.0]
-    assert FastestFirst(view).choose(0, 10.0, FEW) == 1
-    assert Lazy(view).choose(0, 10.0, FEW) == 2
-
-
-def test_history_is_what_was_seen_before_the_first_job() -> None:
-    drawn = draw(2, None, 0.3, 11, "departments")
-    begin_s = float(drawn.jobs.submit_s[0])
-    history = observed(drawn.availability, begin_s)
-    assert (history.end_s <= begin_s).all()
-    assert (history.begin_s >= drawn.availability.from_s).all()
-    known = zip(drawn.availability.begins, drawn.availability.ends, strict=True)
-    going = np.bincount(history.machine[~history.ended], minlength=546)
-    assert going.tolist() == [((begins <= begin_s) & (begin_s < ends)).sum() for begins, ends in known]
 
 
 @pytest.mark.parametrize(
@@ -101,14 +77,6 @@ def test_survival_beats_grv_and_first_come_on_draws_of_its_own() -> None:
     assert (shares["oracle"] > 0.99).all()
 
 
-def test_runs_are_reproducible() -> None:
-    case = RankingCase(2, "random", seed=3)
-    first = run_case(case)
-    draw.cache_clear()
-    assert run_case(case) == first
-    assert run_case(replace(case, seed=4)) != first
-
-
 def test_rows_intervals_and_gains() -> None:
     values = [0.5, 0.6, 0.8]
     low, high = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
@@ -135,13 +103,3 @@ def test_rows_intervals_and_gains() -> None:
     assert table[0]["grv"] == pytest.approx(
         {"printed": 91.5, "counted": 91.456, "ours": 70.0, "ours_without_speed": None}, abs=0.01
     )
-
-
-def test_what_is_run() -> None:
-    cases = list(published_cases(2))
-    assert len(cases) == len(set(cases)) == 2 * 4 * len(RANKS)
-    assert {case.weights for case in cases if case.rank == "grv"} == {THIRDS, (0.5, 0.5, 0.0)}
-    assert {case.load for case in curve_cases(1)} | {0.3} == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0}
-    assert len({name for name, _ in variant_cases(1)}) == 5
-    weights = [THIRDS, (1.0, 0.0, 0.0)]
-    assert len(list(chosen_cases([1], ["first-come", "grv"], weights, [0.3, 0.5], 3, "uniform", "restart"))) == 18

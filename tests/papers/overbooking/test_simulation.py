@@ -14,15 +14,13 @@ from hypothesis import strategies as st
 
 from jobsight_papers.overbooking.jobs import OverbookingSource
 from jobsight_papers.overbooking.node_failures import FAILURE_MODELS, Downtimes
-from jobsight_papers.overbooking.plan import SimulatedPlan
 from jobsight_papers.overbooking.runs import OverbookingCase, run_figures, run_overbooking
 from jobsight_papers.overbooking.simulation import OfferedJob, OverbookingSimulation
 from jobsight_papers.overbooking.strategies import STRATEGIES, OverbookingStrategy
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import SimpleAccuracy, TimeSliceAccuracy
 from jobsight_predictor.runtime.success import MachineFailure
-from jobsight_scheduler.overbooking.accept import AcceptanceRule, decide
-from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, JobOffer, processors_of
+from jobsight_scheduler.overbooking.accept import AcceptanceRule
 
 NEVER = MachineFailure(0.0, 1.0)
 
@@ -134,24 +132,6 @@ def test_a_job_is_killed_at_the_next_booked_start_or_moved() -> None:
     assert (found[2].ended_h, found[2].has_succeeded, found[2].moves) == (8.5, True, 1)
     assert found[1].started_h == 6.0
     assert run_figures(simulation.accepted, simulation.rejected)["averted"] == 1
-
-
-def test_a_place_that_is_gone_is_refused() -> None:
-    plan = SimulatedPlan(2)
-
-    def job(number: int, nodes: int) -> JobOffer:
-        return JobOffer(number, nodes, 4.0, 0.0, 1000.0, SimpleAccuracy().distribution(Question()), 4.0, 4.0)
-
-    def slot(start: float, processor: int) -> BookingPlace:
-        return BookingPlace(start, start + 1.0, processors_of([processor]), (), ())
-
-    old = decide(plan, job(1, 2), 0.0, AcceptanceRule("conservative"), MachineFailure(0.0, 1.0)).place
-    assert old is not None
-    plan.add(Booking(job(2, 1), slot(1.0, 1), 0.0))
-    with pytest.raises(ValueError, match="ask for a time slot again"):
-        plan.add(Booking(job(1, 2), old, 0.0))
-    with pytest.raises(ValueError, match="in the plan already"):
-        plan.add(Booking(job(2, 1), slot(5.0, 1), 0.0))
 
 
 def test_nodes_that_fail_end_jobs() -> None:

@@ -31,17 +31,6 @@ def test_success_and_requeue_move_the_score_by_one(farm: Farm) -> None:
 
 
 @pytest.mark.storage
-def test_the_score_is_clipped_where_the_settings_say(farm: Farm) -> None:
-    farm.config = RankConfig(vector=VectorSettings(success_cap=3.0, success_penalty=2.0, success_initial=1.0))
-    fleet(farm, "n1")
-    for number in range(9):
-        farm.job(["n1"], start=START - 4000, end=START - 3000 + number)
-    farm.job(["n1"], start=START - 900, end=START - 500, state="requeued")
-    farm.round()
-    assert farm.row("n1").score == 1.0  # 3, less 2
-
-
-@pytest.mark.storage
 def test_of_several_machines_the_one_that_went_away_has_the_eviction(farm: Farm) -> None:
     """While it is off no one can tell; the others are not blamed meanwhile."""
     fleet(farm, "n1", "n2", "n3")
@@ -73,30 +62,6 @@ def test_where_no_machine_went_away_each_has_the_requeue(farm: Farm) -> None:
         farm.report(name, START + 1, START + 399)
     farm.round()
     assert [farm.row(name).score for name in ("n1", "n2")] == [-1.0, -1.0]
-
-
-@pytest.mark.storage
-def test_a_failure_follows_the_user_who_fails_everywhere_or_the_machine_where_all_fail(farm: Farm) -> None:
-    names = ["n1", "n2", "n3"]
-    farm.now = START
-    for name in names:
-        farm.report(name, START - 9000, START - 1)
-    farm.round()
-    for number in range(10):  # ben fails on every machine, everyone fails on n3, ada succeeds elsewhere
-        for name in names:
-            at = START - 8000 + 60 * number
-            farm.job([name], start=at, end=at + 30, exit_status=1, user="ben")
-            farm.job([name], start=at, end=at + 31, exit_status=1 if name == "n3" else 0, user="ada")
-            farm.job([name], start=at, end=at + 32, exit_status=1 if name == "n3" else 0, user="cyd")
-        farm.round(after_s=1)
-    rows = {name: farm.row(name) for name in names}
-    for name in ("n1", "n2"):
-        assert rows[name].successes == 20
-        assert rows[name].user_failures >= 8
-        assert rows[name].failures <= 2  # before anything was known
-        assert rows[name].score >= 18.0
-    assert rows["n3"].failures >= 18
-    assert rows["n3"].score <= -18.0
 
 
 @pytest.mark.parametrize(("status", "score"), [(271, 0.0), (-11, 0.0), (0, 1.0), (None, 0.0), (265, -1.0), (-3, -1.0)])

@@ -9,10 +9,7 @@ import pytest
 
 from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_predictor.reliability.resource_vector import VectorSettings
-from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.systems.ranking.board import MachineBoard, RankConfig
-from jobsight_server.systems.ranking.learning import ReliabilityState, write_reliability
-from jobsight_server.systems.ranking.rows import MachineRow, StoredFacts, write_machines
 
 from .conftest import HOUR_S, START, Farm
 
@@ -41,23 +38,6 @@ def test_a_machine_that_reboots_and_loses_its_job_sinks_within_a_round(farm: Far
     assert (row.score, row.evictions, row.sessions) == (0.0, 1, 1)
 
 
-@pytest.mark.parametrize("method", ["survival", "grv"])
-def test_machines_without_history_are_ranked_but_never_first(farm: Farm, method: Any) -> None:
-    week(farm, "steady")
-    farm.round()
-    farm.now += 60
-    farm.report("steady", START, farm.now - 1)
-    farm.report("fresh", farm.now - 30, farm.now - 1, benchmark_flops=9e9)  # the fastest of all, seen once
-    farm.job(["ghost"], start=START - 300, end=START - 200, exit_status=None)  # in the log only, its end unknown
-    farm.round()
-    order = farm.order(method=method)
-    assert order[0] == "steady"
-    assert "fresh" in order
-    ranks = farm.ranks(method=method)
-    fresh = ranks.columns.by_name["alpha", "fresh"]
-    assert ranks.ranking.low[fresh] < ranks.ranking.score[fresh] <= ranks.ranking.high[fresh]
-
-
 @pytest.mark.storage
 def test_the_terms_are_those_worked_out_by_hand(farm: Farm) -> None:
     farm.config = RankConfig(method="grv", vector=VectorSettings(weights=(0.5, 0.3, 0.2)))
@@ -77,37 +57,6 @@ def test_the_terms_are_those_worked_out_by_hand(farm: Farm) -> None:
     assert vectors.capacity[[n1, n2]] == pytest.approx([1.0, 0.25])
     assert vectors.score[n1] == pytest.approx(0.5 * 0.25 + 0.3 * 0.625 + 0.2 * 1.0)
     assert vectors.score[n2] == pytest.approx(0.5 * 1.0 + 0.3 * 0.475 + 0.2 * 0.25)
-
-
-def test_the_order_depends_on_the_run_time_where_it_should(farm: Farm) -> None:
-    """Short sessions by the hundred beside rare long ones: young machines of the one kind stay for ten minutes."""
-    rng = np.random.default_rng(3)
-    rows = []
-    for number in range(40):
-        restless = number % 2 == 0
-        rows.append((f"n{number:02}", 8.0 if restless else 1.0, 0.2 if restless else 30.0))
-    with farm.engine.begin() as connection:
-        machines = [
-            MachineRow(
-                None,
-                "alpha",
-                name,
-                presence=Presence(seen_s=START, since_s=START - age * HOUR_S, boot="b"),
-                facts=StoredFacts(processors=16),
-                boot_id="b",
-                received_at=START,
-                events=rate * 5 + float(rng.poisson(2)),
-                seconds=5 * 86400.0,
-                weighted=5 * 86400.0,
-            )
-            for name, rate, age in rows
-        ]
-        write_machines(connection, machines)
-        write_reliability(connection, ReliabilityState(version=1))
-    short, long = farm.ranks(10 / 60), farm.ranks(6)
-    assert (short.stays.mean >= long.stays.mean).all()
-    assert short.stays.mean.min() > 0.8
-    assert long.stays.mean[::2].max() < long.stays.mean[1::2].min()
 
 
 def test_hard_requirements_free_processors_and_clusters_filter(farm: Farm) -> None:

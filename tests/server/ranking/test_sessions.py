@@ -19,16 +19,6 @@ from jobsight_server.systems.ranking.tables import machine_outcomes, machine_ses
 from .conftest import HOUR_S, START, Farm
 
 
-def test_a_boot_ends_a_session_and_the_next_begins(farm: Farm) -> None:
-    farm.report("n1", START - 3000, START - 2000)
-    farm.report("n1", START - 1990, START - 1500)
-    farm.report("n1", START - 1200, START - 10, boot="boot-2")
-    farm.round()
-    assert farm.sessions("n1") == [(START - 3000, START - 1500, "shutdown")]
-    row = farm.row("n1")
-    assert (row.since, row.booted, row.boot_id) == (START - 1200, START - 1200, "boot-2")
-
-
 def test_one_long_batch_is_no_silence_and_an_agent_that_pauses_is_one(farm: Farm) -> None:
     farm.report("n1", START - 9 * HOUR_S, START - 5 * HOUR_S)
     farm.report("n1", START - 5 * HOUR_S + 60, START - 4 * HOUR_S)
@@ -49,13 +39,6 @@ def test_silence_is_judged_by_when_something_was_received(farm: Farm) -> None:
     assert farm.sessions("n1") == [(START - 7 * 24 * HOUR_S, START - 6 * 24 * HOUR_S, "silence")]
     assert farm.row("n1").since is None
     assert farm.order() == []
-
-
-def test_silence_alone_is_no_eviction(farm: Farm) -> None:
-    farm.up("n1", 2)
-    farm.round()
-    farm.round(after_s=3600)
-    assert (farm.row("n1").evictions, farm.row("n1").score) == (0, 0.0)
 
 
 def test_batches_that_cross_on_the_way_are_taken_in_order(farm: Farm) -> None:
@@ -127,17 +110,6 @@ def test_any_cut_of_the_same_reports_gives_the_same_sessions(farm: Farm) -> None
     assert farm.sessions("each") == farm.sessions("some") == farm.sessions("all") != []
 
 
-def test_the_owner_ends_a_session_and_leaving_begins_one(farm: Farm) -> None:
-    farm.report("pc", START - 3600, START - 3000, owner_present=False)
-    farm.report("pc", START - 2990, START - 2500, owner_present=True)
-    farm.report("pc", START - 2490, START - 2000)  # not given: as before
-    farm.report("pc", START - 1990, START - 1500, owner_present=False)
-    farm.report("pc", START - 1490, START - 10, owner_present=False)
-    farm.round()
-    assert farm.sessions("pc") == [(START - 3600, START - 2500, "owner")]
-    assert farm.row("pc").since == START - 1500
-
-
 def test_an_owner_is_reported_over_http_with_and_without_an_agent(farm: Farm) -> None:
     farm.report("pc", START - 3600, START - 10)
     farm.round()
@@ -156,19 +128,6 @@ def test_an_owner_is_reported_over_http_with_and_without_an_agent(farm: Farm) ->
 
 
 @pytest.mark.storage
-def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_session(farm: Farm) -> None:
-    farm.report("n1", START - 7200, START - 3700, uptime_s=10_000.0)
-    farm.report("n1", START - 100_000, START - 97_000, uptime_s=13_060.0)  # set back by a day
-    farm.report("n1", START - 3000, START - 10, uptime_s=16_100.0)  # and forward again
-    farm.round()
-    row = farm.row("n1")
-    assert farm.sessions("n1") == []
-    assert row.since == START - 9610  # 9,600 s by the uptime, up to the last reading
-    assert '"clock_jumps":' in row.presence
-    assert '"clock_jumps":0' not in row.presence
-
-
-@pytest.mark.storage
 def test_a_name_used_again_after_a_reinstallation_is_another_machine(farm: Farm) -> None:
     farm.up("n1", 30, id="a" * 32)
     for number in range(5):
@@ -182,23 +141,6 @@ def test_a_name_used_again_after_a_reinstallation_is_another_machine(farm: Farm)
     assert (after.successes, after.score, after.events, after.seconds) == (0, 0.0, 0.0, 0.0)
     assert [ending for _, _, ending in farm.sessions("n1")] == ["reinstall"]
     assert not farm.ranks().stays.known[0]
-
-
-@pytest.mark.storage
-def test_both_kinds_of_agents_are_understood(farm: Farm) -> None:
-    """An agent of the first version sends no description: unknown is unknown, not 0."""
-    farm.report("old", START - 3600, START - 10)
-    with farm.engine.begin() as connection:
-        connection.execute(text("UPDATE nodes SET machine = NULL"))
-    farm.report("new", START - 3600, START - 10, system="linux-x86_64")
-    farm.round()
-    with farm.engine.connect() as connection:
-        facts = {row.name: row.facts for row in connection.execute(select(machines.c.name, machines.c.facts))}
-    assert "flops" not in facts["old"]
-    assert '"processors":16' in facts["old"]
-    assert '"flops":5e7' in facts["new"].replace("50000000.0", "5e7")
-    ranks = farm.ranks(method="grv")
-    assert 0.0 < ranks.vectors.capacity[0] <= 1.0
 
 
 @pytest.mark.storage
@@ -228,15 +170,3 @@ def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: F
     with farm.engine.connect() as connection:
         attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
     assert 0.5 < attributes["reliability"] < 1.0
-
-
-def test_a_backlog_of_many_boots_counts_once(farm: Farm) -> None:
-    for number in range(45):
-        begin = START - (50 - number) * HOUR_S
-        farm.report("n1", begin, begin + 1800, boot=f"boot-{number}")
-    farm.round()
-    once = farm.sessions("n1")
-    assert len(once) == 44
-    for _ in range(3):
-        farm.round()
-    assert farm.sessions("n1") == once

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from .conftest import HOUR_S, Farm
@@ -35,22 +33,6 @@ def scores(farm: Farm) -> dict[str, float]:
     return {found.columns.names[number][1]: float(found.ranking.score[number]) for number in found.order}
 
 
-@pytest.mark.exhaustive
-def test_a_black_hole_that_never_reboots_stands_last_and_recovers(farm: Farm) -> None:
-    """40 of its 40 jobs failed within seconds; once repaired, thirty quiet days take it back among the others."""
-    a_day(farm, "hole", jobs=40)
-    found = scores(farm)
-    assert list(found)[-1] == "hole"
-    assert found["hole"] < 0.3 < 0.9 * found["n1"]
-    for _ in range(30):
-        a_day(farm)
-    idle = scores(farm)
-    assert idle["hole"] > 0.75 * idle["n1"], "without a single job"
-    a_day(farm, jobs=10)
-    used = scores(farm)
-    assert used["hole"] > 0.9 * used["n1"]
-
-
 def test_failures_that_follow_a_user_count_against_no_machine(farm: Farm) -> None:
     a_day(farm, jobs=10)
     before = scores(farm)
@@ -62,25 +44,3 @@ def test_failures_that_follow_a_user_count_against_no_machine(farm: Farm) -> Non
     assert farm.outcomes_of("n1")[-2:] == ["user-failed", "user-failed"]
     after = scores(farm)
     assert all(after[name] > 0.97 * before[name] for name in NAMES)
-
-
-@pytest.mark.exhaustive
-def test_evictions_of_long_ago_no_longer_rank_a_machine_last(farm: Farm) -> None:
-    """Each eight hours for two weeks, then quiet for a month, beside machines that go away now and then."""
-    rng, boots = random.Random(1), 0
-
-    def days(count: int, hole: float) -> None:
-        nonlocal boots
-        for _ in range(3 * count):
-            farm.now += 8 * HOUR_S
-            for name in NAMES:
-                if rng.random() < (hole if name == "hole" else 0.3):
-                    boots += 1
-                    farm.boot[name] = f"{name}-{boots}"
-                farm.report(name, farm.now - 8 * HOUR_S + 300, farm.now - 60, farm.boot.get(name, "boot-1"))
-            farm.round()
-
-    days(14, hole=1.0)
-    assert list(scores(farm))[-1] == "hole"
-    days(30, hole=0.0)
-    assert next(iter(scores(farm))) == "hole"

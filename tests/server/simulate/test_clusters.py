@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests import make
 
-from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import write_swf
 from jobsight_server.cli import main
 from jobsight_server.commands.simulate import command
 
@@ -58,11 +54,7 @@ def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--uplink", "0"], "the uplink of cluster 0 carries 0.0 bit/s"),
-        (["--half", "0"], "--half 0: every job would communicate all the time"),
         (["--uplink", "1G,1G,1G"], "--uplink has 3 rates for 2 clusters: give one, or one for each"),
-        (["--load", "inf"], "a load of inf cannot be offered"),
-        (["--load", "-1"], "a load of -1.0 cannot be offered"),
         (["--clusters", "1x1"], "none of its"),
         (["--ask-again"], "--ask-again: none asks for no forecasts; give --placement aware"),
         (["--ask-again", "--placement", "aware", "--bandwidth", "user"], "--bandwidth user asks for no forecasts"),
@@ -77,37 +69,8 @@ def test_bad_input_is_named(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.exhaustive
-def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn = lublin(1500, 64, seed=1)
-    trace = tmp_path / "users.swf.gz"
-    write_swf(replace(drawn, columns={**drawn.columns, "user": np.arange(1500.0) % 100}), trace)
-    options = ["--clusters", "4x32", "--uplink", "10M", "--placement", "aware", "--load", "3", "--validate"]
-    plain = make.json_of(main, capsys, "simulate", trace, *options)
-    both = make.json_of(main, capsys, "simulate", trace, *options, "--ask-again")
-    assert both["broken_rules"] == 0
-    beside = both["against"]["aware"]
-    assert beside["mean_turnaround_s"] == plain["mean_turnaround_s"] != both["mean_turnaround_s"]
-    expected = plain["mean_turnaround_s"] - both["mean_turnaround_s"]
-    assert beside["difference_turnaround_s"][0] == pytest.approx(expected)
-    assert main(["simulate", str(trace), *options, "--ask-again"]) == 0
-    shown = capsys.readouterr().out
-    assert f"With the forecasts at submission, mean turnaround {plain['mean_turnaround_s']:,.0f} s" in shown
-    assert max(map(len, shown.partition("wait, s")[2].partition("Differences")[0].splitlines())) <= 80
-
-
 @pytest.mark.parametrize(
-    "option",
-    [
-        ["--clusters", "4by32"],
-        ["--clusters", "0x4"],
-        ["--clusters", "999999999x32"],
-        ["--clusters", "999999999999999999999x1"],
-        ["--clusters", "2x999999999"],
-        ["--clusters", "9000000,9000000"],
-        ["--uplink", "fast"],
-        ["--half", "often"],
-    ],
+    "option", [["--clusters", "4by32"], ["--clusters", "2x999999999"], ["--uplink", "fast"], ["--half", "often"]]
 )
 def test_bad_words_are_named(trace: Path, capsys: pytest.CaptureFixture[str], option: list[str]) -> None:
     with pytest.raises(SystemExit):

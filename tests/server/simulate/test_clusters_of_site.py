@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -119,17 +117,7 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     for options, message in (
         ([str(trace), "--clusters", "own"], "--clusters own: only a database knows the site's own clusters"),
         ([bare, "--clusters", "own"], "none of the 9 finished jobs has a measured bandwidth: are agents running?"),
-        (
-            [database, "--clusters", "own", "--placement", "naive"],
-            "--placement does not go with --clusters on a database, but with --clusters: leave out one of them",
-        ),
         ([database, "--clusters", "64"], "one cluster: there is nothing to spread jobs over"),
-        ([database, "--clusters", "own", "--uplink", "0"], "the uplink of cluster 0 carries 0.0 bit/s"),
-        ([str(tmp_path / "no.db"), "--clusters", "own"], "no.db: no such file"),
     ):
         assert main(["simulate", *options]) == 1
         assert message in capsys.readouterr().err
-    with closing(sqlite3.connect(database)) as connection, connection:
-        connection.execute("UPDATE jobs SET processors = 4")
-    assert main(["simulate", database, "--clusters", "1,1"]) == 1
-    assert "none of 9 jobs fits on 2 processors; give larger clusters" in capsys.readouterr().err

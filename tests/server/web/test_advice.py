@@ -110,21 +110,6 @@ def test_the_sentence_says_the_minutes_that_a_scheduler_is_given(learned: Any) -
     assert " and 1 min: enough for " in answer["text"]
 
 
-def test_a_request_below_what_such_jobs_used_gets_more_recommended(learned: Any) -> None:
-    enough = ask(learned, slurm={"num_tasks": 4, "mem": "64G", "time_limit": 1440}).json
-    for slurm in (
-        {"mem": "100M", "time_limit": 1440},
-        {"mem": "64G", "time_limit": 5},
-        {"mem": "100M", "time_limit": 5},
-    ):
-        answer = ask(learned, slurm={"num_tasks": 4, **slurm}).json
-        assert answer["notable"] is True
-        assert answer["slurm"]["mem"] >= 2.1 * 1024, "all that such jobs used"
-        assert answer["slurm"]["time_limit"] >= 40
-        # What is held for five minutes may be more than what is held for a day.
-        assert answer["slurm"]["mem"] <= 3 * enough["slurm"]["mem"]
-
-
 def test_an_unlimited_or_missing_request_is_no_amount(learned: Any) -> None:
     for slurm in ({"num_tasks": 4}, {"num_tasks": 4, "mem": 0, "time_limit": "UNLIMITED"}):
         answer = ask(learned, slurm=slurm).json

@@ -53,14 +53,3 @@ def test_questions_may_have_them_and_wrong_ones_are_refused(served: Any, route: 
         served.client("scheduler").post(f"/api/v1/{route}", data=raw, content_type="application/json").status_code
         == 400
     )
-
-
-def test_an_answer_without_facts_is_as_before_and_one_with_them_the_same_until_something_uses_them(served: Any) -> None:
-    job = {"cluster": "alpha", "user": "ada", "metric": "memory"}
-    client = served.client("scheduler")
-    asked = [job, job | {"facts": {}}, job | {"facts": {"input_bytes": 1}}]
-    plain, empty, one = client.post("/api/v1/predictions", json={"questions": asked}).json["predictions"]
-    assert (
-        plain == empty == client.get("/api/v1/predictions?cluster=alpha&user=ada&metric=memory").json["predictions"][0]
-    )
-    assert (one["n"], one["level"]) == (plain["n"], plain["level"])

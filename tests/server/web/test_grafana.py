@@ -60,16 +60,3 @@ def test_the_counters_are_those_of_the_source() -> None:
     source = "".join(path.read_text() for path in (ROOT / "server/jobsight_server").rglob("*.py"))
     for name, _ in COUNTED:
         assert name in source, name
-
-
-def test_the_board_can_be_loaded() -> None:
-    ids = [panel["id"] for panel in BOARD["panels"]]
-    assert len(set(ids)) == len(ids)
-    taken = set()
-    for panel in BOARD["panels"]:
-        place = panel["gridPos"]
-        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
-        assert place["x"] + place["w"] <= 24
-        assert not taken & cells
-        taken |= cells
-        assert panel["datasource"]["uid"] == "${datasource}"

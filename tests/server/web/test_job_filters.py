@@ -262,21 +262,6 @@ def test_the_list_offers_ranges_and_keeps_the_other_filters(client: FlaskClient,
         assert f'href="/jobs?queue=long&amp;range={span}"' in client.get("/jobs?queue=long&range=30d").text
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/jobs.csv", "/api/v1/jobs", "/api/v1/jobs.csv"])
-@pytest.mark.parametrize(
-    "query",
-    [
-        "since=x",
-        "since=1970-01-03&until=1970-01-01",
-        "longer_than_s=1h",
-        "profiled=maybe",
-        "range=1h&since=1970-01-01",
-    ],
-)
-def test_bad_spans_durations_and_orders_are_refused(client: FlaskClient, path: str, query: str) -> None:
-    assert client.get(f"{path}?{query}").status_code == 400
-
-
 def test_runs_are_sorted_by_their_end_with_an_index(client: FlaskClient, sqlite_engine: Engine) -> None:
     with sqlite_engine.begin() as connection:
         connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])

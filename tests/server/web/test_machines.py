@@ -12,7 +12,6 @@ from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState, learn, write_reliability
-from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.systems.ranking.queries import MachineRanker
 from jobsight_server.systems.ranking.rows import MachineRow, StoredFacts, write_machines
 
@@ -104,9 +103,3 @@ def test_what_cannot_be_answered_is_a_400_with_what_to_do(served: Served, query:
     answer = served.client("scheduler").get(f"/api/v1/resources/rank?{query}")
     assert answer.status_code == 400
     assert answer.get_json()["error"]
-
-
-def test_a_round_over_the_site_ranks_what_the_log_and_the_agents_name(served: Served) -> None:
-    update_machines(served.engine, RankConfig(), served.clock)
-    found = ask(served, **{"for": "6h", "include": "all"})
-    assert names(found) == ["n1"]

@@ -221,37 +221,6 @@ def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any
     assert_nothing_is_sold_twice(rows)
 
 
-def test_a_kept_plan_answers_as_one_that_is_read_anew(restarted: Any, served: Any) -> None:
-    add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
-    settings = {"nodes": ("alpha=8",), "max_failure": 0.3}
-    kept = restarted(**settings)
-    rng = random.Random(5)
-    planned: dict[int, float] = {}
-    for step in range(30):
-        served.clock.now += rng.choice([1.0, 300.0, 2000.0])
-        now = served.clock.now
-        release = now + rng.choice([0, 1, 4]) * HOUR
-        job = place(user="bob", nodes=rng.randint(1, 5), release=release, deadline=release + rng.choice([1, 3]) * HOUR)
-        answer = kept(OFFERS, **job).json
-        if answer["accepted"]:
-            number = answer["offer"]["id"]
-            planned[number] = answer["offer"]["latest_start"]
-            kept(f"{OFFERS}/{number}/confirm")
-        for row in standing(served):
-            assert row.planned_start == pytest.approx(planned[row.id], abs=1e-3), "nothing is moved"
-            if row.planned_start < now and row.started is None and rng.random() < 0.5:
-                kept(f"{OFFERS}/{row.id}/started", time=row.planned_start)
-            elif row.started is not None and rng.random() < 0.4:
-                kept(f"{OFFERS}/{row.id}/ended", outcome=rng.choice(["finished", "killed", "failed"]))
-        if step % 10 == 9:
-            first, mine = restarted(**settings).plan(), kept.plan()
-            assert [job["id"] for job in mine["jobs"]] == [job["id"] for job in first["jobs"]]
-            for ours, fresh in zip(mine["jobs"], first["jobs"], strict=True):
-                # The kept risk may be a minute old.
-                assert ours["pos_now"] == pytest.approx(fresh["pos_now"], abs=0.02)
-    assert_nothing_is_sold_twice(standing(served))
-
-
 @pytest.mark.storage
 def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: Any) -> None:
     post = restarted(**CONSERVATIVE)

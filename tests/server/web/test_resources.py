@@ -76,15 +76,6 @@ def test_state_that_is_too_old_takes_no_new_match(served: Any, admin: Any) -> No
     assert matched(admin, job("b", 8, "name == 'n1'")).keys() == {"b"}
 
 
-def test_a_long_text_is_kept_and_matched(admin: Any) -> None:
-    note = "x" * 1000
-    assert admin.put(f"{API}/resources/n1", json=SERVER | {"attributes": {"note": note}}).status_code == 200
-    assert admin.get(f"{API}/resources/n1").json["attributes"] == {"note": note}
-    assert matched(admin, job("a", 1, f"note == '{note}'")).keys() == {"a"}
-    longer = admin.put(f"{API}/resources/n1", json=SERVER | {"attributes": {"note": note + "x"}})
-    assert (longer.status_code, "length <= 1000" in longer.json["error"]) == (400, True)
-
-
 def why_not(admin: Any, wanted: dict[str, Any]) -> tuple[str, str]:
     [entry] = admin.post(f"{API}/matches?dry_run=1", json={"jobs": [wanted]}).json["unmatched"]
     return entry["tier"], entry["reason"]
@@ -111,32 +102,6 @@ def test_a_job_that_would_fit_on_a_resource_with_old_state_is_not_said_to_never_
         "never-fits",
         "c: slots 9 fits on 1 of 2 eligible compute even when idle; 2 are needed",
     )
-
-
-def test_a_capacity_that_no_resource_has_is_named_with_those_there_are(admin: Any) -> None:
-    admin.put(f"{API}/resources/n1", json=SERVER)
-    lacking = job("a")
-    lacking["dependencies"][0]["amounts"] = {"cores": 1}
-    assert why_not(admin, lacking) == ("never-fits", "c: no compute has cores (it has memory_gib, slots)")
-
-
-def test_a_capacity_may_be_a_number_and_a_wrong_one_is_named(admin: Any) -> None:
-    path, floor = f"{API}/resources/lic", {"type": "license"}
-    assert admin.put(path, json=floor | {"capacities": {"seats": 5}}).json["capacities"]["seats"]["total"] == 5
-    for wrong, why in (
-        ({"seats": {"total": -8}}, "capacities[...].total: Expected `float` >= 0.0; it is {'seats': {'total': -8}}"),
-        ({"seats": -8}, "capacities[...]: Expected `float` >= 0.0; it is {'seats': -8}"),
-        (
-            {"seats": {"total": 8, "used": 1e300}},
-            "capacities[...].used: Expected `float` <= 1000000000000000.0",
-        ),
-    ):
-        refused = admin.put(path, json=floor | {"capacities": wrong})
-        assert (refused.status_code, why in refused.json["error"]) == (400, True), refused.text
-    reports = [{"name": "lic", "capacities": {"seats": 7}}, {"name": "l2", **floor, "capacities": {"seats": -1}}]
-    taken = admin.post(f"{API}/resources/state", json={"resources": reports}).json
-    assert (taken["stored"], [entry["name"] for entry in taken["rejected"]]) == (1, ["l2"])
-    assert "it is {'seats': -1}" in taken["rejected"][0]["reason"]
 
 
 @pytest.mark.storage

@@ -159,18 +159,6 @@ def test_every_column_sorts_both_ways_and_every_noun_adds_up(client: FlaskClient
             assert values == sorted(values, reverse=reverse)
 
 
-def test_what_it_would_save_and_what_to_ask_for(client: FlaskClient) -> None:
-    first = ask(client)["rows"][0]
-    # 40 GiB were requested and 4.5 would have been reserved, an hour each, 30 times.
-    assert first["memory"]["freed_hours"] == pytest.approx((40 - 4.5) * 30)
-    assert first["memory"]["would_run_out"] == 0
-    assert first["processors"]["freed_hours"] is None
-    assert first["memory_advice"]["asked_for"] == 40 * GIB
-    assert ask(client, by="queue")["rows"][0]["memory_advice"] is None
-    page = " ".join(client.get("/waste").text.split())
-    assert "Shorter limits free nothing by themselves" in page
-
-
 def test_a_span_without_an_earlier_one_leads_to_one_that_has_it(client: FlaskClient) -> None:
     page = " ".join(client.get("/waste?range=1y&sort=memory_improved").text.split())
     assert "No job is counted before 2023-11-13, so there is nothing to compare with. Choose a shorter range" in page
