@@ -28,6 +28,8 @@ from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import count_all
 from site_run import JOBSIGHT, free_address, wait_until
 
+from . import planted as planted_site
+
 NOW = 1_700_000_000.0
 HOSTILE = "<script>alert(1)</script>"
 
@@ -276,3 +278,11 @@ def _fill_nodes(connection: Connection) -> None:
             counters="{}",
         )
     )
+
+
+@pytest.fixture
+def planted(engine: Engine, database_url: str, fill_once: Callable[..., None]) -> FlaskClient:
+    """An administrator's browser on the site of ``plant``."""
+    fill_once(engine, planted_site.plant)
+    app = create_app(load_settings(flags={"database": database_url}), engine, engine, lambda: planted_site.NOW)
+    return make.person(app, engine, planted_site.NOW)

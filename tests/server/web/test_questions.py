@@ -1,0 +1,245 @@
+"""Fourteen questions of administrators and users, answered within two clicks from the start page and as SQL does."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, text
+from tests import make
+
+from jobsight_server.forecasts import rebuild
+from jobsight_server.systems.ranking.board import RankConfig
+from jobsight_server.systems.ranking.periodic import update_machines
+from jobsight_server.web.kit.units import FORMATS
+
+from .planted import BROKEN_ON, GIB, NOW, PROCESSORS
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+DOCUMENT = Path(__file__).parents[3] / "docs/use/questions.md"
+CLICKS_AT_MOST = 2
+
+
+def plain(found: str, between: str = "") -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", between, found)).split())
+
+
+class Walk:
+    """From the start page on, by links and forms alone, which are counted."""
+
+    def __init__(self, client: FlaskClient, question: str) -> None:
+        self._client, self.question, self.clicks = client, question, -1
+        self.go("/")
+
+    def go(self, path: str) -> None:
+        answer = self._client.get(path, follow_redirects=True)
+        assert answer.status_code == 200, path
+        self.page = " ".join(answer.text.split())
+        self.clicks += 1
+
+    def click(self, name: str) -> None:
+        """Follow the first link with this text."""
+        links = re.findall(r'<a\b[^>]*?href="([^"]*)"[^>]*>(.*?)</a>', self.page)
+        self.go(next(unescape(href) for href, shown in links if plain(shown) == name))
+
+    def part(self, name: str, end: str = "</table>") -> str:
+        """What stands in the element with this id, as HTML."""
+        return self.page.split(f'id="{name}"')[1].partition(">")[2].partition(end)[0]
+
+    @property
+    def answer(self) -> str:
+        return plain(self.part("answer", "</p>"))
+
+
+@pytest.fixture
+def ask(planted: FlaskClient, engine: Engine) -> Iterator[Callable[..., Walk]]:
+    walks: list[Walk] = []
+
+    def begin(question: str, client: FlaskClient = planted) -> Walk:
+        walks.append(Walk(client, question))
+        return walks[-1]
+
+    yield begin
+    for walk in walks:
+        (row,) = [line for line in DOCUMENT.read_text().splitlines() if line.startswith(f"| {walk.question} |")]
+        assert walk.clicks == int(row.rstrip("| ").rpartition("|")[2]) <= CLICKS_AT_MOST
+
+
+@pytest.fixture
+def sql(engine: Engine) -> Callable[..., Any]:
+    def run(query: str, **values: Any) -> Any:
+        with engine.connect() as connection:
+            return connection.execute(text(query), values).all()
+
+    return run
+
+
+Ask, Sql = Callable[..., Walk], Callable[..., Any]
+# Of the days that a page of 30 days is about, the last of which is that of the newest job.
+WASTED = """
+    SELECT j."user", sum({what}) / 3600.0 FROM jobs j
+    JOIN profiles m ON m.run_id = j.id AND m.metric = 'memory' JOIN profiles c ON c.run_id = j.id AND c.metric = 'cpu'
+    WHERE cast(j."end" / 86400 AS integer) > (SELECT max(cast("end" / 86400 AS integer)) FROM jobs WHERE profiled) - 30
+    GROUP BY j."user" ORDER BY 2 DESC LIMIT 1
+"""
+MEMORY_OF = '(j.requested_memory_bytes - m.{0} * j.processors) * (j."end" - j.start) / 1073741824.0'
+
+
+def number_after(words: str, answer: str) -> float:
+    found = re.search(rf"{words}:? ([0-9,.]+)", answer)
+    assert found is not None, answer
+    return float(found[1].rstrip(".").replace(",", ""))
+
+
+def test_every_question_of_the_document_is_asked(planted: FlaskClient) -> None:
+    lines = DOCUMENT.read_text().splitlines()
+    rows = [line.split("|")[1].strip() for line in lines if line.endswith((" 0 |", " 1 |", " 2 |"))]
+    assert sorted(rows) == sorted(re.findall(r'"([^"\n]+\?)"[,)]', Path(__file__).read_text()))
+    assert len(rows) == 14
+
+
+@pytest.mark.parametrize(
+    ("question", "link", "what", "words"),
+    [
+        ("Who wastes most memory?", None, MEMORY_OF.format("value"), "left the most memory unused"),
+        (
+            "Who wastes most processors?", "Processors idle",
+            '(1 - c.value) * j.processors * (j."end" - j.start)', "left the most processor time idle",
+        ),
+        (
+            "Who wastes most time?", "Limits too long",
+            '(j.requested_walltime_s - (j."end" - j.start)) * j.processors', "were longest",
+        ),
+        ("What would better requests save?", None, MEMORY_OF.format("bound"), "would have freed"),
+    ],
+)  # fmt: skip
+def test_who_wastes_most(ask: Ask, sql: Sql, question: str, link: str | None, what: str, words: str) -> None:
+    walk = ask(question)
+    walk.click("Waste")
+    if link is not None:
+        walk.click(link)
+    ((user, hours),) = sql(WASTED.format(what=what))
+    assert walk.answer.removeprefix("Limits of ").startswith(f"{user} ")
+    assert number_after(words, walk.answer) == pytest.approx(hours, rel=0.01)
+
+
+def test_who_improved(ask: Ask) -> None:
+    walk = ask("Who improved?")
+    walk.click("Waste")
+    walk.click("Who improved")
+    # 16 of 20 GiB unused before, 1 of 5 now: of 30 jobs of an hour that asked for 5.
+    words = "imp on alpha improved most: 80 % of the memory unused before, 20 % now, which is 90.0 GiB-hours less"
+    assert walk.answer.startswith(words)
+
+
+def test_which_node_went_silent_and_when(ask: Ask, sql: Sql) -> None:
+    walk = ask("Which node went silent, and when?")
+    ((node, since),) = sql("SELECT name, received_at FROM nodes WHERE received_at < :at", at=NOW - 3600)
+    assert f"1 of 4 nodes is silent, {node} since {time.strftime('%Y-%m-%d %H:%M', time.gmtime(since))}" in walk.answer
+
+
+def test_what_rejected_data(ask: Ask, sql: Sql) -> None:
+    walk = ask("What rejected data, and why?")
+    walk.click("Rejected data")
+    names = "('batches_rejected', 'accounting_rejected_because')"
+    rejected = sql(f"SELECT label, value FROM event_counts WHERE name IN {names} ORDER BY value DESC")
+    rows = walk.part("reasons", "</tbody>").split("<tr")[2:]
+    assert len(rows) == len(rejected) == 2
+    for row, (reason, number) in zip(rows, rejected, strict=True):
+        assert (reason in row, f">{number}<" in row) == (True, True)
+
+
+def test_which_job_uses_the_network_now(ask: Ask, sql: Sql) -> None:
+    walk = ask("Which job uses the network now?")
+    # Of n1, a job with 4 of the 6 processors that are held has two thirds.
+    ((bps,),) = sql("SELECT 8.0 * (max(net_in_bytes) - min(net_in_bytes)) / 600 FROM samples WHERE node_id = 2")
+    assert f"Job 2.s of u2 uses the network most: {FORMATS['bps'](bps * 4 / 6)}" in walk.answer
+    assert (
+        walk.page.split('<tbody data-rows="jobs"')[1]
+        .split("data-row=")[1]
+        .startswith('"[&#34;alpha&#34;, &#34;2.s&#34;')
+    )
+
+
+def test_what_will_run_out_in_the_next_hour(ask: Ask, sql: Sql) -> None:
+    walk = ask("What will run out in the next hour?")
+    walk.click("2 running jobs will probably run out")
+    late = "SELECT job_id FROM jobs WHERE state = 'running' AND start + requested_walltime_s <= :at"
+    ((job,),) = sql(late, at=NOW + 3600)
+    rows = [plain(f"<{row}", " ") for row in walk.part("running-out").split("<tbody")[1].split("<tr")[1:]]
+    assert [row.split()[0] for row in rows if "time" in row] == [job]
+
+
+def test_whose_forecasts_are_wrong_since_when(ask: Ask) -> None:
+    walk = ask("Whose forecasts are wrong, since when?")
+    walk.click("Trust")
+    assert f"memory of user kim since {BROKEN_ON}," in walk.answer
+
+
+def test_what_did_array_4711_use(ask: Ask, sql: Sql) -> None:
+    walk = ask("What did array 4711 use?")
+    walk.click("Jobs")
+    assert re.search(r'<form[^>]* action="/jobs".*? name="job_id"', walk.page)
+    walk.go("/jobs?job_id=4711")
+    most = """
+        SELECT count(*), max(p.value * j.processors), max(j."end" - j.start) FROM jobs j
+        JOIN profiles p ON p.run_id = j.id AND p.metric = 'memory' WHERE j.job_id LIKE '4711\\_%' ESCAPE '\\'
+    """
+    ((tasks, memory, longest),) = sql(most)
+    shown = plain(walk.page.split("<summary")[-1].split("</summary>")[0].partition(">")[2])
+    assert f"{tasks} tasks, {tasks} ended" in shown
+    assert f"{memory / GIB:.2f} GiB of memory" in shown
+    assert f"{longest / 3600:.0f} h of run time" in shown
+
+
+def test_what_my_next_job_should_ask_for_and_why(ask: Ask, sql: Sql, planted: FlaskClient, engine: Engine) -> None:
+    rebuild(engine)
+    walk = ask("What should my next job ask for, and why?", make.person(planted.application, engine, NOW, "memo"))
+    walk.click("My jobs")
+    walk.click(sql("SELECT job_id FROM jobs WHERE \"user\" = 'memo' ORDER BY id DESC LIMIT 1")[0][0])
+    used = """
+        SELECT max(p.value), min(j.requested_memory_bytes / j.processors) FROM jobs j
+        JOIN profiles p ON p.run_id = j.id AND p.metric = 'memory' WHERE j."user" = 'memo'
+    """
+    ((most, asked),) = sql(used)
+    line = re.search(r"--mem-per-cpu=(\d+)M", walk.page)
+    assert line is not None
+    assert most <= int(line[1]) * 2**20 < asked / 2
+    assert f"{most * PROCESSORS / GIB:.0f}" in plain(walk.page.split('class="advice"')[1].split("</p>")[0])
+
+
+def test_whether_the_server_is_healthy(ask: Ask, sql: Sql) -> None:
+    walk = ask("Is the server healthy?")
+    assert "The server keeps up." in walk.answer
+    states = "SELECT sum(state = 'ended' AND NOT profiled), sum(state = 'running') FROM jobs"
+    ((waiting, running),) = sql(states)
+    ((age_s,),) = sql("SELECT :now - max(updated) FROM accounting_files", now=NOW)
+    for tile, shown in (
+        ("backlog", f"{waiting}"),
+        ("jobs", f"{running}"),
+        ("rejected", "8"),
+        ("log", f"{age_s // 60:.0f} min"),
+    ):
+        figure = walk.part(f"tile-{tile}", "</section>").split('<p class="figure"')[1]
+        assert plain(f"<p{figure}").startswith(shown), tile
+    assert "free" in plain(walk.part("tile-disk", "</section>"))
+
+
+def test_what_the_fault_of_a_node_cost(ask: Ask, sql: Sql, engine: Engine) -> None:
+    update_machines(engine, RankConfig(), lambda: NOW)
+    walk = ask("What did the fault of a node cost?")
+    walk.click("Nodes")
+    cost = """
+        SELECT h.node, count(*), sum((j."end" - j.start) * j.processors) / 3600.0 FROM jobs j
+        JOIN job_nodes h ON h.run_id = j.id WHERE j.state = 'requeued' GROUP BY h.node
+    """
+    ((node, jobs, hours),) = sql(cost)
+    assert f"{node} lost most jobs: {jobs} evicted, requeued or failed" in walk.answer
+    assert number_after("which cost", walk.answer) == pytest.approx(hours, rel=0.01)
