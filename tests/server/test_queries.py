@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Engine, insert
 from tests import make
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.forecasts.record import Asked
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
-from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.nodes import node_list
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.rejected import EventCount

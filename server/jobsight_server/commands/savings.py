@@ -17,10 +17,10 @@ from sqlalchemy import Connection
 from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_span
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings
+from jobsight_server.forecasts.record import Asked
 from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.changes import DAYS, AdjustedResource, adjusted
 from jobsight_server.queries.exported_jobs import write_csv
-from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Engine, delete, insert, select
 from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.advice.ask_lines import ask_lines, scheduler_of
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.record import Asked
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.wrong_now import soon_out, wrong_now
-from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.running import running_out
 from jobsight_server.queries.savings import Asking, SavingsRow
 from jobsight_server.queries.waste import DAYS_SHOWN, SORTS, WasteRequest, newest_day, waste

@@ -8,8 +8,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.forecasts.record import Record
-from jobsight_server.queries.listed import Asked, ListPage, page_of
+from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts
 

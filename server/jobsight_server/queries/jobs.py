@@ -11,10 +11,9 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, fun
 
 from jobsight_server.accounting.runs import ENDED, QUEUED, RUNNING, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.record import Metric, Record
+from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, no_cursor
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.job_named import named, named_or_task, task_of
-from jobsight_server.queries.listed import Asked, ListPage, no_cursor
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
 
-from jobsight_server.forecasts.record import Record, Share
+from jobsight_server.forecasts.record import Asked, ListPage, Record, Share, page_of
 from jobsight_server.queries.jobs import RunState
-from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.node_states import (
     STATUSES,
     LoadRates,

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.forecasts.record import Record
+from jobsight_server.forecasts.record import Asked, ListPage, Position, Record, page_of
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.queries.listed import Asked, ListPage, Position, page_of
 from jobsight_server.queries.node_states import NodeLoad, NodeLoads, node_loads, seen_at, status
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections

@@ -12,9 +12,8 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.record import Metric, Record, Share
+from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
 from jobsight_server.profiler.kept_sums import PARTS, SCORES, as_date, week_of
-from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.event_counts import read_event_counts

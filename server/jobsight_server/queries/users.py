@@ -26,8 +26,7 @@ from jobsight_server.advice.such_jobs import last_runs
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
-from jobsight_server.forecasts.record import Metric, Record, Share
-from jobsight_server.queries.listed import Asked, ListPage, page_of
+from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series

@@ -9,10 +9,9 @@ import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from jobsight_server.forecasts.record import Record
+from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of
 from jobsight_server.profiler.kept_sums import as_date
 from jobsight_server.profiler.totals import COLUMNS, METRICS
-from jobsight_server.queries.listed import Asked, ListPage, page_of
 from jobsight_server.queries.savings import (
     BY,
     LISTED,

@@ -38,11 +38,10 @@ from jobsight_server.web import (
     waste,
 )
 from jobsight_server.web.kit import units
-from jobsight_server.web.kit.context import AppContext, add_part, known_viewer, protect, require_page
 from jobsight_server.web.kit.errors import answer_errors
-from jobsight_server.web.kit.login import login
+from jobsight_server.web.kit.login import login, require_page
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
-from jobsight_server.web.kit.routes import Route, register
+from jobsight_server.web.kit.routes import AppContext, Route, add_part, known_viewer, protect, register
 
 
 class Noun(Protocol):

@@ -18,10 +18,8 @@ from jobsight_server.advice.scheduler_words import (
 )
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, readable_name
-from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.inputs import parsed_body
-from jobsight_server.web.kit.questions import DescribedJob, job_in_body
-from jobsight_server.web.kit.routes import Route
+from jobsight_server.web.kit.inputs import DescribedJob, job_in_body, parsed_body
+from jobsight_server.web.kit.routes import Route, context
 
 COMMENT_AT_MOST = 4096  # characters
 _SHAPE = '{"cluster": C, "user": U, "application": NAME, "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}'

@@ -15,9 +15,8 @@ from jobsight_server.auth.munge import SCHEME
 from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
-from jobsight_server.web.kit.context import context, not_found, require_role
 from jobsight_server.web.kit.inputs import one_cluster, required_name
-from jobsight_server.web.kit.routes import NAME, Parameter, Route
+from jobsight_server.web.kit.routes import NAME, Parameter, Route, context, not_found, require_role
 from jobsight_server.web.kit.units import RESOURCE_TITLES, percent, resource_value, utc
 
 WIDTH = 100

@@ -16,7 +16,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.auth.tokens import AuthError
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.wsgi import AsgiApp, Receive, Scope, Send
-from jobsight_server.web.kit.context import API_HEADERS, AppContext
+from jobsight_server.web.kit.routes import API_HEADERS, AppContext
 
 _PATH = "/api/v1/predictions"
 _KNOWN = frozenset({"cluster", "user", "metric"})

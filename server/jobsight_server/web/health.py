@@ -16,8 +16,7 @@ from jobsight_server.front.addresses import split_address
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.storage.outage import AWAY, outage
 from jobsight_server.storage.schema_version import NEWEST, version_of
-from jobsight_server.web.kit.context import AppContext, context
-from jobsight_server.web.kit.routes import Route, record_reply
+from jobsight_server.web.kit.routes import AppContext, Route, context, record_reply
 
 _WRITER_TIMEOUT_S = 2.0
 

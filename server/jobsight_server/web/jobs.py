@@ -22,7 +22,6 @@ from jobsight_server.queries.job_named import is_task, job_clusters
 from jobsight_server.queries.jobs import SORTS, JobArray, JobFilters, JobList, Run, job_list
 from jobsight_server.queries.open_jobs import OpenJob, open_job
 from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.kit.context import context, not_found, viewer
 from jobsight_server.web.kit.inputs import (
     integer_argument,
     one_cluster,
@@ -30,7 +29,7 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import ITS_NAME, NAME, TIME, Parameter, Route, choice_of
+from jobsight_server.web.kit.routes import ITS_NAME, NAME, TIME, Parameter, Route, choice_of, context, not_found, viewer
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
 
 RESOURCE_OF = {metric: resource for resource, metric in RESOURCES.items()}

@@ -9,7 +9,6 @@ from werkzeug.wrappers import Response
 from jobsight_server.queries.node_states import STATUSES, Machines
 from jobsight_server.queries.nodes import SORTS, NodeDetail, NodeList, node_clusters, node_detail, node_list
 from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.kit.context import context, not_found, part
 from jobsight_server.web.kit.inputs import (
     integer_argument,
     one_cluster,
@@ -18,7 +17,7 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of
+from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of, context, not_found, part
 from jobsight_server.web.kit.time_range import DAY_OR_TIME
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000

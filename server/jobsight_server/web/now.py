@@ -11,11 +11,10 @@ from jobsight_server.queries.now import LISTED, SORTS, Now, now_page
 from jobsight_server.queries.overview import Overview
 from jobsight_server.queries.overview import overview as read_overview
 from jobsight_server.queries.rejected import Rejected, rejected_data
-from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import choice_argument, given
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import Route
+from jobsight_server.web.kit.routes import Route, context
 
 
 def now(loads: NodeLoads | None = None) -> Now:

@@ -23,9 +23,9 @@ from jobsight_server.queries.changes import ForecastChanges, changes_since
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.storage.facts import found_facts
-from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
-    LATEST_TIME_S,
+    AskedName,
+    JobProperties,
     cluster_argument,
     cluster_name,
     given,
@@ -33,14 +33,10 @@ from jobsight_server.web.kit.inputs import (
     name_text,
     number_of,
     parsed_body,
+    question_in_body,
     required_name,
 )
-from jobsight_server.web.kit.questions import (
-    AskedName,
-    JobProperties,
-    question_in_body,
-)
-from jobsight_server.web.kit.routes import ID, NAME, Parameter, Route, choice_of, record_reply
+from jobsight_server.web.kit.routes import ID, LATEST_TIME_S, NAME, Parameter, Route, choice_of, context, record_reply
 
 JOBS_AT_MOST = 10_000
 

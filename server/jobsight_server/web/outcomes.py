@@ -18,18 +18,19 @@ from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.storage.errors import UserError
-from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.inputs import amount_of, name_text, parsed_body
-from jobsight_server.web.kit.questions import (
+from jobsight_server.web.kit.inputs import (
     MEMORY_AT_MOST_BYTES,
     METRIC_CHOICES,
     RESERVED_AT_MOST,
     DescribedJob,
     JobFields,
+    amount_of,
     job_in_body,
+    name_text,
+    parsed_body,
     request_of,
 )
-from jobsight_server.web.kit.routes import NAME, Route, record_reply
+from jobsight_server.web.kit.routes import NAME, Route, context, record_reply
 
 Bytes = (
     Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]

@@ -13,16 +13,18 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.forecasts.record import Metric
-from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (
+    PARAMETERS,
+    JobFields,
     cluster_argument,
     metric_argument,
     name_argument,
     number_argument,
     parsed_body,
+    request_in_query,
+    request_of,
 )
-from jobsight_server.web.kit.questions import PARAMETERS, JobFields, request_in_query, request_of
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, json_text
+from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, context, json_text
 
 QUESTIONS_AT_MOST = 10_000
 GPUS_AT_MOST = 1_000_000

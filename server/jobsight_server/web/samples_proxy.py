@@ -18,8 +18,7 @@ from jobsight_server.forecasts.record import Record
 from jobsight_server.front.addresses import split_address
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.web.kit.context import AppContext, context
-from jobsight_server.web.kit.routes import Route, error_reply
+from jobsight_server.web.kit.routes import AppContext, Route, context, error_reply
 
 _TIMEOUT_S = 15.0
 _HANDED_ON = ("Authorization", "Content-Encoding", "Content-Type", "User-Agent")

@@ -31,18 +31,18 @@ from jobsight_server.queries.users import (
 )
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.jobs import RESOURCE_OF
-from jobsight_server.web.kit.context import context, not_found
 from jobsight_server.web.kit.inputs import (
+    PARAMETERS,
     choice_argument,
     given,
     integer_argument,
     one_cluster,
+    request_in_query,
     required_name,
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, json_url, page
-from jobsight_server.web.kit.questions import PARAMETERS, request_in_query
-from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of
+from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of, context, not_found
 from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
 
 _HISTORY_AT_MOST = 5000

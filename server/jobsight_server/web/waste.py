@@ -13,7 +13,6 @@ from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
 from jobsight_server.queries.waste import waste as read_waste
 from jobsight_server.storage.event_counts import day_of
-from jobsight_server.web.kit.context import context, not_found
 from jobsight_server.web.kit.inputs import (
     choice_argument,
     cluster_argument,
@@ -23,7 +22,7 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
+from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, context, not_found
 from jobsight_server.web.kit.time_range import DAY_OR_TIME, OF_DAYS, range_parameters, range_until
 
 

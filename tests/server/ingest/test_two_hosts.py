@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from jobsight_server.forecasts.record import Asked
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
-from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.nodes import node_detail, node_list
 
 MakeBatch = Callable[..., Any]

@@ -12,10 +12,10 @@ from sqlalchemy import select
 from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import Faults, SitePlan
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.forecasts.record import Asked
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission, decode, unpack
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.queries.listed import Asked
 from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.waste import SORTS, WasteRequest, newest_day, waste
 from jobsight_server.storage.schema import jobs, profiles, series

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from jobsight_server.forecasts.record import Asked
 from jobsight_server.queries.groups import user_group_list
-from jobsight_server.queries.listed import Asked
 
 
 @pytest.mark.storage

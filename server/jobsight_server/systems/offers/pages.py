@@ -9,10 +9,9 @@ from jobsight_server.systems.offers import routes
 from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
-from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import cluster_argument
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import NAME, Parameter, Route
+from jobsight_server.web.kit.routes import NAME, AppContext, Parameter, Route, context, part
 
 
 def plan() -> StoredPlan:

@@ -20,10 +20,17 @@ from jobsight_server.systems.offers.queries import Offer, one_offer
 from jobsight_server.systems.offers.settings import MOST_NODES
 from jobsight_server.systems.offers.standing_plan import HOUR_S, Gap, PlaceSeller, Risk, risk_of
 from jobsight_server.systems.offers.stored import cluster_nodes
-from jobsight_server.web.kit.context import context, part
-from jobsight_server.web.kit.inputs import LATEST_TIME_S, amount_of, name_text, parsed_body
-from jobsight_server.web.kit.questions import WALLTIME_AT_MOST_S, AskedName, DescribedJob, Walltime, job_in_body
-from jobsight_server.web.kit.routes import TIME, Route, error_reply, record_reply
+from jobsight_server.web.kit.inputs import (
+    WALLTIME_AT_MOST_S,
+    AskedName,
+    DescribedJob,
+    Walltime,
+    amount_of,
+    job_in_body,
+    name_text,
+    parsed_body,
+)
+from jobsight_server.web.kit.routes import LATEST_TIME_S, TIME, Route, context, error_reply, part, record_reply
 
 PLACE_AT_MOST_S = 10 * 365 * 86400.0
 """The longest requested time, and the farthest deadline, of a job in a plan."""

@@ -12,8 +12,10 @@ from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_server.accounting.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
 from jobsight_server.systems.ranking.board import RankQuestion, rank_config
 from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking, predicted_run_time
-from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import (
+    MEMORY_AT_MOST_BYTES,
+    PROCESSORS_AT_MOST,
+    WALLTIME_AT_MOST_S,
     amount_argument,
     choice_argument,
     cluster_argument,
@@ -21,8 +23,7 @@ from jobsight_server.web.kit.inputs import (
     integer_argument,
     name_argument,
 )
-from jobsight_server.web.kit.questions import MEMORY_AT_MOST_BYTES, PROCESSORS_AT_MOST, WALLTIME_AT_MOST_S
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
+from jobsight_server.web.kit.routes import NAME, AppContext, Parameter, Route, choice_of, context, part
 
 MACHINES_AT_MOST = 10_000
 _LISTED = 100

@@ -18,9 +18,8 @@ from jobsight_server.auth.tokens import AuthError
 from jobsight_server.storage.errors import RefusedError
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import driver_outage, outage
-from jobsight_server.web.kit.context import is_api
 from jobsight_server.web.kit.pages import error_page
-from jobsight_server.web.kit.routes import error_reply
+from jobsight_server.web.kit.routes import error_reply, is_api
 
 log = logging.getLogger(__name__)
 

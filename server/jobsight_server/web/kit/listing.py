@@ -8,11 +8,9 @@ from typing import Any
 
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.forecasts.record import PAGE_SIZE
-from jobsight_server.queries.listed import Asked, no_cursor
+from jobsight_server.forecasts.record import PAGE_SIZE, Asked, no_cursor
 from jobsight_server.web.kit.inputs import (
     ORDERS,
-    PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
     given,
@@ -20,7 +18,7 @@ from jobsight_server.web.kit.inputs import (
     name_argument,
     number_argument,
 )
-from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, choice_of
+from jobsight_server.web.kit.routes import NAME, PAGE, PAGES_AT_MOST, Parameter, choice_of
 
 ROWS_AT_MOST = 1000
 _LIMIT: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": ROWS_AT_MOST}

@@ -1,13 +1,18 @@
-"""The login of people: by a token, or by a one-time link from ``jobsight token login``; and the logout."""
+"""The login of people: by a token, or by a one-time link from ``jobsight token login``; the logout; who opens pages."""
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
+from collections.abc import Mapping
+from types import MappingProxyType
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, abort, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.sessions import create_session, end_session, redeem_login
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.web.kit.context import COOKIE, context, require_same_origin, viewer
+from jobsight_server.queries.users import user_clusters
+from jobsight_server.web.kit.routes import COOKIE, READING, Own, context, require_own, viewer
 
 HOME = "/"
 
@@ -89,3 +94,72 @@ def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse
 
 def _refused(problem: str, status: int) -> Response:
     return make_response(render_template("login.html", error=problem), status)
+
+
+OWN_PAGES: Mapping[str, Own] = MappingProxyType(
+    {
+        "pages.jobs": "user",
+        "pages.jobs_csv": "user",
+        "pages.job": "job",
+        "pages.user": "name",
+    }
+)
+"""The pages that users may open; every other one is for staff."""
+
+
+def require_page() -> AnyResponse | None:
+    """Redirect to the login, or a user to their own data; for ``blueprint.before_request`` of the pages.
+
+    Raises:
+        AuthError: the request has no login, or one that may not do this.
+        NotFound: it is another user's job.
+    """
+    if request.endpoint == "pages.static":
+        return None
+    found = viewer()
+    if request.method not in READING:
+        if found is None:
+            raise AuthError(401, "log in first")
+        require_same_origin(certainly=found.by_proxy)
+        if found.role != "admin":
+            raise AuthError(403, "only administrators change things here")
+        return None
+    if found is None:
+        return redirect(url_for("login.login_form"), 303)
+    if found.role != "user":
+        return None
+    assert found.name is not None
+    if request.endpoint == "pages.now":
+        return redirect(_home(found.name), 303)
+    own = OWN_PAGES.get(request.endpoint or "")
+    if own is None:
+        raise AuthError(403, "this page is for staff and administrators: you see your own jobs and advice")
+    if own == "user" and not request.args.get("user"):
+        others = [(name, value) for name, value in request.args.items(multi=True) if name != "user"]
+        return redirect(f"{request.path}?{urlencode([*others, ('user', found.name)])}", 303)
+    require_own(found, own)
+    return None
+
+
+def _home(name: str) -> str:
+    with context().read_engine.connect() as connection:
+        clusters = user_clusters(connection, name)
+    if len(clusters) == 1:
+        return url_for("pages.user", cluster=clusters[0], name=name)
+    return url_for("pages.jobs", user=name)
+
+
+def require_same_origin(*, certainly: bool = False) -> None:
+    """Refuse a state-changing request that a browser sent on behalf of another site.
+
+    ``certainly``: refuse one without an origin, too. A proxy's header is added to every request, while the cookie is
+    not sent with those of other sites.
+    """
+    fetch_site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
+    if certainly and fetch_site is None and origin is None:
+        abort(403, "this request does not say where it comes from: send Origin, as browsers do")
+    if fetch_site is not None and fetch_site not in {"same-origin", "none"}:
+        abort(403, f"this request came from another site (Sec-Fetch-Site: {fetch_site})")
+    if origin is not None and origin.partition("://")[2] != request.host:
+        abort(403, f"this request came from another site (Origin: {origin})")

@@ -11,9 +11,8 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.nodes import cluster_names
-from jobsight_server.web.kit.context import COOKIE, context, known_viewer
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.routes import Route
+from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer
 
 
 def page(

@@ -1,84 +1,273 @@
-"""A route of the API: its handler, roles, parameters and answer.
+"""Requests and routes: the context of a request, its sender and what they may see, and the routes of the API.
 
-The application, the access check, the check of parameters and ``openapi.json`` are all generated from these records."""
+Each placing system has a part of its own in the context, which the core does not know.
+
+People are users, who see their own jobs and advice, staff, who see everything, or administrators, who also act. They
+are known by a header from a proxy that has authenticated them, by a login (a cookie), or by a token of that role. No
+other module decides who makes a request, and with ``login`` no other what they may see: users are refused every route
+or page that does not declare its restriction to one user's data, so new ones are closed.
+
+A route has its handler, roles, parameters and answer. The application, the access check, the check of parameters and
+``openapi.json`` are all generated from these records.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import gzip
 import re
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from flask import Flask, Request, Response, has_app_context, request
-from werkzeug.exceptions import BadRequest
+from flask import Flask, Response, current_app, g, request
+from sqlalchemy import Engine
+from werkzeug.exceptions import BadRequest, Forbidden, NotFound
 from werkzeug.routing import BaseConverter, IntegerConverter
 
+from jobsight_server.auth.client_address import TrustedProxies
+from jobsight_server.auth.munge import MungeUsers
+from jobsight_server.auth.sessions import LoginFailures, session_owner
+from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Record
+from jobsight_server.queries.job_named import owners
+from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.web.kit.context import Own, known_viewer, require_role
-from jobsight_server.web.kit.inputs import LATEST_TIME_S, PAGES_AT_MOST
 
-COSTLY_S = 0.02
-"""CPU time from which on an answer is kept."""
-
-_TIMES = 150  # its cost: a page that asks every 3 s takes 20 ms each time in the mean, however much an answer costs
-_LONGEST_S = 60.0
-_BYTES_AT_MOST = 2**24  # of all
+Part = TypeVar("Part")
 
 
-class Kept(NamedTuple):
-    """An answer's JSON and its ETag; ``until``: by the clock."""
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """The objects that views use. ``create_app`` makes it once; a view gets it from ``context()``."""
 
-    body: bytes
-    tag: str
-    until: float
+    settings: Settings
+    read_engine: Engine
+    write_engine: Engine
+    clock: Callable[[], float]
+    tokens: TokenCache
+    clusters: KnownClusters
+    answers: AnswerReader
+    failures: LoginFailures
+    proxies: TrustedProxies
+    munge: MungeUsers
 
 
-class KeptAnswers:
-    """The last costly answers of a process, each for its reader only."""
+def context() -> AppContext:
+    """Return the context of the application that handles the current request."""
+    found = current_app.extensions["jobsight"]
+    assert isinstance(found, AppContext)
+    return found
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[bytes, Kept] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
 
-    def get(self, request: Request) -> Kept | None:
-        """Return the kept answer for a request that already has one (If-None-Match); None for any other."""
-        if not request.if_none_match:
+def add_part(app: Flask, part: object) -> None:
+    """Add the part that the views of one system use."""
+    app.extensions.setdefault("jobsight_parts", []).append(part)
+
+
+def part(kind: type[Part]) -> Part:
+    """Return the part of this type of the application that handles the current request."""
+    return next(made for made in current_app.extensions["jobsight_parts"] if isinstance(made, kind))
+
+
+COOKIE = "jobsight_session"
+
+_NOT_PAGES = frozenset({"/health", "/ready", "/metrics"})
+_COMPRESSED_FROM_BYTES = 1400  # what fits into one packet anyway stays as it is
+_LEVEL = 4  # of gzip; higher ones take twice the time for some per cent
+API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+_PAGE_HEADERS = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+)
+
+
+def is_api() -> bool:
+    """Return whether the current request is from a program."""
+    return request.path.startswith("/api/") or request.path in _NOT_PAGES
+
+
+def protect(response: Response) -> Response:
+    """Add the headers; for ``after_request`` of the application."""
+    if is_api():
+        response.headers.extend(API_HEADERS)
+        return _compressed(response)
+    for name, value in _PAGE_HEADERS:
+        response.headers.setdefault(name, value)  # a plot has a policy of its own
+    if request.endpoint != "pages.static":
+        response.headers["Cache-Control"] = "no-cache, private"
+        return response
+    response.direct_passthrough = False
+    response.make_sequence()  # a script or a style, of 50 kB at most
+    response.close()  # its file
+    return _compressed(response)
+
+
+def _compressed(response: Response) -> Response:
+    """Return the answer, as gzip if the client accepts it and it saves enough.
+
+    Not for pages: they hold secrets of forms beside text of the request, so their size would reveal them (BREACH).
+    """
+    if response.status_code != 200 or response.is_streamed or not request.accept_encodings.quality("gzip"):
+        return response
+    data = response.get_data()
+    if len(data) >= _COMPRESSED_FROM_BYTES and "Content-Encoding" not in response.headers:
+        response.set_data(gzip.compress(data, _LEVEL, mtime=0))
+        response.headers["Content-Encoding"] = "gzip"
+        response.vary.add("Accept-Encoding")
+    return response
+
+
+PersonRole = Literal["user", "staff", "admin"]
+Own = Literal["anyone", "user", "name", "job"]
+"""A request's restriction to a user's own data: the parameter ``user`` or ``name`` must be the user's name, or
+``name`` a job of theirs. ``anyone``: there is no data of users in it."""
+
+_PEOPLE: Mapping[str, PersonRole] = {"user": "user", "staff": "staff", "admin": "admin"}
+READING = frozenset({"GET", "HEAD"})
+_NAME_AT_MOST = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """The person who makes a request: ``name`` is the user's; None for an administrator by token or by link."""
+
+    role: PersonRole
+    name: str | None
+    by_proxy: bool = False
+
+
+def require_role(roles: Collection[str], own: Own | None = None) -> Viewer | None:
+    """Reject a request of the API unless its sender may make it; return the viewer, if a person.
+
+    Programs need a token of one of ``roles``, or admin. Staff may read everything, users what ``own`` restricts. A
+    login and a proxy's header allow only GET and HEAD, so that no other site can make a browser change anything here.
+
+    Raises:
+        AuthError: the request is rejected.
+        NotFound: it is for another user's job.
+    """
+    header = request.headers.get("Authorization")
+    reads = request.method in READING
+    found = None
+    # Credentials that a proxy has checked, such as Basic ones, may still be there.
+    if reads and (header is None or (proxied_name() is not None and not header.lower().startswith("bearer"))):
+        found = viewer()
+    if found is None:
+        people = (("staff", "user") if own else ("staff",)) if reads else ()
+        token = context().tokens.authenticate(header, (*roles, *people), context().clock())
+        role = _PEOPLE.get(token.role)
+        if role is None:
             return None
-        with self._lock:
-            found = self._kept.get(_key(request))
-        return found if found is not None and self._clock() < found.until else None
-
-    def put(self, request: Request, body: bytes, tag: str, cost_s: float) -> None:
-        """Keep an answer that took ``cost_s`` of CPU time, if that is much."""
-        if cost_s < COSTLY_S or len(body) > _BYTES_AT_MOST:
-            return
-        until = self._clock() + min(_TIMES * cost_s, _LONGEST_S)
-        key = _key(request)
-        with self._lock:
-            if (older := self._kept.pop(key, None)) is not None:
-                self._bytes -= len(older.body)
-            self._kept[key] = Kept(body, tag, until)
-            self._bytes += len(body)
-            while self._bytes > _BYTES_AT_MOST:
-                self._bytes -= len(self._kept.popitem(last=False)[1].body)
+        found = g.viewer = Viewer(role, token.user)
+    if found.role == "user":
+        if own is None:
+            raise AuthError(403, "this is for staff and administrators: you see your own jobs and advice")
+        require_own(found, own)
+    return found
 
 
-def _key(request: Request) -> bytes:
-    # Readers may see different data.
-    who = repr(known_viewer()) if has_app_context() else ""  # a proxy names its users in a header of its own
-    parts = (request.full_path, who, request.headers.get("Authorization", ""), request.headers.get("Cookie", ""))
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
+def require_own(who: Viewer, own: Own) -> None:
+    """Reject a user's request for other data than theirs.
+
+    Raises:
+        AuthError: it is not restricted to this user.
+        NotFound: it names a job that is not only this user's, as if there were none.
+    """
+    if own == "anyone":
+        return
+    given = _given("user" if own == "user" else "name")
+    if own == "job":
+        clusters = _given("cluster")
+        cluster = next(iter(clusters)) if len(clusters) == 1 else None
+        for name in given:
+            with context().read_engine.connect() as connection:
+                whose = owners(connection, name, cluster)
+            if whose != {who.name}:
+                raise not_found("job", name, cluster)
+    elif given != {who.name}:
+        raise AuthError(403, f"you see your own data only: ask with {'user' if own == 'user' else 'name'}={who.name}")
 
 
+def viewer() -> Viewer | None:
+    """Return the person who opens a page or reads the API without a token; None without a login."""
+    if "viewer" not in g:
+        g.viewer = _find_viewer()
+    found = g.viewer
+    assert found is None or isinstance(found, Viewer)
+    return found
+
+
+def known_viewer() -> Viewer | None:
+    """Return the viewer if this request has already found one, for error pages: the database may have failed."""
+    found = g.get("viewer")
+    return found if isinstance(found, Viewer) else None
+
+
+def proxied_name() -> str | None:
+    """Return the user that the proxy in front has authenticated; None without one.
+
+    Raises:
+        Forbidden: the header was sent twice, or is no name.
+    """
+    here = context()
+    if not here.settings.access.login_header or not here.proxies.trusts(request.remote_addr or ""):
+        return None
+    name = request.headers.get(here.settings.access.login_header)
+    if name is None or not name.strip():
+        return None
+    try:
+        name = name.encode("latin-1").decode().strip()
+    except UnicodeError:
+        name = ""
+    if not name or not name.isprintable() or "," in name or len(name) > _NAME_AT_MOST:
+        raise Forbidden(
+            f"{here.settings.access.login_header} is not the name of one user; the proxy must set it once, and remove "
+            "the client's"
+        )
+    return name
+
+
+def _find_viewer() -> Viewer | None:
+    name = proxied_name()
+    if name is not None:
+        return Viewer(_role_of(name), name, by_proxy=True)
+    secret = request.cookies.get(COOKIE)
+    if not secret:
+        return None
+    with context().read_engine.connect() as connection:
+        owner = session_owner(connection, secret, context().clock())
+    if owner is None:
+        return None
+    if owner.role is not None:  # that of the token, revoked with it
+        return Viewer(_PEOPLE[owner.role], owner.user)
+    return Viewer("admin" if owner.user is None else _role_of(owner.user), owner.user)
+
+
+def _role_of(name: str) -> PersonRole:
+    settings = context().settings.access
+    return "admin" if name in settings.admins else "staff" if name in settings.staff else "user"
+
+
+def _given(name: str) -> set[str]:
+    """Return every value under this name."""
+    return set(request.args.getlist(name))
+
+
+def not_found(noun: str, name: str, cluster: str | None) -> NotFound:
+    """Return the error for a name that the cluster, or with None every cluster, lacks."""
+    return NotFound(f"no {noun} {name[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
+
+
+LATEST_TIME_S = 1e11
+PAGES_AT_MOST = 10**6
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
 ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
@@ -95,7 +284,7 @@ class Error(Record):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter; ``schema`` is JSON Schema, of an array if it may be given several times."""
+    """A query parameter; ``schema`` is JSON Schema."""
 
     name: str
     description: str
@@ -178,9 +367,8 @@ class IdConverter(IntegerConverter):
 def register(app: Flask, routes: Iterable[Route]) -> None:
     """Serve ``routes``, each after the check of its roles and parameters."""
     app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
-    kept = KeptAnswers()
     for route in routes:
-        app.add_url_rule(route.rule, route.endpoint, _guarded(route, kept), methods=[route.method], merge_slashes=False)
+        app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
 
 
 def choice_of(values: Sequence[str]) -> dict[str, Any]:
@@ -214,8 +402,8 @@ def _require_utf8() -> None:
             raise BadRequest(f"the {place} is not UTF-8 text, at {where!r}; percent-encode names as UTF-8") from error
 
 
-def _guarded(route: Route, answers: KeptAnswers) -> Callable[..., Response]:
-    known = {parameter.name: parameter.schema.get("type") == "array" for parameter in route.parameters}
+def _guarded(route: Route) -> Callable[..., Response]:
+    known = {parameter.name for parameter in route.parameters}
 
     def view(**_names: str) -> Response:
         if route.roles is not None and not route.checks_roles_itself:
@@ -225,26 +413,15 @@ def _guarded(route: Route, answers: KeptAnswers) -> Callable[..., Response]:
             if name not in known:
                 takes = ", ".join(sorted(known)) or "none"
                 raise BadRequest(f"query parameter {name[:100]!r} is unknown; {route.path} takes: {takes}")
-            if len(values) > 1 and not known[name]:
+            if len(values) > 1:
                 raise BadRequest(f"query parameter {name!r} was given {len(values)} times; give it once")
-        if route.has_tag and (kept := answers.get(request)) is not None:
-            return _tagged(kept.body, kept.tag)
-        begin_s = time.thread_time()
         found = route.handler()
         if not isinstance(found, Record):
             return found
-        if not route.has_tag:
-            return record_reply(found)
-        body = _encode(found)
-        tag = hashlib.sha256(body).hexdigest()[:32]
-        answers.put(request, body, tag, time.thread_time() - begin_s)
-        return _tagged(body, tag)
+        response = record_reply(found)
+        if route.has_tag:
+            response.add_etag()
+            response.make_conditional(request)
+        return response
 
     return view
-
-
-def _tagged(body: bytes, tag: str) -> Response:
-    response = json_text(body)
-    response.set_etag(tag)
-    response.make_conditional(request)
-    return response

@@ -7,7 +7,7 @@ from flask import Blueprint
 from jobsight_server.systems.matching.pages import definitions, matches, resources
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
-from jobsight_server.web.kit.context import AppContext
+from jobsight_server.web.kit.routes import AppContext
 
 ROUTES = (*resources.ROUTES, *matches.ROUTES, *definitions.ROUTES)
 

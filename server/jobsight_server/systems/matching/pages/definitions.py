@@ -14,9 +14,8 @@ from jobsight_server.systems.matching.edit import put_objectives, put_policies
 from jobsight_server.systems.matching.queries import ChosenObjectives, ResourcePolicies
 from jobsight_server.systems.matching.resource_state import refused
 from jobsight_server.systems.matching.service import Matcher
-from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import DEFINITION_BYTES, parsed_body
-from jobsight_server.web.kit.routes import Route, record_reply
+from jobsight_server.web.kit.routes import Route, context, part, record_reply
 
 
 def policies() -> ResourcePolicies:

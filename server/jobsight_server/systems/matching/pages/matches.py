@@ -23,9 +23,7 @@ from jobsight_server.systems.matching.queries import (
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S, release, renew
 from jobsight_server.systems.matching.submissions import BatchAnswer, SubmissionKey, SubmittedJobs
-from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
-    PAGES_AT_MOST,
     choice_argument,
     given,
     integer_argument,
@@ -33,7 +31,17 @@ from jobsight_server.web.kit.inputs import (
     parsed_body,
 )
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, choice_of, record_reply
+from jobsight_server.web.kit.routes import (
+    NAME,
+    PAGE,
+    PAGES_AT_MOST,
+    Parameter,
+    Route,
+    choice_of,
+    context,
+    part,
+    record_reply,
+)
 
 RELEASED_AT_MOST = 10_000
 

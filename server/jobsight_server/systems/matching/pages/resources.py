@@ -22,10 +22,8 @@ from jobsight_server.systems.matching.queries import (
 from jobsight_server.systems.matching.reports import ReportsTaken, take_reports
 from jobsight_server.systems.matching.resource_state import ResourceBody, ResourceReport, refused
 from jobsight_server.systems.matching.service import Matcher
-from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
     DEFINITION_BYTES,
-    PAGES_AT_MOST,
     given,
     integer_argument,
     name_argument,
@@ -34,7 +32,7 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, record_reply
+from jobsight_server.web.kit.routes import NAME, PAGE, PAGES_AT_MOST, Parameter, Route, context, part, record_reply
 
 REPORTS_AT_MOST = 20_000
 SIZE_AT_MOST = 20_000
