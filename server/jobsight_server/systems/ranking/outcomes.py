@@ -186,7 +186,7 @@ def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConf
     work_h = run.nodes[machine.name] * max(run.end - run.start, 0.0) / 3600.0
     machine.record = after_job(machine.record, end, config.vector, work_h)
     machine.sound, machine.failed = with_end(machine.sound, machine.failed, end, max(now - run.end, 0.0))
-    machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued", "checkpointed"))
+    machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued"))
     about = {"job_id": run.job_id, "start": run.start, "end": run.end}
     machine.outcomes.append(about | {"outcome": end, "user": run.user, "application": run.application})
     machine.touched = machine.shown = True
