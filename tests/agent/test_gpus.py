@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import make
 
 from jobsight_agent.reading import GpuUse, from_record, to_record
+from jobsight_server.cli import main
 
 from .tree import Node
 
@@ -99,3 +105,37 @@ def test_more_cards_than_a_batch_may_have_are_counted(tmp_path: Path) -> None:
 def test_damaged_gpus_in_the_journal_are_refused(tmp_path: Path, gpus: object) -> None:
     with pytest.raises(ValueError, match="not a"):
         from_record([*to_record(Node(tmp_path).read()), gpus])
+
+
+RECORDS = """\
+JobIDRaw|User|State|Submit|Start|End|AllocCPUS|NNodes|NodeList|AllocTRES|MaxRSS
+7|ann|COMPLETED|{start}|{start}|{end}|2|1|n1|billing=2,cpu=2,gres/gpu=2,node=1|
+7.batch||COMPLETED|{start}|{start}|{end}|2|1|n1|cpu=2,node=1|100M
+"""
+
+
+def test_the_gpus_of_a_job_by_a_real_agent_and_server(tmp_path: Path) -> None:
+    node = Node(tmp_path / "node")
+    add_card(node, "card0", gpu_busy_percent="60\n")
+    add_card(node, "card1", gpu_busy_percent="0\n")
+    site = make.site(tmp_path / "site")
+    command = [
+        sys.executable, "-m", "jobsight_agent.cli", "run", "--server", site.ingest_url, "--token-file",
+        str(site.agent_token_file), "--spool", str(tmp_path / "spool"), "--interval", "0.2", "--batch-age-s", "0.5",
+        "--node", "n1", "--cluster", "alpha", "--host-root", str(node.root),
+    ]  # fmt: skip
+    with site.serve(), contextlib.ExitStack() as stack:
+        agent = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        stack.callback(agent.terminate)
+        start = int(time.time()) + 1
+        time.sleep(start + 5 - time.time())
+        log = tmp_path / "sacct.txt"
+        log.write_text(RECORDS.format(start=start, end=start + 3))
+        assert main(["import", "slurm", str(log), "--cluster", "alpha", "--database", site.database]) == 0
+
+        found = site.api("job", cluster="alpha", name="7")["runs"][0]
+    assert (found["gpus"], found["gpus_busy"]) == (2, pytest.approx(0.3))
+    assert found["gpu_use"] == [
+        {"gpu": f"n1/{card}", "busy": pytest.approx(busy), "memory_bytes": 12 * GIB, "memory_total_bytes": 64 * GIB}
+        for card, busy in (("card0", 0.6), ("card1", 0.0))
+    ]

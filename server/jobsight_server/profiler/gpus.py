@@ -1,18 +1,31 @@
-"""The use of a job's GPUs by monitoring: of each, how busy it was on average, and its memory."""
+"""The use of a job's GPUs, by monitoring or by agents: of each, how busy it was on average, and its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import msgspec
 import numpy as np
+from sqlalchemy import Connection
 
 from jobsight_server.measurements.presets import GPU_LABELS
 from jobsight_server.measurements.prometheus import MetricSeries
+from jobsight_server.profiler.runs import Boundaries, EndedRun
+from jobsight_server.profiler.sampled import SAMPLES, NodeEvidence, attribution_of
 from jobsight_server.profiler.usage import MOST_UNKNOWN
-from jobsight_server.profiler.values import GpuUse, Measurement
+from jobsight_server.profiler.values import (
+    GPUS_NOT_ALL_READ,
+    GPUS_NOT_READ,
+    GPUS_UNKNOWN,
+    GpuUse,
+    Measurement,
+    without,
+)
 from jobsight_server.settings.measurements import Quantity
+from jobsight_server.storage.engine import fetch, fetch_by_keys
+from jobsight_server.storage.gpu_columns import load_gpus
 from jobsight_server.storage.sample_columns import Floats
 
 _GAP = 2.5  # intervals between two values from which on the use between them is unknown
@@ -21,13 +34,73 @@ _Gpu = tuple[str, ...]
 """The node, and the values of the labels that name the GPU there."""
 
 
-def gpus_of(
-    nodes: Mapping[str, Mapping[Quantity, Sequence[MetricSeries]]], start: float, end: float, held: int | None
-) -> dict[str, Measurement]:
+OfGpus = Mapping[Quantity, Sequence[MetricSeries]]
+_METRICS = ("gpu_memory", "gpu_utilisation")
+_HAVE_GPUS = (
+    "WITH asked(node_id) AS (VALUES {asked}) SELECT node_id FROM asked "
+    "WHERE EXISTS (SELECT 1 FROM gpu_samples g WHERE g.node_id = asked.node_id)"
+)
+_READINGS = (
+    "SELECT readings FROM gpu_samples WHERE node_id = ? AND last_time >= ? AND first_time <= ? ORDER BY first_time"
+)
+
+
+def nodes_with_gpus(connection: Connection, node_ids: Iterable[int]) -> set[int]:
+    """Return those of the nodes whose agents read GPUs."""
+    keys = [(node_id,) for node_id in dict.fromkeys(node_ids)]
+    return {node_id for (node_id,) in fetch_by_keys(connection, _HAVE_GPUS, keys)}
+
+
+def read_gpus(connection: Connection, node_id: int, at: Boundaries) -> OfGpus:
+    """Read the node's GPUs within a life, in the scheduler's clock."""
+    found: dict[tuple[Quantity, str], list[tuple[float, float]]] = {}
+    for (packed,) in fetch(connection, _READINGS, (node_id, at.start, at.end)):
+        times, gpus = load_gpus(packed)
+        for gpu in gpus:
+            columns: tuple[tuple[Quantity, Sequence[float | None]], ...] = (
+                ("gpus_busy", [None if busy is None else busy / 100 for busy in gpu.busy_percent]),
+                ("gpu_memory_bytes", gpu.used_bytes),
+                ("gpu_memory_total_bytes", [gpu.total_bytes] * len(times)),
+            )
+            for name, values in columns:
+                found.setdefault((name, gpu.gpu), []).extend(
+                    (time - at.offset_s, value)
+                    for time, value in zip(times, values, strict=True)
+                    if value is not None and at.start <= time <= at.end
+                )
+    series: dict[Quantity, list[MetricSeries]] = {}
+    for (name, of), readings in found.items():
+        if readings:
+            time, value = np.array(sorted(readings)).T
+            series.setdefault(name, []).append(MetricSeries({"gpu": of}, time, value))
+    return series
+
+
+def gpus_of_nodes(nodes: Sequence[NodeEvidence], run: EndedRun) -> dict[str, Measurement]:
+    """Return the metrics of the run's GPUs from agents' readings of its nodes.
+
+    A run that had its nodes alone, or all of their GPUs, used what was read there. Without GPUs in the log, it used
+    some only if one was busy.
+    """
+    read = {node.node: node.gpus for node in nodes if node.gpus is not None}
+    found = gpus_of(read, run.start, run.end, run.gpus)
+    busiest = found["gpu_utilisation"].value if "gpu_utilisation" in found else None
+    if not (run.gpus or busiest):
+        return {}
+    how = attribution_of(nodes)
+    count = len({gpu for name in ("gpus_busy", "gpu_memory_bytes") for gpu in _by_gpu(read, name)})
+    if how != "exclusive" and not (count == run.gpus and len(read) == len(nodes)):
+        return {name: without(GPUS_UNKNOWN, how) for name in _METRICS}
+    missing = {name: without(GPUS_NOT_READ, how) for name in _METRICS}
+    return missing | {name: replace(one, source=SAMPLES, attribution="exclusive") for name, one in found.items()}
+
+
+def gpus_of(nodes: Mapping[str, OfGpus], start: float, end: float, held: int | None) -> dict[str, Measurement]:
     """Return the metrics of a job's GPUs that have series.
 
-    The values are the largest sums over all GPUs at one time. ``mean`` of their utilisation is the average number that
-    was busy from ``start`` to ``end``; None unless all of the ``held`` ones were read for that long.
+    The values are the largest sums over all GPUs at one time, lower bounds if fewer than ``held`` were read. ``mean``
+    of their utilisation is the average number that was busy from ``start`` to ``end``; None unless all of the ``held``
+    ones were read for that long.
     """
     memory, busy, total = (_by_gpu(nodes, name) for name in ("gpu_memory_bytes", "gpus_busy", "gpu_memory_total_bytes"))
     each = tuple(
@@ -41,14 +114,14 @@ def gpus_of(
     )
     means = [one.busy for one in each if one.busy is not None]
     is_whole = len(means) == len(each) and len(means) >= (held or 1)
+    mean = sum(means) if is_whole else None
     found = {}
-    if memory:
-        found["gpu_memory"] = Measurement(_largest(memory), source="cgroup", attribution="cgroup")
+    for metric, gpus in zip(_METRICS, (memory, busy), strict=True):
+        if gpus:
+            entry = Measurement(_largest(gpus), source="cgroup", attribution="cgroup", gpus=each)
+            found[metric] = entry.at_least(GPUS_NOT_ALL_READ if len(gpus) < (held or 1) else None)
     if busy:
-        mean = sum(means) if is_whole else None
-        found["gpu_utilisation"] = Measurement(
-            _largest(busy), source="cgroup", attribution="cgroup", mean=mean, gpus=each
-        )
+        found["gpu_utilisation"] = replace(found["gpu_utilisation"], mean=mean)
     return found
 
 

@@ -85,7 +85,9 @@ def profile(
         found["runtime"] = found["runtime"].at_least(CUT_SHORT)
     for metric, used in ({} if run.used is None else _decode_used(run.used)).items():
         found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
-    found |= gpus or {}
+    for metric, entry in (gpus or {}).items():
+        if entry.value is not None or metric not in found:  # the log may have it
+            found[metric] = entry
     if run.failure is not None:
         metric = FAILED_METRIC[run.failure]
         found[metric] = found[metric].at_least(RAN_OUT)

@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
-from jobsight_server.profiler.gpus import gpus_of
+from jobsight_server.profiler.gpus import gpus_of, gpus_of_nodes, nodes_with_gpus, read_gpus
 from jobsight_server.profiler.memory import Idle, idle_before, idle_beside, inside
 from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.runs import (
@@ -229,6 +229,8 @@ def profiles_of(
                 return found
             own = measured.get(run.id)
             gpus = {} if own is None else gpus_of(own.nodes, run.start, run.end, run.gpus)
+            if not gpus and any(node.gpus is not None for node in nodes):
+                gpus = gpus_of_nodes(nodes, run)
             found.append((run, profile(run, nodes, fabric, gpus)))
     return found
 
@@ -260,6 +262,7 @@ def _gathered(
     ]
     asked = [(sampled.id, run.job_id) for run, _, sampled in places if sampled is not None]
     marks, groups = read_marks(connection, asked), read_job_rows(connection, asked)
+    have_gpus = nodes_with_gpus(connection, (node_id for node_id, _ in asked)) if asked else set()
     lives = [
         boundaries(
             marks.get((0 if sampled is None else sampled.id, run.job_id), []), run.start, run.end, run.next_start
@@ -286,6 +289,7 @@ def _gathered(
             evidence = NodeEvidence(
                 node, run.nodes[node], readings, at, beside, idle, group, sampled.speeds, sampled.cpus,
                 sampled.memory_bytes, too_low=sampled.too_low,
+                gpus=read_gpus(connection, sampled.id, at) if sampled.id in have_gpus else None,
             )  # fmt: skip
         found[run.id].append(evidence)
     for run in runs:

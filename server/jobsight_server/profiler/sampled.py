@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy import Connection, text
 
+from jobsight_server.measurements.prometheus import MetricSeries
 from jobsight_server.profiler.memory import (
     NOT_KNOWN,
     UNKNOWN,
@@ -23,6 +24,7 @@ from jobsight_server.profiler.memory import (
 from jobsight_server.profiler.runs import Boundaries, Neighbours, NodeRun, Readings, attribution
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Rates, Speeds
 from jobsight_server.profiler.values import NO_PROCESSORS, SHORT_S, TOO_SHORT, Measurement, Missing, without
+from jobsight_server.settings.measurements import Quantity
 from jobsight_server.storage.engine import fetch_by_keys
 from jobsight_server.storage.job_columns import load_columns
 from jobsight_server.storage.job_ids import job_key
@@ -48,6 +50,7 @@ class NodeEvidence:
     ``idle`` is its memory without any job; None if unknown. ``group`` has the readings of the run's own cgroup,
     ``traffic`` the bytes that its own processes sent and received, if known; ``speeds`` are those of the node's
     networks; ``cpus`` and ``memory_bytes`` its size; ``too_low`` says by metric why its readings may lack some of it.
+    ``gpus`` has the series of its GPUs, None if agents read none.
     """
 
     node: str
@@ -63,6 +66,7 @@ class NodeEvidence:
     traffic: Readings | None = None
     without: Missing = NO_SAMPLES
     too_low: Mapping[str, str] = field(default_factory=dict)
+    gpus: Mapping[Quantity, Sequence[MetricSeries]] | None = None
 
 
 def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:

@@ -43,6 +43,8 @@ NO_PROCESSORS = Missing("the accounting log gives no processors")
 NO_START = Missing("the accounting log gives no start")
 NOT_SEEN = Missing("no CPU time was counted in a run of more than 10 s")
 TOO_SHORT = Missing("it ran for 10 s or less: its nodes' memory shows little of it")
+GPUS_UNKNOWN = Missing("other jobs were on its nodes, and which of their GPUs it held is unknown")
+GPUS_NOT_READ = Missing("no readings of its GPUs within its life")
 ABOVE_NODES = Missing("its memory is more than its nodes have")
 ABOVE_PROCESSORS = Missing("its CPU time is more than its nodes' processors have")
 
@@ -54,6 +56,7 @@ NOT_ALL_READ = "a lower bound: its cgroup was not read all the time on all of it
 PROCESSES_NOT_SEEN = "a lower bound: its source counted no CPU time, so it may have missed processes"
 CONTRADICTED = "a lower bound: two sources contradict each other"
 UNCOUNTED = "a lower bound: a network device of its nodes does not count bytes"
+GPUS_NOT_ALL_READ = "a lower bound: not all of its GPUs were read"
 OTHER_QUANTITY = "a lower bound: only resident memory was measured, and the job asks for virtual memory"
 
 

@@ -165,7 +165,7 @@ def _run(
     used = used_so_far(connection, [run], now)
     forecasts = {} if found else forecasts_of(connection, reader, [run])
     again = {} if found else read_at_start(connection, [run.id])
-    memory, gpus = found.get("memory", {}), found.get("gpu_utilisation", {})
+    memory, gpus = found.get("memory", {}), found.get("gpu_utilisation") or found.get("gpu_memory", {})
     nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, next_start, points)
     profile = [
         _metric(
