@@ -41,8 +41,8 @@ _USER = re.compile(r"UserName ([0-9]{1,18}): (\S*)", re.ASCII)
 
 
 def user_line(number: int, name: str) -> str:
-    """Return the line of a header that names the user ``number``, spaces and the like in percent encoding."""
-    return f"; UserName {number}: {quote(name)}\n"
+    """Return the line of a ``header`` that names the user ``number``, spaces and the like in percent encoding."""
+    return f"UserName {number}: {quote(name)}"
 
 
 class TraceError(ValueError):

@@ -48,8 +48,19 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
     Raises:
         UserError: the trace does not exist, is not a trace, or has no value of the metric.
     """
-    try:
+    with explained(trace):
         jobs = _read(trace, metric, cluster)
+    if not len(jobs):
+        why = ", ".join(f"{reason.removeprefix(f'no {metric} value: ')} ({n:,})" for reason, n in jobs.skipped.items())
+        raise UserError(f"{trace}: no job has a {metric} value: {why or 'there is none'}")
+    return jobs
+
+
+@contextmanager
+def explained(trace: str) -> Iterator[None]:
+    """Raises the errors of readers as ``UserError``, with what to do."""
+    try:
+        yield
     except UserError:
         raise
     except FileNotFoundError as error:
@@ -63,23 +74,22 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
     except (ValueError, csv.Error) as error:  # the readers' errors for a file that is not a trace
         message = str(error)
         raise UserError(message if message.startswith(trace) else f"{trace}: {message}") from error
-    if not len(jobs):
-        why = ", ".join(f"{reason.removeprefix(f'no {metric} value: ')} ({n:,})" for reason, n in jobs.skipped.items())
-        raise UserError(f"{trace}: no job has a {metric} value: {why or 'there is none'}")
-    return jobs
 
 
 @contextmanager
-def open_database_trace(trace: str) -> Iterator[Connection | None]:
+def open_database_trace(trace: str, cluster: str | None = None) -> Iterator[Connection | None]:
     """Yield a connection that reads ``trace`` if it is a Jobsight database, None if it is another file.
 
     Raises:
         DatabaseError: an unusable database.
+        UserError: ``cluster`` is one of a file.
         OSError: the file cannot be read.
     """
     url = trace
     if not trace.startswith(_URLS):
         if not _first_bytes(Path(trace)).startswith(_SQLITE):
+            if cluster is not None:
+                raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
             yield None
             return
         url = f"sqlite:///{trace}"
@@ -108,13 +118,11 @@ def cluster_of(connection: Connection, cluster: str | None) -> str:
 
 
 def _read(trace: str, metric: str, cluster: str | None) -> Jobs:
-    with open_database_trace(trace) as connection:
+    with open_database_trace(trace, cluster) as connection:
         if connection is not None:
             if cluster is not None:
                 cluster_of(connection, cluster)
             return jobs_of_database(connection, metric, cluster, trace.rpartition("/")[2])
-    if cluster is not None:
-        raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
     file = Path(trace)
     if file.name.removesuffix(".gz").endswith(".csv"):
         return jobs_of_machines(file, metric)

@@ -1,53 +1,62 @@
-"""The finished jobs of a cluster as a trace, to try policies on this site's real jobs."""
+"""The finished jobs of a site as a trace, to try policies on its real jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, func, select
 
-from jobsight_scheduler.workload.swf import FIELDS, user_line
+from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, user_line
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
-_SUBMITTED = func.coalesce(jobs.c.submitted, jobs.c.start)
+SUBMITTED = func.coalesce(jobs.c.submitted, jobs.c.start)
 _AT_ONCE = 1000
 
 
-def site_trace(connection: Connection, cluster: str) -> Iterator[str]:
-    """Return all ended runs of ``cluster`` with known processors, in the order of submission, line by line.
+def site_trace(connection: Connection, cluster: str | None) -> Trace:
+    """Return all ended runs of ``cluster``, or of all clusters, with known processors, in the order of submission.
 
-    Names of users, applications and queues become numbers, in the order of appearance; the last lines name the users.
+    Names of users, applications and queues become numbers, in the order of appearance; the header names the users.
     MaxProcs is the largest number of processors in use at once.
 
     Raises:
         UserError: there are none.
     """
-    ended = _ended(cluster)
-    first = connection.scalar(select(func.min(_SUBMITTED)).where(*ended))
-    if first is None:
-        raise UserError(f"cluster {cluster!r} has no finished job with a known number of processors")
     columns = (
-        _SUBMITTED.label("submitted"), jobs.c.start, jobs.c.end, jobs.c.processors, jobs.c.user, jobs.c.name,
-        jobs.c.queue, jobs.c.used_cpu_s, jobs.c.used_memory_bytes, jobs.c.requested_memory_bytes,
+        jobs.c.cluster, SUBMITTED.label("submitted"), jobs.c.start, jobs.c.end, jobs.c.processors, jobs.c.user,
+        jobs.c.name, jobs.c.queue, jobs.c.used_cpu_s, jobs.c.used_memory_bytes, jobs.c.requested_memory_bytes,
         jobs.c.requested_walltime_s, jobs.c.group,
     )  # fmt: skip
-    query = select(*columns).where(*ended).order_by(_SUBMITTED, jobs.c.id).execution_options(yield_per=_AT_ONCE)
-    most = most_at_once(connection, cluster)
-    return _lines(connection.execute(query), first, most)
+    query = select(*columns).where(*ended(cluster)).order_by(SUBMITTED, jobs.c.id).execution_options(yield_per=_AT_ONCE)
+    numbers: dict[str, dict[tuple[str, str], int]] = {}
+    cells = array("d")
+    for job, row in enumerate(connection.execute(query), 1):
+        fields = _fields(row, numbers) | {"job": job}
+        cells.extend(UNKNOWN if (value := fields.get(field)) is None else value for field in FIELDS)
+    if not cells:
+        where = "the database" if cluster is None else f"cluster {cluster!r}"
+        raise UserError(f"{where} has no finished job with a known number of processors")
+    table = np.frombuffer(cells).reshape(-1, len(FIELDS)).T.copy()
+    found = dict(zip(FIELDS, table, strict=True))
+    found["submit_s"] -= found["submit_s"][0]
+    users = [user_line(number, name) for (_, name), number in numbers["user"].items()]
+    return Trace(found, [f"MaxProcs: {most_at_once(connection, cluster)}", *users])
 
 
-def _ended(cluster: str) -> Any:
-    return (jobs.c.cluster == cluster, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
+def ended(cluster: str | None) -> tuple[Any, ...]:
+    """Select the runs of ``cluster``, or of all clusters, that can be simulated."""
+    here = () if cluster is None else (jobs.c.cluster == cluster,)
+    return (*here, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
 
 
-def most_at_once(connection: Connection, cluster: str) -> int:
-    """Return the largest number of processors in use at once by finished jobs of ``cluster``."""
-    ended = _ended(cluster)
-    begin = select(jobs.c.start.label("time"), jobs.c.processors.label("change")).where(*ended)
-    end = select(jobs.c.end, -jobs.c.processors).where(*ended)
+def most_at_once(connection: Connection, cluster: str | None) -> int:
+    """Return the largest number of processors in use at once by finished jobs of ``cluster``, or of all clusters."""
+    begin = select(jobs.c.start.label("time"), jobs.c.processors.label("change")).where(*ended(cluster))
+    end = select(jobs.c.end, -jobs.c.processors).where(*ended(cluster))
     changes = begin.union_all(end).subquery()
     most = used = 0
     # At one instant ends are first: others start on the processors they free.
@@ -57,47 +66,25 @@ def most_at_once(connection: Connection, cluster: str) -> int:
     return most
 
 
-def _lines(rows: Any, first: float, most: int) -> Iterator[str]:
-    yield f"; UnixStartTime: {first:.0f}\n"
-    yield f"; MaxProcs: {most}\n"
-    numbers: dict[str, dict[str, int]] = {"user": {}, "group": {}, "application": {}, "queue": {}}
+def _fields(row: Any, numbers: dict[str, dict[tuple[str, str], int]]) -> dict[str, float | None]:
+    """Return the fields of a run by their names in the format; None is unknown."""
+    asked = (row.processors, row.requested_memory_bytes, row.requested_walltime_s)
+    question = job_question(row.user, row.name, row.queue, *asked, row.group)
 
-    def number(kind: str, name: str | None) -> int:
-        return -1 if name is None else numbers[kind].setdefault(name, len(numbers[kind]) + 1)
+    def number(kind: str, name: str | None) -> int | None:
+        known = numbers.setdefault(kind, {})
+        return None if name is None else known.setdefault((row.cluster, name), len(known) + 1)
 
-    for job, row in enumerate(rows, 1):
-        question = job_question(
-            row.user,
-            row.name,
-            row.queue,
-            row.processors,
-            row.requested_memory_bytes,
-            row.requested_walltime_s,
-            row.group,
-        )
-        values: dict[str, float | None] = {
-            "job": job,
-            "submit_s": row.submitted - first,
-            "wait_s": max(row.start - row.submitted, 0.0),
-            "run_s": row.end - row.start,
-            "processors": row.processors,
-            "cpu_s": row.used_cpu_s and row.used_cpu_s / row.processors,
-            "memory_kb": row.used_memory_bytes and row.used_memory_bytes / row.processors / 1024.0,
-            "requested_processors": row.processors,
-            "requested_s": question.requested_time_s,
-            "requested_memory_kb": question.requested_memory_bytes and question.requested_memory_bytes / 1024.0,
-            "status": 1,
-            "user": number("user", question.user),
-            "group": number("group", question.group),
-            "application": number("application", question.application),
-            "queue": number("queue", question.queue),
-        }
-        yield " ".join(_written(values.get(field)) for field in FIELDS) + "\n"
-    for name, found in numbers["user"].items():
-        yield user_line(found, name)
-
-
-def _written(value: float | None) -> str:
-    if value is None:
-        return "-1"
-    return f"{value:.0f}" if value == int(value) else repr(float(value))
+    return {
+        "submit_s": row.submitted,
+        "wait_s": max(row.start - row.submitted, 0.0),
+        "run_s": row.end - row.start,
+        "processors": row.processors,
+        "cpu_s": row.used_cpu_s and row.used_cpu_s / row.processors,
+        "memory_kb": row.used_memory_bytes and row.used_memory_bytes / row.processors / 1024.0,
+        "requested_processors": row.processors,
+        "requested_s": question.requested_time_s,
+        "requested_memory_kb": question.requested_memory_bytes and question.requested_memory_bytes / 1024.0,
+        "status": 1,
+        **{kind: number(kind, getattr(question, kind)) for kind in ("user", "group", "application", "queue")},
+    }

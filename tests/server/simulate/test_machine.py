@@ -14,11 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
 from sqlalchemy import Engine, insert
 from tests import make
 
+from jobsight_scheduler.workload.swf import FIELDS
 from jobsight_server.cli import main
 from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage import schema
@@ -247,15 +249,13 @@ def test_the_finished_jobs_of_a_site(
         for row in rows:
             state = "running" if row["end"] is None else "ended"
             connection.execute(insert(schema.jobs).values(given | row | {"state": state}))
-        assert "".join(site_trace(connection, "c")).splitlines() == [
-            "; UnixStartTime: 90",
-            "; MaxProcs: 6",
-            "1 0 110 30 6 -1 -1 6 150 512 1 1 -1 1 1 -1 -1 -1",
-            "2 10 0 100 4 -1 -1 4 150 768 1 2 -1 1 1 -1 -1 -1",
-            "3 20.5 10 79.5 2 -1 -1 2 150 1536 1 1 -1 1 1 -1 -1 -1",
-            "; UserName 1: u",
-            "; UserName 2: %3Cb%3E%20%5Bred%5D",
-        ]
+        found = site_trace(connection, "c")
+    assert found.header == ["MaxProcs: 6", "UserName 1: u", "UserName 2: %3Cb%3E%20%5Bred%5D"]
+    assert np.stack([found[field] for field in FIELDS], axis=1).tolist() == [
+        [1, 0, 110, 30, 6, -1, -1, 6, 150, 512, 1, 1, -1, 1, 1, -1, -1, -1],
+        [2, 10, 0, 100, 4, -1, -1, 4, 150, 768, 1, 2, -1, 1, 1, -1, -1, -1],
+        [3, 20.5, 10, 79.5, 2, -1, -1, 2, 150, 1536, 1, 1, -1, 1, 1, -1, -1, -1],
+    ]
     for cluster in ((), ("--cluster", "c")):
         figures = simulate(database_url, *cluster, "--policy", "fcfs", "--validate")
         # 6 processors: job 1 from 0 to 30, then 2 and 3 side by side.

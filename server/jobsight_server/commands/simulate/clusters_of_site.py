@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,19 +14,18 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from sqlalchemy import Connection, FromClause, and_, func, select
+from sqlalchemy import Connection, and_, select
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
 from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, compared, variation
-from jobsight_scheduler.workload.canonical import canonical, scaled_to
+from jobsight_scheduler.workload.canonical import canonical, questions_of, scaled_to
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.trace_argument import open_database_trace
 from jobsight_server.commands.simulate.clusters import clusters_with
-from jobsight_server.forecasts.request import job_question
-from jobsight_server.queries.site_trace import most_at_once
+from jobsight_server.queries.site_trace import SUBMITTED, ended, most_at_once, site_trace
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as runs
 from jobsight_server.storage.schema import profiles
@@ -35,9 +34,6 @@ Floats = NDArray[np.float64]
 
 HALF_BPS = 25e6
 """Default of --half here: the time that jobs communicate is not measured."""
-
-_SUBMITTED = func.coalesce(runs.c.submitted, runs.c.start)
-_ENDED = (runs.c.state == "ended", runs.c.end > runs.c.start, runs.c.processors > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,51 +170,19 @@ def site_jobs(connection: Connection) -> SiteJobs:
     Raises:
         UserError: no job has ended, or none has a known bandwidth.
     """
-    bandwidth, cpu = profiles.alias(), profiles.alias()
-    columns = (
-        runs.c.cluster, _SUBMITTED.label("submitted"), runs.c.start, runs.c.end, runs.c.processors, runs.c.user,
-        runs.c.name, runs.c.queue, runs.c.requested_memory_bytes, runs.c.requested_walltime_s, runs.c.group,
-        bandwidth.c.value.label("bandwidth"), cpu.c.value.label("cpu"),
-    )  # fmt: skip
-    measured: FromClause = runs
-    for metric, values in (("bandwidth", bandwidth), ("cpu", cpu)):
-        measured = measured.outerjoin(values, and_(values.c.run_id == runs.c.id, values.c.metric == metric))
-    query = select(*columns).select_from(measured).where(*_ENDED).order_by(_SUBMITTED, runs.c.id)
-    rows = connection.execute(query).all()
-    if not rows:
-        raise UserError("the database has no finished job with a known number of processors")
-    if all(row.bandwidth is None for row in rows):
-        raise UserError(f"none of the {len(rows):,} finished jobs has a measured bandwidth: are agents running?")
-    clusters = sorted({row.cluster for row in rows})
-    return SiteJobs(
-        _trace_of(rows),
-        [
-            job_question(
-                f"{row.cluster}/{row.user}" if len(clusters) > 1 else row.user, row.name, row.queue, row.processors,
-                row.requested_memory_bytes, row.requested_walltime_s, row.group,
-            )
-            for row in rows
-        ],
-        _column(rows, "bandwidth"),
-        _column(rows, "cpu"),
-        {name: most_at_once(connection, name) for name in clusters},
-    )  # fmt: skip
+    trace = site_trace(connection, None)
+    bandwidth, busy = (_measured(connection, metric) for metric in ("bandwidth", "cpu"))
+    if np.isnan(bandwidth).all():
+        raise UserError(f"none of the {len(trace):,} finished jobs has a measured bandwidth: are agents running?")
+    # A job that ran longer than it requested was not cut off there.
+    trace.columns["requested_s"] = np.maximum(trace["requested_s"], trace["run_s"])
+    names = connection.scalars(select(runs.c.cluster).where(*ended(None)).distinct().order_by(runs.c.cluster)).all()
+    clusters = {name: most_at_once(connection, name) for name in names}
+    return SiteJobs(trace, questions_of(trace, np.arange(len(trace))), bandwidth, busy, clusters)
 
 
-def _trace_of(rows: Sequence[Any]) -> Trace:
-    run, asked = _column(rows, "end") - _column(rows, "start"), _column(rows, "requested_walltime_s")
-    processors = _column(rows, "processors")
-    return Trace(
-        {
-            "job": np.arange(1.0, len(rows) + 1.0),
-            "submit_s": _column(rows, "submitted"),
-            "run_s": run,
-            "requested_s": np.where(asked > run, asked, run),
-            "processors": processors,
-            "requested_processors": processors,
-        }
-    )
-
-
-def _column(rows: Sequence[Any], name: str) -> Floats:
-    return np.array([getattr(row, name) for row in rows], dtype=np.float64)  # None becomes NaN
+def _measured(connection: Connection, metric: str) -> Floats:
+    """Return a value for each job of the trace, NaN where it was not measured."""
+    known = and_(profiles.c.run_id == runs.c.id, profiles.c.metric == metric)
+    query = select(profiles.c.value).select_from(runs.outerjoin(profiles, known)).where(*ended(None))
+    return np.array(connection.scalars(query.order_by(SUBMITTED, runs.c.id)).all(), dtype=np.float64)  # None is NaN

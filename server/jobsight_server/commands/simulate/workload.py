@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from sqlalchemy import Connection
 
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical, scaled_to
 from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import Trace, parse_swf, read_swf, write_swf
-from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace
+from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
+from jobsight_server.command_line.trace_argument import cluster_of, explained, open_database_trace
 from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage.errors import UserError
 
@@ -52,8 +51,9 @@ def read_trace(site: tuple[Connection, str] | None, file: Path) -> tuple[Trace, 
         UserError: there are none.
     """
     if site is None:
-        return _read(file), file
-    return parse_swf(site_trace(*site)), Path(f"finished jobs of {site[1]}")
+        with explained(str(file)):
+            return read_swf(file), file
+    return site_trace(*site), Path(f"finished jobs of {site[1]}")
 
 
 @contextmanager
@@ -63,13 +63,8 @@ def open_site(trace: str, cluster: str | None) -> Iterator[tuple[Connection, str
     Raises:
         UserError: it cannot be read, or there is no such cluster.
     """
-    with _explained(trace), open_database_trace(trace) as connection:
-        if connection is not None:
-            yield connection, cluster_of(connection, cluster)
-        elif cluster is not None:
-            raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
-        else:
-            yield None
+    with explained(trace), open_database_trace(trace, cluster) as connection:
+        yield None if connection is None else (connection, cluster_of(connection, cluster))
 
 
 def is_database(trace: str) -> bool:
@@ -78,28 +73,8 @@ def is_database(trace: str) -> bool:
     Raises:
         UserError: it cannot be read.
     """
-    with _explained(trace), open_database_trace(trace) as connection:
+    with explained(trace), open_database_trace(trace) as connection:
         return connection is not None
-
-
-def _read(file: Path) -> Trace:
-    with _explained(str(file)):
-        try:
-            return read_swf(file)
-        except ValueError as error:  # the reader's error for a file that is not a trace
-            raise UserError(f"{file}: {error}" if str(file) not in str(error) else str(error)) from error
-
-
-@contextmanager
-def _explained(file: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise UserError(f"{file}: no such file; give a trace of the Standard Workload Format, or a database") from error
-    except (EOFError, zlib.error) as error:
-        raise UserError(f"{file}: the compressed file is broken ({error}); download it again") from error
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
 def _generated(args: argparse.Namespace, processors: int | None) -> Trace:
