@@ -102,7 +102,7 @@ def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
     with engine.connect() as connection:
         found = site_jobs(connection)
     assert 60 < np.isnan(found.bandwidth_bps).sum() < 140
-    assert {question.user for question in found.questions} == {f"{user}" for user in range(1, 9)}
+    assert {question.user for question in found.questions} == {f"{user}" for user in range(1, 17)}
     assert (np.diff(found.trace["submit_s"]) >= 0.0).all()
     unknown = variation(found.questions, np.full(200, np.nan), found.busy)
     assert (unknown.over_applications, unknown.over_jobs, unknown.busy_correlation) == (None, None, None)
