@@ -23,7 +23,7 @@ HOUR_S = 3600.0
 def machine(name: str, age_h: float, cluster: str = "alpha", **more: Any) -> MachineRow:
     """A machine that became available ``age_h`` hours ago."""
     presence = Presence(seen_s=NOW, since_s=NOW - age_h * HOUR_S, boot="b")
-    facts = StoredFacts(system="linux-x86_64", processors=16, cores=16, memory_bytes=2**36, flops=5e7)
+    facts = StoredFacts(processors=16, cores=16, memory_bytes=2**36, flops=5e7)
     return MachineRow(None, cluster, name, presence=presence, facts=facts, boot_id="b", received_at=NOW, **more)
 
 

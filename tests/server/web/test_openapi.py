@@ -101,7 +101,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/outcomes", {**had_enough, "lower_bound": True}, 409
     yield from matching_requests(api)
     yield "get", f"{api}/resources/rank?for=6h&include=all", None, 200
-    yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&memory=4G&limit=3", None, 200
+    yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&processors=4&limit=3", None, 200
     yield from plan_requests(api)
     yield "get", f"{api}/openapi.json", None, 200
 

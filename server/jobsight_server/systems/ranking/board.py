@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from jobsight_predictor.reliability.machine_facts import FactTable, MachineFacts
 from jobsight_predictor.reliability.rank import Bools, Ranking, ranked
 from jobsight_predictor.reliability.resource_vector import Floats, Vectors, VectorSettings, capacities, vectors
 from jobsight_predictor.reliability.sessions import SessionSettings
@@ -59,7 +58,6 @@ class MachineColumns:
     names: list[Name]
     facts: list[StoredFacts]
     numbers: dict[str, Floats]
-    offers: FactTable
     survival: Survival
     by_name: dict[Name, int]
 
@@ -99,7 +97,6 @@ def _columns(rows: list[Any], hazard: str) -> MachineColumns:
         names,
         facts,
         numbers,
-        FactTable([one.for_requirements() for one in facts]),
         survival,
         {name: number for number, name in enumerate(names)},
     )
@@ -118,7 +115,6 @@ class RankQuestion:
     method: RankMethod
     cluster: str | None = None
     processors: int = 1
-    needs: MachineFacts = field(default_factory=MachineFacts)
     everywhere: bool = False
 
 
@@ -127,7 +123,8 @@ class MachineRanks:
     """Machines in order of their rank, with all terms by the machine's number in ``columns``.
 
     ``stays`` and ``sound``: probabilities that the machine stays for the run, and that it does not fail the job.
-    ``present``: available to jobs, or without an agent; ``free``: has the requested processors.
+    ``present``: available to jobs, or without an agent; ``free``: has the requested processors; ``asked``: of the
+    requested cluster.
     """
 
     columns: MachineColumns
@@ -137,7 +134,7 @@ class MachineRanks:
     sound: Chances
     present: Bools
     free: Bools
-    meets: Bools
+    asked: Bools
 
     @property
     def order(self) -> NDArray[np.int64]:
@@ -151,9 +148,7 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
     present = np.isfinite(age_s) | (numbers["watched"] == 0.0)
     # A machine without an agent has an unknown number of processors: it takes one job.
     free = numbers["busy_processors"] + question.processors <= np.nan_to_num(numbers["processors"], nan=1.0)
-    meets = columns.offers.meeting(question.needs)
-    if question.cluster is not None:
-        meets &= np.array([cluster == question.cluster for cluster, _ in columns.names], dtype=np.bool_)
+    asked = np.array([question.cluster in (None, cluster) for cluster, _ in columns.names], dtype=np.bool_)
     vector = vectors(
         age_s,
         numbers["score"],
@@ -164,7 +159,7 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
     stays = columns.survival.chance(np.arange(len(columns)), age_s, question.run_time_s)
     sound = chance_not_to_fail(numbers["sound"], numbers["failed"])
     chances = both(stays, sound)
-    eligible = meets if question.everywhere else meets & present & free
+    eligible = asked if question.everywhere else asked & present & free
     if question.method == "grv":
         known = numbers["jobs"] > 0.0
         ranking = ranked(vector.score, vector.low, vector.high, known, eligible)
@@ -174,4 +169,4 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
         usable = (present & free)[ranking.order]
         order = np.concatenate([ranking.order[usable], ranking.order[~usable]])
         ranking = Ranking(order, ranking.score, ranking.low, ranking.high, ranking.known)
-    return MachineRanks(columns, ranking, vector, stays, sound, present, free, meets)
+    return MachineRanks(columns, ranking, vector, stays, sound, present, free, asked)

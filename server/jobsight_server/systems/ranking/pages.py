@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest
 
-from jobsight_predictor.reliability.machine_facts import MachineFacts
-from jobsight_server.accounting.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
+from jobsight_server.accounting.amounts import SPAN_PATTERN, span_s
 from jobsight_server.systems.ranking.board import RankQuestion, rank_config
 from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking, predicted_run_time
 from jobsight_server.web.kit.inputs import (
-    MEMORY_AT_MOST_BYTES,
     PROCESSORS_AT_MOST,
     WALLTIME_AT_MOST_S,
     amount_argument,
@@ -33,18 +29,12 @@ _FREE, _ALL = "free", "all"
 def rank() -> MachineRanking:
     here, ranker = context(), part(MachineRanker)
     cluster, name = cluster_argument(), name_argument("name")
-    needs = MachineFacts(
-        system=name_argument("system"),
-        memory_bytes=amount_argument("memory", memory_bytes, MEMORY_AT_MOST_BYTES),
-        storage_bytes=amount_argument("storage", memory_bytes, MEMORY_AT_MOST_BYTES),
-        interconnect=name_argument("interconnect"),
-    )
     processors = integer_argument("processors", 1, PROCESSORS_AT_MOST)
     everywhere = choice_argument("include", (_FREE, _ALL)) == _ALL
     limit = integer_argument("limit", _LISTED, MACHINES_AT_MOST)
     with here.read_engine.connect() as connection:
         run_time_s, predicted = _run_time(connection, cluster)
-        question = RankQuestion(run_time_s, ranker.config.method, cluster, processors, needs, everywhere)
+        question = RankQuestion(run_time_s, ranker.config.method, cluster, processors, everywhere)
         return machine_ranking(
             connection,
             ranker.board.columns(connection),
@@ -74,7 +64,6 @@ def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]
     return predicted_run_time(connection, context().answers, user, application, cluster), True
 
 
-_AMOUNT: dict[str, Any] = {"type": "string", "pattern": MEMORY_PATTERN}
 RANK = Route(
     "/api/v1/resources/rank",
     rank,
@@ -92,10 +81,6 @@ RANK = Route(
             "processors that must be free (default 1)",
             {"type": "integer", "minimum": 1, "maximum": PROCESSORS_AT_MOST},
         ),
-        Parameter("system", "such as linux-x86_64", NAME),
-        Parameter("memory", "minimum memory of the machine, such as 64G", _AMOUNT),
-        Parameter("storage", "minimum size of its scratch file system", _AMOUNT),
-        Parameter("interconnect", "its fastest network: infiniband, opa, ethernet", NAME),
         Parameter("include", "all: also busy and absent machines, after the free ones", choice_of((_FREE, _ALL))),
         Parameter(
             "limit",

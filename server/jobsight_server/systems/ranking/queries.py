@@ -76,9 +76,8 @@ class RankedMachine(Record):
 
 
 class NotRanked(Record):
-    """Machines without a rank: those that do not meet the requirements, and busy or absent ones of the others."""
+    """Machines without a rank: busy and absent ones of the clusters asked for."""
 
-    unfit: int
     absent: int
     busy: int
 
@@ -125,9 +124,8 @@ def machine_ranking(
         len(columns),
         len(ranks.order),
         NotRanked(
-            int((~ranks.meets).sum()),
-            int((ranks.meets & ~ranks.present).sum()),
-            int((ranks.meets & ranks.present & ~ranks.free).sum()),
+            int((ranks.asked & ~ranks.present).sum()),
+            int((ranks.asked & ranks.present & ~ranks.free).sum()),
         ),
         _rows(connection, ranks, places[:limit], now),
     )

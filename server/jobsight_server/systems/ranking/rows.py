@@ -10,49 +10,29 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, insert, text
 
-from jobsight_predictor.reliability.machine_facts import MachineFacts
 from jobsight_predictor.reliability.resource_vector import SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
 from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
 
-# A node's interconnect is the first of these that it has.
-_INTERCONNECTS = ("infiniband", "opa", "ethernet", "other")
-
 
 class StoredFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Facts of a machine; None is unknown. ``flops``: of one processor, by the agent's short benchmark."""
 
-    system: str | None = None
     cores: int | None = None
     processors: int | None = None
     memory_bytes: int | None = None
-    storage_bytes: int | None = None
     flops: float | None = None
-    interconnect: str | None = None
-
-    def for_requirements(self) -> MachineFacts:
-        """Return the facts that hard requirements test."""
-        return MachineFacts(self.system, self.memory_bytes, self.storage_bytes, self.interconnect)
 
 
 UNKNOWN = StoredFacts()
 load_facts = msgspec.json.Decoder(StoredFacts).decode
 
 
-def facts_of_node(cpus: int, memory_total_bytes: int | None, interfaces: str, machine: str | None) -> StoredFacts:
+def facts_of_node(cpus: int, memory_total_bytes: int | None, machine: str | None) -> StoredFacts:
     """Return the facts from the columns of ``nodes``; ``machine`` is None if the agent does not describe it."""
     own: dict[str, Any] = {} if machine is None else json.loads(machine)
-    kinds = {interface["kind"] for interface in json.loads(interfaces)}
-    return StoredFacts(
-        system=own.get("system"),
-        cores=own.get("cores"),
-        processors=cpus,
-        memory_bytes=memory_total_bytes,
-        storage_bytes=own.get("storage_bytes"),
-        flops=own.get("benchmark_flops"),
-        interconnect=next((kind for kind in _INTERCONNECTS if kind in kinds), None),
-    )
+    return StoredFacts(own.get("cores"), cpus, memory_total_bytes, own.get("benchmark_flops"))
 
 
 def installation_of(machine: str | None) -> str | None:

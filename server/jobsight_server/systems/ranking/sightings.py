@@ -83,7 +83,7 @@ def take_batches(connection: Connection, config: RankConfig, state: ReliabilityS
                 break
             taken |= took
         if taken:
-            facts = facts_of_node(node.cpus, node.memory_total_bytes, node.interfaces, node.machine)
+            facts = facts_of_node(node.cpus, node.memory_total_bytes, node.machine)
             machine.shown |= facts != machine.facts
             machine.facts = facts
     return Taken([one for one in found.values() if one.touched], until, bool(top))
@@ -155,7 +155,6 @@ def _describe(connection: Connection, ids: list[int]) -> dict[int, tuple[Name, A
         nodes.c.name,
         nodes.c.cpus,
         nodes.c.memory_total_bytes,
-        nodes.c.interfaces,
         nodes.c.machine,
         nodes.c.boot_id,
     ).where(nodes.c.id.in_(bindparam("ids", expanding=True)))
