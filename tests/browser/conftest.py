@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +14,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from sqlalchemy import Connection, Engine, insert
+from tests import make
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import BINS, accuracy_of_histogram
@@ -95,35 +89,18 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """A server of its own over a small site."""
-    with serving(tmp_path_factory.mktemp("site"), fill) as found:
-        yield found
-
-
-@contextmanager
-def serving(folder: Path, fill: Callable[[Connection, float], None]) -> Iterator[Address]:
-    """A server over the site that ``fill`` writes, learned."""
-    database = f"sqlite:///{folder / 'jobsight.db'}"
-    engine = open_engine(database)
+    """A server of its own over a small site, learned."""
+    site = make.site(tmp_path_factory.mktemp("site"), clusters=())
+    engine = open_engine(site.database)
     upgrade(engine)
     with engine.begin() as connection:
         fill(connection, time.time())
         mark_all(connection)
     rebuild(engine)
     count_marked(engine)
-    listen, ingest_listen = (f"127.0.0.1:{port}" for port in free_ports(2))
-    command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database]
-    command += ["--listen", listen, "--ingest-listen", ingest_listen, "--query-workers", "1"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
-    try:
-        wait_until_open(f"http://{listen}/login", server, folder / "server.log")
-        yield Address(f"http://{listen}", engine)
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-        engine.dispose()
+    with site.serve():
+        yield Address(site.url, engine)
+    engine.dispose()
 
 
 @pytest.fixture(scope="module")
@@ -139,27 +116,6 @@ def context(browser: Browser, address: Address) -> Iterator[BrowserContext]:
     context.close()
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports without a listener."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
-def wait_until_open(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    """Returns when the address answers; fails with the server's log when it does not within two minutes."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    pytest.fail(f"{url} does not answer:\n{log.read_text()}")
-
-
 def fill(connection: Connection, now: float) -> None:
     """Two clusters with eight nodes each, a user and forty jobs per name, and something refused."""
     rng = random.Random(1)
@@ -172,19 +128,16 @@ def fill(connection: Connection, now: float) -> None:
             run_id += 1
             end = now - 600 - (JOBS_EACH - number) * 2100 + u * 60
             add_job(connection, run_id, user, number, end, values_of(user, number, rng))
-    name = SCRIPT
-    running = {"state": "running", "end": None, "profiled": False, "exit_status": None}
-    connection.execute(insert(schema.jobs), [job_row(run_id + 1, SCRIPT, "<b>9", now - 1500, now) | running])
-    connection.execute(insert(schema.job_nodes), [{"run_id": run_id + 1, "node": "n01", "processors": 4}])
-    row = {"received_at": now, "cluster": name, "node": name, "reason": f"time[3] = {name}", "bytes": 9}
+    make.job(connection, "<b>9", id=run_id + 1, on={"n01": 4}, recorded_at=now, **job_row(SCRIPT, now - 1500))
+    row = {"received_at": now, "cluster": SCRIPT, "node": SCRIPT, "reason": f"time[3] = {SCRIPT}", "bytes": 9}
     connection.execute(insert(schema.quarantine), [row | {"body": b"x"}])
-    reject = {"cluster": "alpha", "path": "20261120", "line": 7, "reason": "no key=value", "text": name}
+    reject = {"cluster": "alpha", "path": "20261120", "line": 7, "reason": "no key=value", "text": SCRIPT}
     connection.execute(insert(schema.accounting_rejects), [reject])
     count_all(connection)
     add_offers(connection, now)
     add_matches(connection, now)
     counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
-    refused = {("batches_rejected", name): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
+    refused = {("batches_rejected", SCRIPT): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
     add_event_counts(connection, {**counts, **refused, ("samples_stored", ""): 16 * HOURS * 60})
 
 
@@ -197,26 +150,17 @@ def add_node(connection: Connection, node_id: int, cluster: str, name: str, now:
         load = max(0.0, 0.5 + 0.45 * math.sin(minute / 90 + node_id) + rng.gauss(0, 0.04))
         traffic, busy = traffic + load * 60 * 25e6, busy + load * 60 * 16
         memory = None if minute % 211 == 7 else int(4e9 + 40e9 * load)
-        rows.append(
-            {
-                "node_id": node_id,
-                "time": at,
-                "net_in_bytes": int(traffic),
-                "net_out_bytes": int(traffic * 0.4),
-                "cpu_busy_s": busy,
-                "memory_used_bytes": memory,
-                "gap_s": 0.0,
-            }
-        )
+        row = {"node_id": node_id, "time": at, "net_in_bytes": int(traffic), "net_out_bytes": int(traffic * 0.4)}
+        rows.append(row | {"cpu_busy_s": busy, "memory_used_bytes": memory, "gap_s": 0.0})
     connection.execute(insert(schema.samples), rows)
     agent: dict[str, Any] = {"version": "0.1.0", "cpu_seconds": 3.2, "rss_bytes": 21_000_000, "readings": 1560}
     agent |= {"readings_missed": 0, "metrics_missed": {}, "batches_spooled": 0, "batches_dropped": 0}
     interfaces = [{"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e10}]
-    node = {"id": node_id, "cluster": cluster, "name": name, "boot_id": "b", "cpus": 16, "wraps": 3, "resets": 1}
-    node |= {"memory_total_bytes": 64 * 2**30, "interfaces": json.dumps(interfaces), "counters": "{}"}
-    node |= {"agent": json.dumps(agent), "first_time": rows[0]["time"], "last_time": last, "received_at": last}
-    node |= {"clock_skew_s": 0.21, "samples": len(rows), "boots": 2, "missing": HOURS * 60 // 211}
-    connection.execute(insert(schema.nodes), [node])
+    make.node(
+        connection, name, id=node_id, cluster=cluster, cpus=16, wraps=3, resets=1, memory_total_bytes=64 * 2**30,
+        interfaces=json.dumps(interfaces), agent=json.dumps(agent), first_time=rows[0]["time"], last_time=last,
+        received_at=last, clock_skew_s=0.21, samples=len(rows), boots=2, missing=HOURS * 60 // 211,
+    )  # fmt: skip
     batches = [
         {"node_id": node_id, "boot_id": "b", "sequence": n, "checksum": n, "samples": 1, "received_at": row["time"]}
         | {"first_time": row["time"], "last_time": row["time"], "counters": "{}"}
@@ -273,37 +217,35 @@ def values_of(user: str, number: int, rng: random.Random) -> dict[str, float | N
     }
 
 
-def job_row(run_id: int, user: str, job_id: str, start: float, recorded: float) -> dict[str, Any]:
-    row: dict[str, Any] = {column.name: None for column in schema.jobs.c}
-    row |= {"id": run_id, "cluster": "alpha", "job_id": job_id, "user": user, "group": "g", "account": "a b"}
-    row |= {
+def job_row(user: str, start: float) -> dict[str, Any]:
+    """The columns of a job of ``user``, whose name is that of the application."""
+    row = {
+        "user": user,
+        "group": "g",
+        "account": "a b",
         "name": user,
         "application": application(user),
         "queue": "batch",
-        "start": start,
-        "queued": start - 90,
-        "processors": 8,
     }
-    return (
-        row
-        | {"exec_host": "", "requested_walltime_s": 3600.0, "requested_memory_bytes": 8 * 2**32}
-        | {"recorded_at": recorded}
-    )
+    row |= {"start": start, "queued": start - 90, "processors": 8, "exec_host": "", "requested_walltime_s": 3600.0}
+    return row | {"requested_memory_bytes": 8 * 2**32}
 
 
 def add_job(
     connection: Connection, run_id: int, user: str, number: int, end: float, values: dict[str, float | None]
 ) -> None:
     job_id = SCRIPT if (user, number) == (SCRIPT, JOBS_EACH - 1) else f"{run_id}.server"
-    ended = {"end": end, "state": "ended", "exit_status": -11 if number % 17 == 3 else 0, "profiled": True}
-    connection.execute(insert(schema.jobs), [job_row(run_id, user, job_id, end - 1700, end + 5) | ended])
     hosts = ("n01", "n02", "n09") if number % 7 == 4 else ("n01", "n02")
-    rows = [{"run_id": run_id, "node": host, "processors": 4} for host in hosts]
-    connection.execute(insert(schema.job_nodes), rows)
-    profile = [
-        {"run_id": run_id, "metric": metric, "learn_seq": run_id, "value": value, "attribution": "exclusive"}
-        | {"peak": value * 1.4 if value is not None and metric == "bandwidth" else None, "source": "samples"}
-        | {"reason": "no samples of n09" if value is None else None, "bound": None if value is None else 1.2 * value}
-        for metric, value in values.items()
-    ]
-    connection.execute(insert(schema.profiles), profile)
+    used: dict[str, dict[str, Any]] = {}
+    for metric, value in values.items():
+        used[metric] = {"value": value, "attribution": "exclusive", "source": "samples"}
+        if value is None:
+            used[metric]["reason"] = "no samples of n09"
+        else:
+            used[metric] |= {"bound": 1.2 * value} | ({"peak": value * 1.4} if metric == "bandwidth" else {})
+    row = job_row(user, end - 1700) | {
+        "end": end,
+        "recorded_at": end + 5,
+        "exit_status": -11 if number % 17 == 3 else 0,
+    }
+    make.job(connection, job_id, id=run_id, on=dict.fromkeys(hosts, 4), used=used, **row)

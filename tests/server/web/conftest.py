@@ -184,41 +184,24 @@ def fill(connection: Connection) -> None:
             run = add_job(connection, cluster, f"{number}.{user}", user, NOW - 5000 + number * 10)
             for metric in ("bandwidth", "memory"):
                 position += 1
-                row = {"value": value, "source": "samples", "attribution": "exclusive", "reason": None}
-                missing = {"value": None, "source": None, "attribution": None, "reason": "no samples of n2"}
-                connection.execute(
-                    insert(schema.profiles).values(
-                        run_id=run,
-                        metric=metric,
-                        learn_seq=position,
-                        **(missing if (metric, number) == ("memory", 0) else row),
-                    )
-                )
+                row = {"run_id": run, "metric": metric, "learn_seq": position}
+                if (metric, number) == ("memory", 0):
+                    row["reason"] = "no samples of n2"
+                else:
+                    row |= {"value": value, "source": "samples", "attribution": "exclusive"}
+                connection.execute(insert(schema.profiles).values(row))
     run = add_job(connection, "alpha", "77.server", "ada", NOW - 100, end=None)
     connection.execute(insert(schema.job_nodes).values(run_id=run, node="n1.example.org", processors=4))
     connection.execute(insert(schema.job_nodes).values(run_id=run, node="n9", processors=4))
     add_job(connection, "alpha", "<img src=x>/../1[2]", HOSTILE, NOW - 50)
-    connection.execute(
-        insert(schema.quarantine).values(
-            received_at=NOW, cluster=None, node=HOSTILE, reason="not JSON", bytes=3, body=b"\xff\x00\x01"
-        )
-    )
-    connection.execute(
-        insert(schema.accounting_rejects).values(cluster="alpha", path="/a", line=3, reason="cut", text="<b>")
-    )
-    add_event_counts(
-        connection,
-        {
-            ("batches_received", ""): 10,
-            ("batches_stored", ""): 7,
-            ("batches_duplicate", ""): 1,
-            ("batches_quarantined", ""): 1,
-            ("batches_rejected", 'too "large"\n'): 1,
-            ("quarantined_because", "not JSON"): 1,
-            ("accounting_rejected_because", "cut"): 1,
-            ("samples_stored", ""): 420,
-        },
-    )
+    refused = {"received_at": NOW, "node": HOSTILE, "reason": "not JSON", "bytes": 3, "body": b"\xff\x00\x01"}
+    connection.execute(insert(schema.quarantine).values(refused))
+    reject = {"cluster": "alpha", "path": "/a", "line": 3, "reason": "cut", "text": "<b>"}
+    connection.execute(insert(schema.accounting_rejects).values(reject))
+    counts = {("batches_received", ""): 10, ("batches_stored", ""): 7, ("batches_duplicate", ""): 1}
+    counts |= {("batches_quarantined", ""): 1, ("batches_rejected", 'too "large"\n'): 1, ("samples_stored", ""): 420}
+    counts |= {("quarantined_because", "not JSON"): 1, ("accounting_rejected_because", "cut"): 1}
+    add_event_counts(connection, counts)
 
 
 def add_job(connection: Connection, cluster: str, job_id: str, user: str, start: float, end: float | None = NOW) -> int:
@@ -230,54 +213,21 @@ def add_job(connection: Connection, cluster: str, job_id: str, user: str, start:
 
 def _fill_nodes(connection: Connection) -> None:
     node = {
-        "id": 1,
-        "cluster": "alpha",
-        "name": "n1",
-        "boot_id": "b",
-        "cpus": 4,
-        "memory_total_bytes": 2**34,
+        "cpus": 4, "memory_total_bytes": 2**34, "first_time": NOW - 100, "last_time": NOW, "samples": 11, "wraps": 1,
         "interfaces": json.dumps([{"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": None}]),
-        "counters": "{}",
-        "agent": json.dumps({"version": "0.1.0", "cpu_seconds": 0.5}),
-        "first_time": NOW - 100,
-        "last_time": NOW,
-        "received_at": NOW - 30,
-        "clock_skew_s": 0.25,
-        "samples": 11,
-        "wraps": 1,
-        "resets": 0,
-        "boots": 1,
-        "missing": 2,
-    }
-    connection.execute(insert(schema.nodes).values(node))
-    late = {"id": 2, "cluster": "beta", "name": "n2", "received_at": NOW - 600, "clock_skew_s": None}
-    connection.execute(insert(schema.nodes).values({**node, **late}))
+        "agent": json.dumps({"version": "0.1.0", "cpu_seconds": 0.5}), "boots": 1, "missing": 2,
+    }  # fmt: skip
+    make.node(connection, "n1", id=1, received_at=NOW - 30, clock_skew_s=0.25, **node)
+    make.node(connection, "n2", id=2, cluster="beta", received_at=NOW - 600, **node)
     readings = [
-        {
-            "node_id": 1,
-            "time": NOW - 100 + 10 * i,
-            "net_in_bytes": 1000 * i,
-            "net_out_bytes": None if i == 5 else 250 * i,
-            "cpu_busy_s": 20.0 * i,
-            "memory_used_bytes": 2**30,
-            "gap_s": 0.0,
-        }
+        {"node_id": 1, "time": NOW - 100 + 10 * i, "net_in_bytes": 1000 * i, "gap_s": 0.0, "cpu_busy_s": 20.0 * i}
+        | {"net_out_bytes": None if i == 5 else 250 * i, "memory_used_bytes": 2**30}
         for i in range(11)
     ]
     connection.execute(insert(schema.samples), readings)
-    connection.execute(
-        insert(schema.batches).values(
-            node_id=1,
-            boot_id="b",
-            sequence=1,
-            checksum=0,
-            first_time=NOW - 100,
-            last_time=NOW,
-            samples=11,
-            received_at=NOW - 30,
-            counters="{}",
-        )
-    )
+    batch = {"node_id": 1, "boot_id": "b", "sequence": 1, "checksum": 0, "samples": 11, "counters": "{}"}
+    batch |= {"first_time": NOW - 100, "last_time": NOW, "received_at": NOW - 30}
+    connection.execute(insert(schema.batches).values(batch))
 
 
 @pytest.fixture

@@ -68,9 +68,8 @@ def test_unknown_and_malformed_filters_are_refused(client: FlaskClient, path: st
 
 @pytest.mark.parametrize("path", ["/jobs.csv", "/api/v1/jobs.csv"])
 def test_the_list_as_csv_has_the_same_runs(client: FlaskClient, sqlite_engine: Engine, path: str) -> None:
-    names = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", 'a,"b"\nc', "plain=1"]
     with sqlite_engine.begin() as connection:
-        for number, name in enumerate(names):
+        for number, name in enumerate(("=1+1", "plain")):
             row = RUN | {"job_id": f"{number}.head", "name": name, "queue": "long", "exit_status": -number}
             connection.execute(insert(schema.jobs).values(row))
         connection.execute(insert(schema.jobs).values(RUN | {"job_id": "other", "queue": "short"}))
@@ -78,10 +77,8 @@ def test_the_list_as_csv_has_the_same_runs(client: FlaskClient, sqlite_engine: E
     assert (answer.status_code, answer.mimetype) == (200, "text/csv")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="jobs.csv"'
     rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
-    assert [row["job_id"] for row in rows] == [f"{number}.head" for number in reversed(range(len(names)))]
-    safe = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", "'\rx", 'a,"b"\nc', "plain=1"]
-    assert [row["name"] for row in reversed(rows)] == safe
-    assert [row["exit_status"] for row in reversed(rows)] == [str(-number) for number in range(len(names))]
+    shown = [(row["job_id"], row["name"], row["exit_status"]) for row in rows]
+    assert shown == [("1.head", "plain", "-1"), ("0.head", "'=1+1", "0")]
     first = {"start": "1970-01-01T00:00:01Z", "profiled": "false", "account": "", "over_bound": ""}
     assert first.items() <= rows[0].items()
     listed = client.get("/api/v1/jobs", query_string={"queue": "long"}).get_json()["jobs"]
@@ -123,21 +120,10 @@ def test_an_array_is_one_row_after_exact_ids(client: FlaskClient, sqlite_engine:
     assert [run["job_id"] for run in found["jobs"][:2]] == ["4711", "9001"]
     assert (found["total"], found["pages"]) == (65, 2)
     expected = {
-        "cluster": "c",
-        "job_id": "4711",
-        "user": "ada",
-        "tasks": 61,
-        "runs": 62,
-        "states": [
-            {"state": "running", "runs": 1},
-            {"state": "ended", "runs": 60},
-            {"state": "requeued", "runs": 1},
-        ],
-        "failed": 1,
-        "largest_memory_bytes": 10_000.0,
-        "largest_cpu_s": 70.0,
-        "longest_s": 100.0,
-    }
+        "cluster": "c", "job_id": "4711", "user": "ada", "tasks": 61, "runs": 62, "failed": 1, "longest_s": 100.0,
+        "states": [{"state": state, "runs": runs} for state, runs in (("running", 1), ("ended", 60), ("requeued", 1))],
+        "largest_memory_bytes": 10_000.0, "largest_cpu_s": 70.0,
+    }  # fmt: skip
     (array,) = found["arrays"]
     assert {name: array[name] for name in expected} == expected
     # Each figure by a query of its own, over the runs one by one.

@@ -90,14 +90,7 @@ def test_a_machine_can_be_asked_for_by_name_with_its_rank_among_all(served: Serv
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        "for=never",
-        "for=6h&user=ada",
-        "application=cfd",
-        "for=6h&name=%ed%a0%80",
-        "for=6h&compilers=gcc",
-    ],
+    "query", ["for=never", "for=6h&user=ada", "application=cfd", "for=6h&name=%ed%a0%80", "for=6h&compilers=gcc"]
 )
 def test_what_cannot_be_answered_is_a_400_with_what_to_do(served: Served, query: str) -> None:
     answer = served.client("scheduler").get(f"/api/v1/resources/rank?{query}")

@@ -30,21 +30,13 @@ API = "/api/v1"
 
 
 def server(slots: float, **attributes: Any) -> dict[str, Any]:
-    return {
-        "type": "compute",
-        "attributes": attributes,
-        "capacities": {"slots": {"total": slots}, "memory_gib": {"total": 64}},
-        "static": True,
-    }
+    capacities = {"slots": {"total": slots}, "memory_gib": {"total": 64}}
+    return {"type": "compute", "attributes": attributes, "capacities": capacities, "static": True}
 
 
 def files(space: float, **attributes: Any) -> dict[str, Any]:
-    return {
-        "type": "filesystem",
-        "attributes": attributes,
-        "capacities": {"capacity_gb": {"total": space}},
-        "static": True,
-    }
+    capacities = {"capacity_gb": {"total": space}}
+    return {"type": "filesystem", "attributes": attributes, "capacities": capacities, "static": True}
 
 
 def job(name: str, slots: float = 1, space: float = 0, count: int = 1, **more: Any) -> dict[str, Any]:
@@ -203,12 +195,6 @@ def test_predicted_amounts_are_those_of_the_same_question(served: Any, admin: An
         assert predicted["amount"] == pytest.approx(answer["bound"] / 2**30)
         amounts.add(predicted["amount"])
     assert len(amounts) == 2
-    wrong = ({"memory_bytes": "much"}, {"memory_bytes": 0}, {"walltime_s": [1]}, {"facts": {"a": "1"}}, {"account": 1})
-    for about in wrong:
-        [entry] = post(admin, {"name": "w", "user": "kim", "cluster": "gamma", "dependencies": [need], **about})[
-            "unmatched"
-        ]
-        assert (entry["tier"], *about) == ("predicted", re.match(r"\w+", entry["reason"])[0]), entry  # type: ignore[index]
 
 
 def test_errors_name_the_job_as_it_was_sent(admin: Any) -> None:
@@ -238,13 +224,11 @@ def test_an_unknown_type_keeps_out_only_the_job_that_has_it(served: Any, admin: 
 
 HOSTILE: list[tuple[Any, int]] = [
     (b'{"jobs": [' + b"[" * 50_000, 400),
-    ({"jobs": [job("a", 10**30)]}, 200),
     ({"jobs": [job("a", count=10**30)]}, 400),
     ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "nothing"}]}]}, 200),
     ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "database", "where": "__import__('os')"}]}]}, 400),
     ({"jobs": [job(str(n)) for n in range(20_000)]}, 400),
     ({"jobs": [job("<script>'; DROP TABLE matches; --")]}, 200),
-    ({"jobs": [job("a")], "objectives": ["speed"]}, 400),
     ({"jobs": [job("a", inputs="x" * 300_000)]}, 400),
 ]  # fmt: skip
 
@@ -254,8 +238,6 @@ def test_a_hostile_batch_is_refused_and_nothing_is_held(served: Any, admin: Any,
     for body, status in HOSTILE:
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         answer = admin.post(f"{API}/{path}", data=sent, content_type="application/json")
-        if path == "matches/queue" and isinstance(body, dict) and "objectives" in body:
-            status = 400
         assert answer.status_code == status, (sent[:100], answer.text[:300])
         if status == 400:
             assert 10 < len(answer.json["error"]) < 1000

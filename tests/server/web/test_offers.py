@@ -48,11 +48,7 @@ def place(**changed: Any) -> dict[str, Any]:
     return {**JOB, "deadline": NOW + 10 * HOUR, **changed}
 
 
-def add_history(
-    served: Any,
-    user: str,
-    ratios: list[float],
-) -> None:
+def add_history(served: Any, user: str, ratios: list[float]) -> None:
     """Ended jobs that used these shares of what they requested."""
     with served.engine.begin() as connection:
         for i, share in enumerate(ratios):
@@ -246,14 +242,8 @@ def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: An
     served.clock.now = NOW + 6 * HOUR
     assert follow_jobs(served.engine, served.clock.now) == 6
     found = {row.id: (row.state, row.started) for row in _all(served)}
-    assert {number: state for number, (state, _) in found.items()} == {
-        1: "running",
-        2: "finished",
-        3: "finished",
-        4: "failed",
-        5: "failed",
-        6: "cancelled",
-    }
+    ended = ("running", "finished", "finished", "failed", "failed", "cancelled")
+    assert {number: state for number, (state, _) in found.items()} == dict(enumerate(ended, 1))
     assert found[1][1] == starts[1]
     assert follow_jobs(served.engine, served.clock.now) == 0
     total = post.plan()["promised"]
@@ -371,13 +361,8 @@ def test_jobs_on_whole_nodes_are_known_by_the_processors_that_they_asked_for(res
         for number in range(60):
             one = number % 2
             asked = {"processors": 8, "asked_processors": 1 if one else None}
-            run(
-                connection,
-                number,
-                **asked,
-                requested_walltime_s=3600.0,
-                end=T0 + 7200 * number + (360 if one else 3600),
-            )
+            end = T0 + 7200 * number + (360 if one else 3600)
+            run(connection, number, **asked, requested_walltime_s=3600.0, end=end)
     post = restarted()
     job = {"cluster": "gamma", "user": "kim", "application": "solve", "nodes": 1, "walltime_s": HOUR, "hours": 0.5}
     found = {count: post("/api/v1/risk", **job, processors=count).json for count in (1, 8)}
