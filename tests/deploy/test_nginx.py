@@ -15,7 +15,8 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -86,44 +87,68 @@ def test_nginx_accepts_it(nginx: Callable[[str], list[str]]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """The example before a server: the address that nginx listens at, and the text of its settings."""
+
+    host: str
+    port: int
+    text: str
+    trusting: ssl.SSLContext
+
+    @contextmanager
+    def running(self, command: list[str]) -> Iterator[None]:
+        with subprocess.Popen(command) as process:
+            try:
+                wait_until(self._answers, 60, lambda: "nginx does not listen")
+                yield
+            finally:
+                process.terminate()
+
+    def _answers(self) -> bool:
+        with suppress(OSError):
+            socket.create_connection((self.host, self.port), timeout=5).close()
+            return True
+        return False
+
+
+def proxy_before(upstream: str, folder: Path) -> Proxy:
+    """The example with TLS on a free port and ``upstream`` as the server of pages."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:  # another than the writer's, which is next to the first
+        host, port = probe.getsockname()
+    text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", CONF.read_text(), flags=re.DOTALL)
+    text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")
+    text = re.sub(r"^    server 127.0.0.1:8470;.*\n", upstream, text, flags=re.M)
+    assert upstream in text
+    trusting = ssl.create_default_context(cafile=folder / "fullchain.pem")
+    trusting.check_hostname = False
+    return Proxy(host, port, text, trusting)
+
+
 @pytest.mark.exhaustive
 def test_one_client_of_the_proxy_cannot_lock_out_another(nginx: Callable[[str], list[str]], tmp_path: Path) -> None:
     """A real nginx in front of a real server, and clients at two addresses; one claims to be ever another."""
     (proxies,) = re.findall(r"`trusted_proxies = \[\"(.+)\"\]`", CONF.read_text())
     listen = free_address()
-    with socket.create_server(("127.0.0.1", 0)) as probe:  # another than the writer's, which is next to the first
-        host, port = probe.getsockname()
+    proxy = proxy_before(f"    server {listen};\n", tmp_path)
     site = make.site(tmp_path, "--trusted-proxies", proxies, listen=listen)
-    text = CONF.read_text().replace("server 127.0.0.1:8470;", f"server {listen};")
-    text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", text, flags=re.DOTALL)
-    text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")
-    trusting = ssl.create_default_context(cafile=tmp_path / "fullchain.pem")
-    trusting.check_hostname = False
 
     def log_in(source: str, token: str, claimed: str) -> int:
-        connection = http.client.HTTPSConnection(host, port, timeout=60, source_address=(source, 0), context=trusting)
+        connection = http.client.HTTPSConnection(
+            proxy.host, proxy.port, timeout=60, source_address=(source, 0), context=proxy.trusting
+        )
         headers = {"Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-For": claimed}
         connection.request("POST", "/login", f"token={token}", headers)
         status = connection.getresponse().status
         connection.close()
         return status
 
-    def answers() -> bool:
-        with suppress(OSError):
-            socket.create_connection((host, port), timeout=5).close()
-            return True
-        return False
-
     right = site.token("admin")
-    with site.serve(), subprocess.Popen(nginx(text)) as proxy:
-        try:
-            wait_until(answers, 60, lambda: "nginx does not listen")
-            guessed = [log_in("127.0.0.2", "wrong", f"192.0.2.{n}") for n in range(30)]
-            assert guessed == [401] * ALLOWED + [429] * (30 - ALLOWED)
-            assert log_in("127.0.0.3", "wrong", "127.0.0.2") == 401
-            assert log_in("127.0.0.2", right, "") == 303
-        finally:
-            proxy.terminate()
+    with site.serve(), proxy.running(nginx(proxy.text)):
+        guessed = [log_in("127.0.0.2", "wrong", f"192.0.2.{n}") for n in range(30)]
+        assert guessed == [401] * ALLOWED + [429] * (30 - ALLOWED)
+        assert log_in("127.0.0.3", "wrong", "127.0.0.2") == 401
+        assert log_in("127.0.0.2", right, "") == 303
 
 
 # Whether this process can connect to the Unix socket, and what the TCP address answers one that claims to be root.
@@ -178,21 +203,14 @@ def test_nginx_names_the_user_that_it_authenticated_and_no_other(
     addresses = " ".join(tomllib.loads(toml)["listen"])  # the helper has a flag, which wins over the file
     flags = ["--config", str(settings), "--listen", addresses]
     site = make.site(tmp_path, *flags, listen=listen)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        host, port = probe.getsockname()
-    text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", CONF.read_text(), flags=re.DOTALL)
-    text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")
-    text = re.sub(
-        r"^    server 127.0.0.1:8470;.*\n", upstream.replace("/run/jobsight/http.sock", str(path)), text, flags=re.M
-    )
+    proxy = proxy_before(upstream.replace("/run/jobsight/http.sock", str(path)), tmp_path)
+    text = proxy.text
     assert f"server unix:{path};" in text
     stripped = '    proxy_set_header X-Remote-User "";\n'
     assert stripped in text
-    trusting = ssl.create_default_context(cafile=tmp_path / "fullchain.pem")
-    trusting.check_hostname = False
 
     def get(path: str, user: str | None, *claims: tuple[str, str], token: str | None = None) -> int:
-        connection = http.client.HTTPSConnection(host, port, timeout=60, context=trusting)
+        connection = http.client.HTTPSConnection(proxy.host, proxy.port, timeout=60, context=proxy.trusting)
         connection.putrequest("GET", path)
         if user is not None:
             basic = base64.b64encode(f"{user}:secret".encode()).decode()
@@ -205,12 +223,6 @@ def test_nginx_names_the_user_that_it_authenticated_and_no_other(
         status = connection.getresponse().status
         connection.close()
         return status
-
-    def answers() -> bool:
-        with suppress(OSError):
-            socket.create_connection((host, port), timeout=5).close()
-            return True
-        return False
 
     admin = site.token("admin")
     spoofed = [
@@ -226,22 +238,16 @@ def test_nginx_names_the_user_that_it_authenticated_and_no_other(
         assert tried.stdout.splitlines() == ["no permission", "/login", "401"]
         assert subprocess.run(intruder, capture_output=True, text=True, check=True).stdout.startswith("connected")
         for config, by_login in ((text, False), (maps + text.replace(stripped, inside), True)):
-            with subprocess.Popen(nginx(config)) as proxy:
-                try:
-                    wait_until(answers, 60, lambda: "nginx does not listen")
-                    anonymous, own = (401, 403) if by_login else (303, 303)
-                    for claims in spoofed:
-                        assert get("/users", None, *claims) == anonymous
-                        assert get("/users", "ada", *claims) == own, "ada stays ada"
-                        assert get("/api/v1/overview", "ada" if by_login else None, *claims) == (
-                            403 if by_login else 401
-                        )
-                    assert get("/api/v1/overview", None, ("X-Remote-User", "ada"), token=admin) == 200
-                    assert get("/api/v1/overview", None, ("X-Remote-User", "root"), token="wrong") == 401
-                    if by_login:
-                        assert get("/users", "root") == 200
-                        assert get("/api/v1/overview", "root") == 200
-                        assert get("/jobs?user=ada", "ada") == 200
-                        assert get("/jobs?user=root", "ada") == 403
-                finally:
-                    proxy.terminate()
+            with proxy.running(nginx(config)):
+                anonymous, own = (401, 403) if by_login else (303, 303)
+                for claims in spoofed:
+                    assert get("/users", None, *claims) == anonymous
+                    assert get("/users", "ada", *claims) == own, "ada stays ada"
+                    assert get("/api/v1/overview", "ada" if by_login else None, *claims) == (403 if by_login else 401)
+                assert get("/api/v1/overview", None, ("X-Remote-User", "ada"), token=admin) == 200
+                assert get("/api/v1/overview", None, ("X-Remote-User", "root"), token="wrong") == 401
+                if by_login:
+                    assert get("/users", "root") == 200
+                    assert get("/api/v1/overview", "root") == 200
+                    assert get("/jobs?user=ada", "ada") == 200
+                    assert get("/jobs?user=root", "ada") == 403
