@@ -24,11 +24,3 @@ def test_a_figure_that_moves_is_named() -> None:
     recorded["held"]["jobsight"] -= 0.003
     (line,) = moved("small memory", recorded)
     assert line.startswith("small memory, held of jobsight: ")
-
-
-def test_every_trace_is_recorded_beside_the_simplest_rules() -> None:
-    recorded = read()
-    assert set(TRACES) <= {name.split()[0] for name in recorded}
-    for of in recorded.values():
-        assert set(of["accuracy"]) == {"jobsight", "last value"}
-        assert {"jobsight", "maximum"} <= set(of["held"]) == set(of["wasted"])

@@ -44,8 +44,7 @@ def find_chromium(
         NoChromiumError: it cannot be installed within ``seconds``, as without a network.
     """
     found = environment.get("JOBSIGHT_CHROMIUM") or next(
-        filter(None, (shutil.which(name, path=environment.get("PATH")) for name in PROGRAMS)),
-        None,
+        filter(None, (shutil.which(name, path=environment.get("PATH")) for name in PROGRAMS)), None
     )
     if found is not None or own.exists():
         return Path(found) if found is not None else own

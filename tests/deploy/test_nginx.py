@@ -39,11 +39,7 @@ def block(header: str) -> str:
 
 @pytest.mark.parametrize(
     ("location", "setting"),
-    [
-        ("location = /api/v1/samples", "ingest_listen"),
-        ("location = /login", "listen"),
-        ("location /", "listen"),
-    ],
+    [("location = /api/v1/samples", "ingest_listen"), ("location = /login", "listen"), ("location /", "listen")],
 )
 def test_each_path_goes_to_its_process(location: str, setting: str) -> None:
     (upstream,) = re.findall(r"proxy_pass http://(\w+);", block(location))

@@ -45,14 +45,6 @@ def test_the_example_has_the_tables_of_placing_systems() -> None:
         assert all(f"# {one.help[0].upper()}{one.help[1:]}.\n# {one.field} = " in table for one in declared)
 
 
-def test_server_reads_its_example() -> None:
-    settings = load_settings(DEPLOY / "jobsight.toml")
-    assert settings.database == "sqlite:////var/lib/jobsight/jobsight.db"
-    assert settings.accounting == ()
-    defaults = {setting.name: setting.default for setting in SETTINGS if setting.name != "database"}
-    assert {name: getattr(settings, name) for name in defaults} == defaults
-
-
 def test_server_reads_the_tables_that_the_example_shows(tmp_path: Path) -> None:
     shown = (DEPLOY / "jobsight.toml").read_text().partition("# [[accounting]]\n")[2]
     tables = [line.removeprefix("# ") for line in shown.splitlines() if re.match(r"# (\w+ = |\[)", line)]

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine
 from tests import make
 
-from account import GIB_HOUR, Account, Row, Saving, forecasts_of_five, saving, take_account
-from account_tables import memory_table, not_scored, show, verdict
+from account import GIB_HOUR, Row, Saving, forecasts_of_five, saving, take_account
+from account_tables import memory_table, show, verdict
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.schema import profiles
 from jobsight_server.systems.migrate import upgrade
 
 GIB = 2**30
@@ -40,24 +39,6 @@ def test_the_five_know_only_what_had_been_learned_when_the_job_was_submitted() -
         for value in (100.0, 200.0, 400.0):
             forecaster.learn(value)
         assert found[name][4] == pytest.approx(forecaster.forecast())
-
-
-def test_what_ran_is_charged_as_it_ran_and_recommendations_with_their_repeats() -> None:
-    rows = [
-        # Two processors for an hour each: uses 400 of 1,000 requested, 500 recommended.
-        row(2, 200.0, 1, bound=250.0, requested_memory_bytes=1000),
-        # Uses 800: 700 were requested, with which it ran; 600 recommended, and then 900.
-        row(3, 400.0, 1, bound=300.0, attempts="[300.0, 450.0, 600.0]", requested_memory_bytes=700),
-        row(4, 300.0, 1, bound=300.0),  # no request
-        row(5, 300.0, 1, requested_memory_bytes=700),  # no recommendation
-    ]
-    found = saving(rows)
-    assert found is not None
-    assert (found.used, found.requested, found.recommended) == (1200 * 3600.0, 1700 * 3600.0, 1100 * 3600.0)
-    assert found.held == pytest.approx((500 + 600 + 900) * 3600.0)
-    assert found.freed == pytest.approx(-300 * 3600.0)
-    assert (found.jobs, found.ran_out, found.would_run_out, found.left_out) == (2, 1, 1, 2)
-    assert saving(rows[2:]) is None
 
 
 def priced(requested: float, recommended: float) -> Saving:
@@ -122,26 +103,3 @@ def test_all_forecasters_are_scored_on_the_same_jobs(engine: Engine) -> None:
     assert "first jobs that only Jobsight had a forecast for" in " ".join(text.split())
     assert "66.7 %" in text
     assert "55.6 %" in text
-
-
-def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Engine) -> None:
-    finished(engine, 1, "a", 0, value=100.0)
-    finished(engine, 2, "a", 1, value=9000.0, forecast=100.0, bound=120.0, requested=400, shown_only=True)
-    finished(engine, 3, "a", 2, value=100.0, forecast=100.0, bound=120.0, requested=400)
-    with engine.begin() as connection:
-        entry = {"run_id": 1, "metric": "cpu", "learn_seq": 1, "reason": "not in the accounting log"}
-        connection.execute(insert(profiles).values(entry))
-        killed = {"value": 1.0, "shown_only": True, "lower_bound": True}
-        connection.execute(insert(profiles).values({"run_id": 2, "metric": "cpu", "learn_seq": 2, **killed}))
-    found = take_account(engine)
-    assert (found.compared["memory"], found.compared["runtime"]) == (1, 2)
-    # The value that is only shown is not among those that the five learned from, either.
-    assert {score.accuracy for score in found.scores["memory"].values()} == {1.0}
-    assert found.fits["memory"].by_jobs == 1.0
-    assert found.memory is not None
-    assert (found.memory.would_run_out, found.memory.left_out) == (0, 1)
-    assert not_scored(found) == (
-        "Left out, all metrics together: 2 before anything was learned, 1 on shared nodes, 1 lower bounds, "
-        "1 not measured."
-    )
-    assert not_scored(Account()) == ""

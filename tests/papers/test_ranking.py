@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 
 from jobsight_papers.__main__ import main
-from jobsight_papers.ranking import command
-from jobsight_papers.ranking.plot import draw
-from jobsight_papers.ranking.report import show
 from jobsight_papers.ranking.runs import RankingCase, run_case
 
 SMALL = ["ranking", "--sets", "2", "--seeds", "2", "--ranks", "first-come", "grv", "--workers", "2"]
-
-
-@pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Two loads and two weights."""
-    args = argparse.Namespace(
-        seeds=2, sets=[2], ranks=["first-come", "grv", "survival"], weights=[[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]],
-        loads=[0.3, 0.9], owners=None, on_eviction=None, trace=None,
-    )  # fmt: skip
-    cases = [case for _, case in command._tasks(args)]
-    tasks = [("rows", case) for case in cases]
-    finished = [(part, case, command.task((part, case))) for part, case in tasks]
-    return command._account(finished, None)
 
 
 @pytest.mark.exhaustive
@@ -53,18 +33,6 @@ def test_json_is_as_documented(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         assert row["makespan_s"] == pytest.approx(sum(run["makespan_s"] for run in runs) / 2)
     assert rows[1]["completed_share"]["mean"] > rows[0]["completed_share"]["mean"]
     assert "<svg" in (tmp_path / "plots" / "sets.svg").read_text()
-
-
-@pytest.mark.exhaustive
-def test_report_and_plots(account: dict[str, Any], tmp_path: Path) -> None:
-    console = Console(file=StringIO(), width=80)
-    show(account, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert all(len(line) <= 80 for line in text.splitlines())
-    for expected in ("printed", "58.4", "Set 2, load 0.9", "survival", "paired by seed"):
-        assert expected in text
-    draw(account, tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"sets.svg", "loads.svg"}
 
 
 @pytest.mark.parametrize("flags", ["--seeds 0", "--loads nan", "--weights 0 0 0"])

@@ -8,19 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.auth.sessions import (
-    create_login,
-    create_session,
-    redeem_login,
-    session_owner,
-)
-from jobsight_server.auth.tokens import (
-    AuthError,
-    TokenCache,
-    create_token,
-    list_tokens,
-    revoke_token,
-)
+from jobsight_server.auth.sessions import create_login, create_session, redeem_login, session_owner
+from jobsight_server.auth.tokens import AuthError, TokenCache, create_token, list_tokens, revoke_token
 from jobsight_server.cli import main
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError

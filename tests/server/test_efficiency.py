@@ -161,10 +161,7 @@ def test_a_job_that_runs_has_nothing_to_compare(seff: Seff) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["99.head"],
-            "no run of a job '99.head': it never started, or the log with it has not been read",
-        ),
+        (["99.head"], "no run of a job '99.head': it never started, or the log with it has not been read"),
         (["8_4"], "no run of a job '8_4': it never started"),
         (["1.head"], "job '1.head' is known on alpha, beta; give --cluster NAME"),
         (["2.head", "--cluster", "beta"], "no job '2.head' on cluster 'beta'; it is known on alpha"),

@@ -37,10 +37,7 @@ def commands() -> Iterator[list[str]]:
 
 
 AGENT = [[], ["run"], ["replay"], ["job-start"], ["job-end"], ["status"], ["resend"]]
-ALL = [
-    *((cli.main, words) for words in commands()),
-    *((agent_cli.main, words) for words in AGENT),
-]
+ALL = [*((cli.main, words) for words in commands()), *((agent_cli.main, words) for words in AGENT)]
 PAPERS = [(papers.main, [name]) for name in papers.PAPERS]
 MAINS = {cli.main: "server", agent_cli.main: "agent", papers.main: "papers"}
 HOUSE_WORDS = re.compile(r"\b(told|tells?|anew|comes? of|whoever|nobody|foretold|heard|believe[ds]?)\b")

@@ -14,10 +14,8 @@ from jobsight_server.forecasts.record import Asked
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
 from jobsight_server.queries.nodes import node_list
 from jobsight_server.queries.overview import overview
-from jobsight_server.queries.rejected import EventCount
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import count_all
 
 NOW = 1_000_000.0
@@ -116,26 +114,6 @@ def test_the_ingest_rate_counts_each_sample_once(engine: Engine) -> None:
     assert rate.samples_per_s[-1] * 15 == pytest.approx(10 + 100 + 1000)
     assert sum(rate.samples_per_s) * 15 == pytest.approx(1111)
     assert rate.time[0] == NOW - 900
-
-
-def test_rejections_count_each_reason_once(engine: Engine) -> None:
-    with engine.begin() as connection:
-        add_event_counts(
-            connection,
-            {
-                ("batches_stored", ""): 90,
-                ("batches_quarantined", ""): 3,
-                ("quarantined_because", "cut short"): 3,
-                ("batches_rejected", "too large"): 2,
-                ("accounting_lines", "E"): 50,
-                ("accounting_lines", "rejected"): 1,
-                ("accounting_rejected_because", "cut"): 1,
-            },
-        )
-        figures = overview(connection, NOW)
-    assert figures.rejected_total == 6
-    assert figures.rejected[0] == EventCount("quarantined_because", "cut short", 3)
-    assert figures.ingest.batches == {"stored": 90, "quarantined": 3, "rejected": 2}
 
 
 def test_a_job_shows_its_runs_values_reasons_and_nodes(engine: Engine) -> None:

@@ -74,19 +74,13 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ("listen = ", "jobsight.toml: Invalid"),
         ("coverage = 1", "coverage = 1: expected `float` < 1.0"),
         ("clusters = [1]", r"clusters = \[1\]: expected `str`, got `int`"),
-        (
-            '[[accounting]]\ncluster = "a"',
-            r"accounting: expected directory, file or sacct, one of them.*; write",
-        ),
+        ('[[accounting]]\ncluster = "a"', r"accounting: expected directory, file or sacct, one of them.*; write"),
         (
             '[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"',
             r"invalid enum value 'lsf'.*directory, file or sacct, and format: torque, pbspro, ",
         ),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
-        (
-            '[[adjust]]\ncluster = "a"\nusers_share = 2.0',
-            r"<= 1.0 .* write \[\[adjust\]\] tables",
-        ),
+        ('[[adjust]]\ncluster = "a"\nusers_share = 2.0', r"<= 1.0 .* write \[\[adjust\]\] tables"),
         ('[[measurements]]\ncluster = "a"\nurl = "http://p"', r"expected presets \(cgroup_exporter, .*\) or queries"),
         (
             '[[measurements]]\ncluster = "a"\nurl = "p:9090"\npresets = ["dcgm"]',

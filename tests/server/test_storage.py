@@ -6,12 +6,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, insert, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 
 from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.schema import batches, gpu_samples, job_samples, samples
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.migrate import upgrade
@@ -59,30 +60,15 @@ def test_a_database_that_cannot_be_used_is_named(url: str) -> None:
 def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
     with engine.begin() as connection:
         for node in (1, 2):
-            for time in range(0, 100_000, 1000):
-                connection.execute(
-                    text("INSERT INTO samples (node_id, time, gap_s) VALUES (:node, :time, 0)"),
-                    {"node": node, "time": time},
-                )
+            readings = [{"node_id": node, "time": time, "gap_s": 0} for time in range(0, 100_000, 1000)]
+            connection.execute(insert(samples), readings)
             for sequence, last in enumerate((40_000, 90_000)):
-                connection.execute(
-                    text(
-                        "INSERT INTO batches (node_id, boot_id, sequence, checksum, first_time, last_time, samples, "
-                        "received_at, counters) VALUES (:node, 'b', :sequence, 0, 0, :last, 1, 0, '{}')"
-                    ),
-                    {"node": node, "sequence": sequence, "last": last},
-                )
-                connection.execute(
-                    text(
-                        "INSERT INTO job_samples (node_id, job_id, first_time, last_time, samples, readings) "
-                        "VALUES (:node, '1', :last, :last, 1, '{}')"
-                    ),
-                    {"node": node, "last": last},
-                )
-                connection.execute(
-                    text("INSERT INTO gpu_samples VALUES (:node, :last, :last, :readings)"),
-                    {"node": node, "last": last, "readings": b""},
-                )
+                row = {"node_id": node, "first_time": last, "last_time": last, "samples": 1}
+                of_batch = {"boot_id": "b", "sequence": sequence, "checksum": 0, "received_at": 0, "counters": "{}"}
+                connection.execute(insert(batches).values(row | of_batch))
+                connection.execute(insert(job_samples).values(row | {"job_id": "1", "readings": b"{}"}))
+                of_gpus = {"node_id": node, "first_time": last, "last_time": last, "readings": b""}
+                connection.execute(insert(gpu_samples).values(of_gpus))
     stop = threading.Event()
     assert delete_old(engine, 50_000.0, stop) == 100
     refresh_statistics(engine)

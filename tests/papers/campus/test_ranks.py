@@ -13,11 +13,7 @@ from jobsight_papers.ranking.choosers import new_view
 from jobsight_papers.ranking.draws import draw
 from jobsight_papers.ranking.model_choosers import ResourceVectorRank
 from jobsight_papers.ranking.results import by_seed, gains, published, row
-from jobsight_papers.ranking.runs import (
-    RankingCase,
-    run_case,
-    simulate,
-)
+from jobsight_papers.ranking.runs import RankingCase, run_case, simulate
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 
 H = 3600.0

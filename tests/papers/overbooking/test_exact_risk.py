@@ -16,12 +16,7 @@ from jobsight_papers.overbooking.exact_risk import (
     start_time,
 )
 from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy
-from jobsight_predictor.runtime.success import (
-    ends_of_running,
-    ends_of_waiting,
-    executable_by_scenarios,
-    scenario_order,
-)
+from jobsight_predictor.runtime.success import ends_of_running, ends_of_waiting, executable_by_scenarios, scenario_order
 
 SMOOTH = RuntimeAccuracy(beta.cdf(GRID, 0.6, 0.9), 1000.0, "beta")
 

@@ -146,27 +146,19 @@ def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
 
 @pytest.mark.storage
 def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    store(
-        engine,
-        [
-            {
-                "queue": "long",
-                "name": "cfd",
-                "processors": 4,
-                "requested_memory_bytes": 64,
-                "requested_walltime_s": 90.0,
-            },
-            {"cluster": "beta", "submitted": 105.0},
-            {"submitted": None, "start": 50.0},
-            {"end": None, "state": "running"},
-            {"end": 0.0},
-            {"start": 500.0, "end": 560.0, "submitted": 900.0},
-            {"value": None, "reason": "other jobs were on it"},
-            {"value": None},
-            {"value": None, "reason": "no samples of n1", "node": "n1"},
-            {"value": None, "reason": "no samples of n2", "node": "n2"},
-        ],
-    )
+    known = {"queue": "long", "name": "cfd", "processors": 4}
+    runs: list[dict[str, Any]] = [
+        known | {"requested_memory_bytes": 64, "requested_walltime_s": 90.0},
+        {"cluster": "beta", "submitted": 105.0},
+        {"submitted": None, "start": 50.0},
+        {"end": None, "state": "running"},
+        {"end": 0.0},
+        {"start": 500.0, "end": 560.0, "submitted": 900.0},
+        {"value": None, "reason": "other jobs were on it"},
+        {"value": None},
+        *({"value": None, "reason": f"no samples of {node}", "node": node} for node in ("n1", "n2")),
+    ]
+    store(engine, runs)
     with engine.connect() as connection:
         both = jobs_of_database(connection, "memory", None, "db")
         one = jobs_of_database(connection, "memory", "alpha", "db")

@@ -28,26 +28,15 @@ def site(folder: Path, *, jobs: int = 2000, spread: float = 2.0, measured: float
         cluster, user, kind = ("north", "south")[number % 2], int(rng.integers(8)), int(rng.integers(3))
         start = free[cluster]
         end = free[cluster] = start + float(rng.uniform(60.0, 7200.0))
-        runs.append(
-            {"id": number + 1, "cluster": cluster, "job_id": f"{number}.s", "start": start, "end": end}
-            | {
-                "submitted": max(0.0, start - 3000.0),
-                "state": "ended",
-                "user": f"u{user}",
-                "name": ("cfd.sh", "md", "qcd.x")[kind],
-            }
-            | {"name": ("cfd.sh", "md", "qcd.x")[kind]}
-            | {"processors": int(rng.choice([2, 8, 20, 32])), "recorded_at": end, "profiled": True}
-            | {"requested_walltime_s": 7200.0}
-        )
+        name, processors = ("cfd.sh", "md", "qcd.x")[kind], int(rng.choice([2, 8, 20, 32]))
+        times = {"start": start, "end": end, "submitted": max(0.0, start - 3000.0), "requested_walltime_s": 7200.0}
+        run = {"id": number + 1, "cluster": cluster, "user": f"u{user}", "name": name, "processors": processors}
+        runs.append(make.job_row(f"{number}.s", **run, **times))
         bandwidth = float(typical[user, kind] * np.exp(0.1 * rng.standard_normal()))
-        values = {"bandwidth": bandwidth, "cpu": 25e6 / (25e6 + bandwidth)}
-        found += [
-            {"run_id": number + 1, "metric": metric, "learn_seq": number + 1, "value": value, "source": "samples"}
-            | {"attribution": "exclusive"}
-            for metric, value in values.items()
-            if rng.random() < measured
-        ]
+        for metric, value in (("bandwidth", bandwidth), ("cpu", 25e6 / (25e6 + bandwidth))):
+            if rng.random() < measured:
+                key = {"run_id": number + 1, "metric": metric, "learn_seq": number + 1, "source": "samples"}
+                found.append(key | {"value": value, "attribution": "exclusive"})
     with engine.begin() as connection:
         connection.execute(insert(schema.jobs), runs)
         if found:

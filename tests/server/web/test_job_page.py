@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from msgspec.structs import replace
 from sqlalchemy import Engine, insert, text
 from tests import make
 
 from jobsight_server.advice.ask_lines import ask_lines
 from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
+from jobsight_server.web.efficiency import remarks
 
 MIB = 2**20
 GIB = 2**30
@@ -140,3 +143,10 @@ def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, nodes: str | 
 def test_without_an_amount_there_is_no_line() -> None:
     assert ask_lines(None, JobRequest(), None, None) == []
     assert [line.text for line in ask_lines("slurm", JobRequest(), None, 60.0)] == ["#SBATCH --time=00:01:00"]
+
+
+def test_more_used_than_asked_for_is_never_called_as_good() -> None:
+    entry = Efficiency("memory", "bytes", 100.0, 310.0, 3.1, False, False, None, None)
+    assert remarks(entry) == ["it used more than it asked for; the need of similar jobs is not known yet"]
+    assert remarks(replace(entry, ask_next=400.0)) == []
+    assert remarks(replace(entry, used=50.0, efficiency=0.5)) == []

@@ -8,8 +8,6 @@ import pytest
 from sqlalchemy import delete, insert, update
 
 from jobsight_server.storage import schema
-from jobsight_server.systems.ranking.board import RankConfig
-from jobsight_server.systems.ranking.periodic import update_machines
 
 from .conftest import HOSTILE, NOW, Served, add_job
 from .test_machines import HOUR_S, machine, store
@@ -97,26 +95,6 @@ def test_the_page_of_a_node_has_the_sessions_of_its_machine(served: Served) -> N
     text = page(served, "/node?cluster=alpha&name=n1")
     assert 'class="open"' in text
     assert HOSTILE not in page(served, "/nodes")
-
-
-def test_what_the_node_cost_that_lost_most_jobs(served: Served) -> None:
-    store(served, machine("n2", 5.0, cluster="beta"), machine("n9", 5.0))
-    with served.engine.begin() as connection:
-        for number, (state, ago_h) in enumerate((("requeued", 2.0), ("requeued", 9.0), ("requeued", 29 * 24.0))):
-            begin = NOW - (ago_h + 1) * HOUR_S
-            run = add_job(connection, "alpha", f"lost{number}", "ada", begin, end=begin + HOUR_S)
-            row = {"state": state, "recorded_at": NOW - 60, "processors": 4}
-            connection.execute(update(schema.jobs).where(schema.jobs.c.id == run).values(row))
-            connection.execute(insert(schema.job_nodes).values(run_id=run, node="n9", processors=2))
-    update_machines(served.engine, RankConfig(), served.clock)
-    worst = ask(served)["worst"]
-    # Two of the last four weeks, each of an hour on 4 processors, of which two were elsewhere.
-    assert (worst["cluster"], worst["name"], worst["jobs"], worst["processor_hours"]) == ("alpha", "n9", 2, 8.0)
-    assert ask(served, "?cluster=beta")["worst"] is None
-    machine_of_n9 = served.client("scheduler").get("/api/v1/node?name=n9").get_json()["machine"]
-    assert (machine_of_n9["lost_jobs"], machine_of_n9["lost_processor_hours"]) == (2, 8.0)
-    text = " ".join(page(served, "/nodes").split())
-    assert "lost most jobs: 2 evicted, requeued or failed in 28 d, which cost 8.00 processor-hours" in text
 
 
 def test_a_replayed_node_is_silent_since_its_last_reading_and_one_that_empties_its_spool_is_up(served: Served) -> None:

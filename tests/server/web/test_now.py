@@ -44,16 +44,6 @@ def test_what_may_run_out_within_the_hour(planted: FlaskClient) -> None:
     assert ask(planted, sort="memory")["jobs"][0]["job_id"] == "3.s"
 
 
-def test_which_node_is_silent_and_since_when(planted: FlaskClient, engine: Engine) -> None:
-    with engine.connect() as connection:
-        query = text("SELECT name, received_at FROM nodes WHERE received_at < :hour")
-        wanted = [tuple(row) for row in connection.execute(query, {"hour": NOW - 3600})]
-    assert [(each["name"], each["since"]) for each in ask(planted)["silent"]] == wanted == [("n2", NOW - 7200)]
-    page = " ".join(planted.get("/").text.split())
-    assert "1 of 4 nodes is silent</a>" in page
-    assert '<a class="silent" href="/node?cluster=alpha&amp;name=n2" title="n2: silent for 2 h">' in page
-
-
 def test_the_map_shows_what_nodes_do(planted: FlaskClient) -> None:
     loads = {each["name"]: each for each in planted.get("/api/v1/node-loads").get_json()["nodes"]}
     assert {name: each["load"] for name, each in loads.items()} == {

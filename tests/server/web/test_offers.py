@@ -164,29 +164,6 @@ def test_a_cancelled_place_is_free_and_a_smaller_cluster_sells_what_it_has(resta
     assert one(OFFERS, **place(nodes=2)).json["reason"] == "wider than the machine"
 
 
-def test_a_gap_shorter_than_the_request_is_sold_at_its_risk(restarted: Any, served: Any) -> None:
-    # Of 100 jobs, 80 use a fourth of their request and 20 all of it.
-    add_history(served, "bob", [0.25, 0.25, 0.25, 0.25, 1.0] * 20)
-    gap = {"release": NOW + HOUR, "deadline": NOW + 3 * HOUR, "nodes": 2}
-    fits = {"nodes": ("alpha=2",), "max_failure": 0.3}
-    post = restarted(**fits)
-    assert post(OFFERS, **place(**gap)).json["offer"]["latest_start"] == NOW + HOUR
-    sold = post(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json
-    assert sold["accepted"], sold
-    offer = sold["offer"]
-    assert (offer["latest_start"], offer["latest_end"]) == (NOW, NOW + HOUR)
-    # A quarter of the jobs' own weight is given to caution: between the share of 80 % and a little below.
-    assert 0.7 < offer["p_executable"] < 0.81
-    assert offer["source"].startswith("user")
-    # The same risk is refused at a lower limit, and by a site that does not overbook.
-    strict = restarted(**{**fits, "max_failure": 0.1})
-    post(f"{OFFERS}/2/cancel")
-    assert strict(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json["reason"] == "risk"
-    conservative = restarted(**CONSERVATIVE | {"nodes": ("alpha=2",)})
-    refused = conservative(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json
-    assert refused["reason"] == "no room before the deadline"
-
-
 @pytest.mark.parametrize("strategy", ["conservative", "jobsight"])
 def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any, strategy: str) -> None:
     add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
@@ -252,36 +229,24 @@ def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: An
 
 def test_promises_that_are_broken_more_often_than_said_are_corrected(restarted: Any, served: Any) -> None:
     add_history(served, "bob", [0.2] * 93 + [1.0] * 7)
-    settings = {"nodes": ("alpha=1",), "max_failure": 0.5}
-    post = restarted(**settings)
+    post = restarted(nodes=("alpha=1",), max_failure=0.5)
     gap = {**JOB, "user": "bob", "nodes": 1, "hours": 1}
     before = post("/api/v1/risk", **gap).json
-    rng = random.Random(2)
-    killed = 0
-    for _ in range(60):
+    assert before["p_executable"] == before["p_executable_predicted"] > 0.85
+    for number in range(40):
         served.clock.now += 20 * HOUR
         now = served.clock.now
         blocker = post(OFFERS, **place(nodes=1, release=now + HOUR, deadline=now + 3 * HOUR)).json["offer"]
-        answer = post(OFFERS, **place(user="bob", nodes=1, deadline=now + HOUR)).json
+        offer = post(OFFERS, **place(user="bob", nodes=1, deadline=now + HOUR)).json["offer"]
         post(f"{OFFERS}/{blocker['id']}/cancel")
-        if not answer["accepted"]:
-            break
-        number = answer["offer"]["id"]
-        post(f"{OFFERS}/{number}/confirm")
-        post(f"{OFFERS}/{number}/started")
-        outcome = "killed" if rng.random() < 0.4 else "finished"
-        killed += outcome == "killed"
-        post(f"{OFFERS}/{number}/ended", outcome=outcome)
+        outcome = {"outcome": ("killed", "finished")[number % 2]}
+        for action, body in (("confirm", {}), ("started", {}), ("ended", outcome)):
+            assert post(f"{OFFERS}/{offer['id']}/{action}", **body).status_code == 200
     after = post("/api/v1/risk", **gap).json
-    assert before["p_executable"] == before["p_executable_predicted"]
     assert after["p_executable_predicted"] == pytest.approx(before["p_executable_predicted"], abs=0.02)
-    assert 1 - before["p_executable"] < 0.15
-    # Of some 14 evidence-weighted failures, 4 were expected: 2.3 and the prior of 1.5.
-    assert 0.15 < 1 - after["p_executable"] < 0.5
-    plan = post.plan()
-    assert plan["promised"]["failed"] == killed
-    assert sum(row["jobs"] for row in plan["promises"]) == plan["promised"]["jobs"] == 60
-    assert plan["promised"]["observed"] == pytest.approx(killed / 60)
+    assert 0.15 < 1 - after["p_executable"] < 0.6
+    promised = post.plan()["promised"]
+    assert (promised["jobs"], promised["failed"], promised["observed"]) == (40, 20, 0.5)
 
 
 HOSTILE_BODIES: tuple[tuple[str, Any], ...] = (

@@ -46,11 +46,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/predictions", {"questions": [question]}, 200
     known = "application=run_7&queue=q&processors=4&memory_bytes=1e9&walltime_s=60"
     yield "get", f"{api}/predictions?user=ada&{known}", None, 200
-    yield "get", f"{api}/predictions?user=nobody&cluster=alpha", None, 200
     ran_out = {"cluster": "alpha", "user": "ada", "processors": 4, "value": 500.0, "lower_bound": True}
     yield "post", f"{api}/outcomes", ran_out, 200
     yield "get", f"{api}/users", None, 200
-    yield "get", f"{api}/users?search=%25&sort=bandwidth:pqm&order=desc", None, 200
     yield "get", f"{api}/user?name={quote(HOSTILE, safe='')}", None, 200
     yield (
         "get",
@@ -61,11 +59,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/user/applications?name=ada&cluster=alpha&range=1y", None, 200
     yield "get", f"{api}/user/history?name=ada&cluster=alpha&limit=2&five=1", None, 200
     yield "get", f"{api}/groups", None, 200
-    yield "get", f"{api}/groups?by=account&search=%25&cluster=alpha", None, 200
     yield "get", f"{api}/jobs", None, 200
     yield "get", f"{api}/efficiency?name=77.server", None, 200
     yield "get", f"{api}/jobs.csv", None, 200
-    yield "get", f"{api}/jobs?user=ada&state=running&cluster=alpha", None, 200
     yield "get", f"{api}/job?name=77.server", None, 200
     yield "get", f"{api}/job?name={quote('<img src=x>/../1[2]', safe='')}", None, 200
     yield "get", f"{api}/job/forecast?name=77.server", None, 200
@@ -76,19 +72,15 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/changes?since=3", None, 200
     yield "get", f"{api}/adjustments?cluster=alpha", None, 200
     yield "get", f"{api}/nodes", None, 200
-    yield "get", f"{api}/nodes?cluster=nowhere", None, 200
     yield "get", f"{api}/node?name=n1&since=2023-11-14T21:56:40Z&points=3", None, 200
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
         yield "get", f"{api}/trust", None, 200
     yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
     yield "get", f"{api}/now", None, 200
-    yield "get", f"{api}/now?sort=risk&limit=3", None, 200
     yield "get", f"{api}/node-loads", None, 200
     yield "get", f"{api}/waste", None, 200
     yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
-    yield "get", f"{api}/waste?before=2023-10-01&since=2023-11-01&until=1700000000", None, 200
-    yield "get", f"{api}/waste?by=queue&cluster=alpha&user=ada&since=2023-11-01&until=1700000000&limit=3", None, 200
     yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
     submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
@@ -110,14 +102,12 @@ def plan_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     job = {"cluster": "alpha", "user": HOSTILE, "nodes": 1, "walltime_s": "01:00:00"}
     yield "post", f"{api}/risk", {**job, "hours": 0.5, "start": 1_700_000_000}, 200
     place = {**job, "deadline": 1_700_009_000}
-    yield "get", f"{api}/plan", None, 200
     yield "post", f"{api}/offers", {**place, "job_id": HOSTILE}, 200
     yield "post", f"{api}/offers", place, 200
     yield "post", f"{api}/offers", {**place, "nodes": 2}, 200
     yield "post", f"{api}/offers", {**place, "cluster": "nowhere"}, 409
     yield "get", f"{api}/offers/1", None, 200
     yield "post", f"{api}/offers/1/confirm", {"job_id": "1.a"}, 200
-    yield "get", f"{api}/plan?cluster=alpha", None, 200
     yield "post", f"{api}/offers/1/started", {}, 200
     yield "post", f"{api}/offers/2/started", {}, 409
     yield "post", f"{api}/offers/1/ended", {"outcome": "killed"}, 200
@@ -146,7 +136,6 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/matches?dry_run=1", jobs, 200
     yield "post", f"{api}/matches", jobs, 200
     yield "post", f"{api}/matches/queue", jobs, 200
-    yield "get", f"{api}/matches?state=held&user=ada&page=1", None, 200
     yield "get", f"{api}/matches", None, 200
     yield "get", f"{api}/matches/1", None, 200
     yield "put", f"{api}/matches/1", {"duration_s": 60}, 200

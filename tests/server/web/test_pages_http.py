@@ -136,7 +136,7 @@ def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_en
 
 def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
     hostile = "\"'><script>alert(1)</script>&{{7*7}}"
-    run = dict.fromkeys(("cluster", "user", "name", "queue", "exec_host"), hostile)
+    run = dict.fromkeys(("cluster", "user", "account", "name", "queue", "exec_host"), hostile)
     with sqlite_engine.begin() as connection:
         make.job(connection, hostile, on={hostile: 1}, **run)
         count_all(connection)
@@ -144,6 +144,7 @@ def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> N
     for path, arguments in (
         ("/", {}),
         ("/users", {"search": hostile}),
+        ("/groups", {"by": "account"}),
         ("/jobs", {}),
         ("/user", query),
         ("/job", query),

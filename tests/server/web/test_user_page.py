@@ -22,11 +22,7 @@ T0 = 1_693_526_400.0  # that day
 MIB = 2**20
 
 # GiB requested and MiB used by each processor, hours of run time and of its limit, how many jobs.
-PLANTED = {
-    "mesh": (8, 300, 2, 10, 30),
-    "solve": (2, 900, 1, 2, 41),
-    "render": (4, 3000, 1, 2, 3),
-}
+PLANTED = {"mesh": (8, 300, 2, 10, 30), "solve": (2, 900, 1, 2, 41), "render": (4, 3000, 1, 2, 3)}
 RUN = {"cluster": "gamma", "queue": "batch", "account": "physics", "group": "hpc", "processors": 4, "recorded_at": 0.0}
 
 
