@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from statistics import median_low
 
@@ -48,12 +49,15 @@ class ClockOffset:
             if not self.known:
                 self.learn(event)
 
-    def utc(self, local_s: float) -> float:
-        """Return the UTC epoch of a stamp."""
+    def stamped(self, event: JobEvent) -> JobEvent:
+        """Return the record with its stamp in UTC, once the clock has learned from it."""
+        if event.utc_s is not None:
+            return event
+        self.learn(event)
         if self._seen:
-            return local_s - median_low(self._seen)
-        wall = datetime.fromtimestamp(local_s, UTC).replace(tzinfo=self._fallback)
-        return wall.timestamp()
+            return replace(event, utc_s=event.local_s - median_low(self._seen))
+        wall = datetime.fromtimestamp(event.local_s, UTC).replace(tzinfo=self._fallback)
+        return replace(event, utc_s=wall.timestamp(), zone_guessed=True)
 
 
 def shows_zone(event: JobEvent) -> bool:

@@ -92,18 +92,23 @@ class CommandOutput:
             CommandError: the deadline has passed.
         """
         while not (self.stopped or self._ended):
-            left_s = self._left_s()
-            for key, _ in self._selector.select(min(left_s, _LOOK_EVERY_S)):
-                stream = key.fileobj
-                piece = os.read(key.fd, size)
-                if not piece:
-                    self._selector.unregister(stream)
-                if stream is self._process.stdout:
-                    self._ended = not piece
-                    return piece
-                self._errors = (self._errors + piece)[:_ERROR_BYTES]
+            piece = self._next(size)
+            if piece is not None:
+                self._ended = not piece
+                return piece
             self.stopped = self._stop is not None and self._stop.is_set()
         return b""
+
+    def _next(self, size: int) -> bytes | None:
+        """Wait a little, and return a piece of the output, None if there is none; keep some of standard error."""
+        for key, _ in self._selector.select(min(self._left_s(), _LOOK_EVERY_S)):
+            piece = os.read(key.fd, size)
+            if not piece:
+                self._selector.unregister(key.fileobj)
+            if key.fileobj is self._process.stdout:
+                return piece
+            self._errors = (self._errors + piece)[:_ERROR_BYTES]
+        return None
 
     def finish(self) -> None:
         """Wait for the end of the command after its output has ended.
@@ -111,13 +116,8 @@ class CommandOutput:
         Raises:
             CommandError: it failed, or the deadline has passed.
         """
-        while self._process.stderr in {key.fileobj for key in self._selector.get_map().values()}:
-            left_s = self._left_s()
-            for key, _ in self._selector.select(min(left_s, _LOOK_EVERY_S)):
-                piece = os.read(key.fd, _ERROR_BYTES)
-                self._errors = (self._errors + piece)[:_ERROR_BYTES]
-                if not piece:
-                    self._selector.unregister(key.fileobj)
+        while self._selector.get_map():
+            self._next(_ERROR_BYTES)
         try:
             status = self._process.wait(self._left_s())
         except subprocess.TimeoutExpired:

@@ -10,8 +10,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_server.accounting.files import PIECE_BYTES, Chunk, Content
-from jobsight_server.accounting.formats import Read, RecordReader
+from jobsight_server.accounting.files import Chunk, Content, Read, RecordReader
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 
 
@@ -69,10 +68,9 @@ class RunKeys:
 
 @dataclass(slots=True)
 class Figures:
-    """``lines`` counts line ends (and a last line without one), independently of the lines' outcomes.
+    """``lines`` counts records, which are lines in most logs; ``by_lines`` is False if there was another log.
 
-    For logs whose records are not lines it counts records, and ``bytes_left`` is the number of bytes in none of them;
-    ``by_lines`` is False if there was such a log.
+    ``bytes_left`` is the number of bytes in none of them, counted independently of the code that splits files.
     ``ended`` are the runs of E records, ``runs`` also those of S and R records. ``tasks``: jobs with records of
     parallel tasks.
     """
@@ -110,9 +108,8 @@ class Figures:
     def cover(self, chunk: Chunk, reader: RecordReader) -> None:
         """Count a chunk's bytes and lines, without parsing its records."""
         self.bytes_left -= chunk.length
-        if not reader.by_lines:
-            self.lines += len(chunk.records)
-            self.by_lines = False
+        self.lines += len(chunk.records)
+        self.by_lines = self.by_lines and reader.by_lines
 
     def add_chunk(self, chunk: Chunk, reader: RecordReader) -> None:
         """Count the records of a chunk, rejected ones included."""
@@ -123,19 +120,12 @@ class Figures:
             except AccountingError as error:
                 self.rejected[error.reason] += 1
 
-    def counting(self, read: Read, reader: RecordReader) -> Read:
-        """Wrap ``read`` to count its bytes and lines, independently of the code that splits them."""
-        last = b"\n"
+    def counting(self, read: Read) -> Read:
+        """Wrap ``read`` to count its bytes."""
 
         def counted(size: int) -> bytes:
-            nonlocal last
             piece = read(size)
-            if piece:
-                self.bytes_left += len(piece)
-                if reader.by_lines:
-                    # A line is counted by its first byte, so that the last one needs no end.
-                    self.lines += piece.count(b"\n", 0, -1) + (last == b"\n")
-                    last = piece[-1:]
+            self.bytes_left += len(piece)
             return piece
 
         return counted
@@ -156,18 +146,6 @@ class StartsOfJobs(Figures):
 
 def count_records(figures: Figures, content: Content, reader: RecordReader, until: float = inf) -> None:
     """Add the first ``until`` bytes of ``content``, unpacked; its position is there afterwards."""
-    content.go_to(0)
-    for chunk in reader.split(figures.counting(_first(content.read, until), reader)):
+    pieces = content.until(until)
+    for chunk in reader.split(figures.counting(lambda _: next(pieces, b""))):
         figures.add_chunk(chunk, reader)
-
-
-def _first(read: Read, count: float) -> Read:
-    left = count
-
-    def limited(size: int = PIECE_BYTES) -> bytes:
-        nonlocal left
-        piece = read(int(min(size, left))) if left else b""
-        left -= len(piece)
-        return piece
-
-    return limited

@@ -6,12 +6,18 @@ import gzip
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from jobsight_server.accounting.runs import AccountingError, JobEvent
+
+Read = Callable[[int], bytes]
+"""Returns up to so many bytes; b"" at the end."""
+
 CUT = "cut off: the file ends within the line"
+CUT_RECORD = "cut off: the file ends within the record"
 LONGEST_LINE = 64 * 1024
 PIECE_BYTES = 256 * 1024
 # Bytes kept before a position, to recognise the file that was read up to there.
@@ -125,10 +131,10 @@ class Content:
             kept = (kept + piece)[-WINDOW_BYTES:]
         return kept if skipped == offset else b""
 
-    def until(self, offset: int) -> Iterator[bytes]:
+    def until(self, offset: float) -> Iterator[bytes]:
         """Yield the content before ``offset``, in pieces."""
         self._rewind()
-        while offset > 0 and (piece := self.read(min(PIECE_BYTES, offset))):
+        while offset > 0 and (piece := self.read(int(min(PIECE_BYTES, offset)))):
             offset -= len(piece)
             yield piece
 
@@ -177,49 +183,6 @@ class Chunk:
         return sum(record.length for record in self.records) + self.frame_bytes
 
 
-def chunks(
-    read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500, most_bytes: int = PIECE_BYTES
-) -> Iterator[Chunk]:
-    """Yield chunks of at most ``most_records`` lines and about ``most_bytes``, in bounded memory for any stream.
-
-    ``read(n)`` returns up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
-    without line end is a chunk of its own.
-    """
-    # The incomplete line: its last bytes, the number of bytes before those, and its first ones.
-    held, dropped, head = b"", 0, b""
-    while piece := read(PIECE_BYTES):
-        data = held + piece
-        lines: list[RawRecord] = []
-        begin = chunk_begin = 0
-        while (end := data.find(b"\n", begin)) >= 0:
-            lines.append(_line(data[begin:end], head, dropped, end - begin + 1))
-            dropped, head = 0, b""
-            begin = end + 1
-            if len(lines) >= most_records or begin - chunk_begin >= most_bytes:
-                tail = (tail + data[chunk_begin:begin])[-TAIL_BYTES:]
-                yield Chunk(tuple(lines), tail)
-                lines, chunk_begin = [], begin
-        if lines:
-            tail = (tail + data[chunk_begin:begin])[-TAIL_BYTES:]
-            yield Chunk(tuple(lines), tail)
-        held = data[begin:]
-        if len(held) > LONGEST_LINE:
-            # The rest is only counted and kept as tail, as the line is rejected anyway.
-            excess = len(held) - LONGEST_LINE
-            head = head or held[:HEAD_BYTES]
-            dropped += excess
-            tail, held = (tail + held[:excess])[-TAIL_BYTES:], held[excess:]
-    if held or dropped:
-        line = _line(held, head, dropped, len(held))
-        yield Chunk((RawRecord(line.data, line.length, False, line.too_long),), (tail + held)[-TAIL_BYTES:])
-
-
-def _line(data: bytes, head: bytes, dropped: int, length: int) -> RawRecord:
-    if dropped or len(data) > LONGEST_LINE:
-        return RawRecord(head or data[:HEAD_BYTES], length + dropped, too_long=True)
-    return RawRecord(data, length)
-
-
 @dataclass(slots=True)
 class ChunkBuilder:
     """Collects records, and bytes between them, in order; ``tail`` are the last bytes before them."""
@@ -260,7 +223,7 @@ class ChunkBuilder:
         self.tail = (self.tail + data[-TAIL_BYTES:])[-TAIL_BYTES:]
 
 
-def lines_of(read: Callable[[int], bytes]) -> Iterator[bytes]:
+def lines_of(read: Read) -> Iterator[bytes]:
     """Yield lines with their ends; lines longer than a row may be in pieces."""
     held = b""
     while piece := read(PIECE_BYTES):
@@ -272,3 +235,67 @@ def lines_of(read: Callable[[int], bytes]) -> Iterator[bytes]:
             held = b""
     if held:
         yield held
+
+
+def chunks(read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
+    """Yield chunks of at most ``most_records`` lines, in bounded memory for any stream.
+
+    ``tail`` are the bytes before the stream's first. A last line without line end is a chunk of its own.
+    """
+    built = ChunkBuilder(tail, most_records)
+    head, dropped = b"", 0  # of a line that comes in pieces
+    for line in lines_of(read):
+        is_whole = line.endswith(b"\n")
+        if not is_whole:
+            yield from built.rest()
+        if not is_whole and len(line) > LONGEST_ROW:
+            head, dropped = head or line[:HEAD_BYTES], dropped + len(line)
+            built.drop(line)
+            continue
+        length = dropped + len(line)
+        too_long = length - is_whole > LONGEST_LINE
+        data = (head or line[:HEAD_BYTES]) if too_long else line[: len(line) - is_whole]
+        built.add(RawRecord(data, length, is_whole, too_long), line)
+        head, dropped = b"", 0
+        yield from built.full()
+    if dropped:
+        built.add(RawRecord(head, dropped, complete=False, too_long=True), b"")
+    yield from built.rest()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReader:
+    """Reads the records of one file: ``split`` finds them in its bytes, ``event`` parses one.
+
+    ``by_lines``: a record is a line, so that lines can be counted independently of the code that splits them.
+    ``form``: the file's variant of the format; empty if there is only one. ``missing``: what the header lacks.
+    ``resumed``: returns the reader of what follows pieces of the file from its beginning on, where that matters.
+    """
+
+    parse: Callable[[RawRecord], JobEvent]
+    splitter: Callable[[Read, bytes, int], Iterator[Chunk]]
+    form: str = ""
+    by_lines: bool = False
+    missing: str = ""
+    resumed: Callable[[Iterable[bytes]], RecordReader] | None = None
+
+    def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
+        """Yield chunks of records in order, in bounded memory for any stream.
+
+        ``tail`` are the bytes before the stream's first; the stream begins where a record does.
+        """
+        return self.splitter(read, tail, most_records)
+
+    def event(self, record: RawRecord) -> JobEvent:
+        """Parse a record.
+
+        Raises:
+            AccountingError: it cannot be used, for the given reason.
+        """
+        if record.too_long:
+            raise AccountingError(f"longer than {LONGEST_LINE if self.by_lines else LONGEST_RECORD} bytes")
+        if not record.complete:
+            raise AccountingError(CUT if self.by_lines else CUT_RECORD)
+        if record.damage is not None:
+            raise AccountingError(record.damage)
+        return self.parse(record)

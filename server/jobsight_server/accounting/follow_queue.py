@@ -18,7 +18,7 @@ from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers import qstat_json, qstat_xml
 from jobsight_server.accounting.parsers.slurm import squeue
 from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, Listed
-from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
+from jobsight_server.accounting.store import Reject, lock_cluster
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
@@ -138,24 +138,10 @@ class QueueFollower(CommandSource):
         changed = [event for key, event in waiting.items() if self._waiting.get(key) != event]
         with self.engine.begin() as connection:
             lock_cluster(connection, cluster)
-            store_waiting(connection, cluster, name, changed, rejects, began, report)
+            store_chunk(connection, cluster, name, ParsedChunk(changed, rejects), began, report)
             if not rejects:
                 remove_gone(connection, cluster, known, began - SETTLED_S)
         self._waiting = waiting
-
-
-def store_waiting(
-    connection: Connection,
-    cluster: str,
-    name: str,
-    events: Sequence[JobEvent],
-    rejects: Sequence[Reject],
-    now: float,
-    report: LoadReport,
-) -> None:
-    """Store waiting jobs, in the caller's transaction, and the unreadable entries of the source ``name``."""
-    stamped = tuple(StampedEvent(event, event.local_s, True) for event in events)
-    store_chunk(connection, cluster, name, ParsedChunk(stamped, tuple(rejects)), now, report)
 
 
 def remove_gone(connection: Connection, cluster: str, known: Collection[str], before: float) -> int:

@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from math import ceil
 from threading import Event
 
 from sqlalchemy import Connection, select
 
 from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
-from jobsight_server.accounting.files import RawRecord
-from jobsight_server.accounting.formats import BEGINNING_BYTES, LineReader, Read, RecordReader, slurm_reader
+from jobsight_server.accounting.files import PIECE_BYTES, RawRecord, RecordReader
+from jobsight_server.accounting.formats import BEGINNING_BYTES, slurm_reader
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
-from jobsight_server.accounting.parsers.slurm.reader import JsonReader, TextReader
-from jobsight_server.accounting.position import Fingerprint, Position, positions, set_position
+from jobsight_server.accounting.parsers.slurm.reader import JSON_FORM
+from jobsight_server.accounting.position import Position, positions, set_position
 from jobsight_server.accounting.runs import RUNNING, AccountingError, JobEvent, UnsettledError
-from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
+from jobsight_server.accounting.store import Reject, lock_cluster
 from jobsight_server.storage.schema import jobs
 
 SACCT = ("--allusers", "--duplicates", "--json", "--starttime", "now-{seconds}")
@@ -64,20 +66,24 @@ class SlurmFollower(CommandSource):
         seen: dict[RunKey, JobEvent] = {}
         rejected: set[bytes] = set()
         with CommandOutput(arguments, self.source.timeout_s, stop) as output:
-            watched = _Watched(output.read)
-            reader, read = _reader_of(watched.read)
-            if isinstance(reader, TextReader) and reader.missing:
+            beginning = _beginning(output)
+            reader, tail = slurm_reader(beginning), b""
+            pieces = chain([beginning], iter(partial(output.read, PIECE_BYTES), b""))
+            if reader.missing:
                 raise CommandError(reader.missing)
-            for chunk in reader.split(read):
+            for chunk in reader.split(lambda _: next(pieces, b"")):
                 if output.stopped:
                     return
-                if isinstance(reader, LineReader):
-                    continue  # an error message rather than records
-                self._take_in(reader, chunk.records, seen, rejected, report)
+                tail = chunk.tail
+                if not reader.by_lines:  # else an error message rather than records
+                    self._take_in(reader, chunk.records, seen, rejected, report)
             if output.stopped:
                 return
             output.finish()
-        watched.check(reader)
+        # A command may succeed and print nothing.
+        is_whole = reader.form == JSON_FORM and b'"jobs"' in beginning and tail.rstrip().endswith(b"}")
+        if reader.resumed is None and not is_whole:
+            raise CommandError("its output is neither a whole JSON document with a list of jobs nor text with a header")
         self._events, self._rejected = seen, rejected
         with self.engine.begin() as connection:
             lock_cluster(connection, self.source.cluster)
@@ -96,7 +102,7 @@ class SlurmFollower(CommandSource):
         report: LoadReport,
     ) -> None:
         """Store one chunk in one transaction, without the records that were the same in the last answer."""
-        events: list[StampedEvent] = []
+        events: list[JobEvent] = []
         reasons: list[tuple[AccountingError, RawRecord]] = []
         for record in records:
             try:
@@ -113,7 +119,7 @@ class SlurmFollower(CommandSource):
             key = (event.job_id, event.submitted)
             seen[key] = event
             if self._events.get(key) != event:
-                events.append(StampedEvent(event, event.local_s, True))
+                events.append(event)
         if not events and not reasons:
             return
         with self.engine.begin() as connection:
@@ -134,7 +140,7 @@ class SlurmFollower(CommandSource):
     def _position(self, connection: Connection) -> Position:
         """Return the time until which everything has been queried, 0 for none, and what was counted."""
         found = positions(connection, self.source.cluster, SACCT_NAME).get(SACCT_NAME)
-        return found or Position(SACCT_NAME, Fingerprint("", ""), "", 0, 0, {})
+        return found or Position(SACCT_NAME)
 
     def _may_settle(self, job_id: str) -> bool:
         """Return whether an unfinished record of the job is still worth waiting for."""
@@ -159,42 +165,12 @@ class SlurmFollower(CommandSource):
         self._back_to = min(new, default=None)
 
 
-class _Watched:
-    """Looks for the list of jobs in the output: a command may succeed and print nothing."""
-
-    def __init__(self, read: Read) -> None:
-        self._read = read
-        self._last = b""
-        self._has_list = False
-
-    def read(self, size: int) -> bytes:
-        piece = self._read(size)
-        self._has_list = self._has_list or b'"jobs"' in self._last + piece
-        self._last = (self._last + piece)[-64:]
-        return piece
-
-    def check(self, reader: RecordReader) -> None:
-        """Raise CommandError if the output is neither a whole JSON document with jobs nor text with a header."""
-        is_whole = self._has_list and self._last.rstrip().endswith(b"}")
-        if not (isinstance(reader, TextReader) or (isinstance(reader, JsonReader) and is_whole)):
-            raise CommandError("its output is neither a whole JSON document with a list of jobs nor text with a header")
-
-
-def _reader_of(read: Read) -> tuple[RecordReader, Read]:
-    """Return the reader for the output, and a ``read`` that starts with the bytes already read."""
-    beginning = b""
-    while len(beginning) < BEGINNING_BYTES and (piece := read(BEGINNING_BYTES - len(beginning))):
-        beginning += piece
-    left = beginning
-
-    def whole(size: int) -> bytes:
-        nonlocal left
-        if not left:
-            return read(size)
-        piece, left = left[:size], left[size:]
-        return piece
-
-    return slurm_reader(beginning), whole
+def _beginning(output: CommandOutput) -> bytes:
+    """Return enough of the output to include its header."""
+    found = b""
+    while len(found) < BEGINNING_BYTES and (piece := output.read(BEGINNING_BYTES - len(found))):
+        found += piece
+    return found
 
 
 def _with_seconds(command: Sequence[str], more: Sequence[str], seconds: int) -> list[str]:

@@ -3,65 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
-from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, RawRecord, chunks
+from jobsight_server.accounting.files import Content, RawRecord, RecordReader, chunks
 from jobsight_server.accounting.origin import NOTHING, NOWHERE, Given, Origin, origin_of
-from jobsight_server.accounting.parsers import PARSERS, Parse, nextflow, snakemake, table
-from jobsight_server.accounting.parsers.slurm.reader import FiletxtReader, JsonReader, TextReader
+from jobsight_server.accounting.parsers import gridengine, nextflow, pbspro, snakemake, table, torque
+from jobsight_server.accounting.parsers.slurm.reader import FILETXT_READER, json_reader, text_reader
 from jobsight_server.accounting.parsers.slurm.sacct_json import cluster_of_first
 from jobsight_server.accounting.parsers.slurm.sacct_text import first_cluster, header_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
-Read = Callable[[int], bytes]
-"""Returns up to so many bytes; b"" at the end."""
+Parse = Callable[[str], JobEvent]
 
 
-class RecordReader(Protocol):
-    """Reads the records of one file."""
+def line_reader(parse: Parse) -> RecordReader:
+    """Return the reader of a log with one record per line."""
 
-    @property
-    def by_lines(self) -> bool:
-        """Return whether a record is a line: then lines can be counted independently of the code that splits them."""
+    def event_of(record: RawRecord) -> JobEvent:
+        return parse(text_of(record.data.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\r")))
 
-    @property
-    def form(self) -> str:
-        """Return the file's variant of the format; empty if there is only one."""
-
-    def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
-        """Yield chunks of records in order, in bounded memory for any stream.
-
-        ``tail`` are the bytes before the stream's first; the stream begins where a record does.
-        """
-
-    def event(self, record: RawRecord) -> JobEvent:
-        """Parse a record.
-
-        Raises:
-            AccountingError: it cannot be used, for the given reason.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class LineReader:
-    """Reads logs with one record per line."""
-
-    parse: Parse
-    by_lines: bool = True
-    form: str = ""
-
-    def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
-        return chunks(read, tail, most_records)
-
-    def event(self, record: RawRecord) -> JobEvent:
-        if record.too_long:
-            raise AccountingError(f"longer than {LONGEST_LINE} bytes")
-        if not record.complete:
-            raise AccountingError(CUT)
-        return self.parse(text_of(record.data.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\r")))
+    return RecordReader(event_of, chunks, by_lines=True)
 
 
 # Without the document around them, as jq prints them.
@@ -75,14 +37,14 @@ def slurm_reader(beginning: bytes) -> RecordReader:
     """Return the reader for the output of a command or plugin of Slurm, by its beginning."""
     beginning = beginning.removeprefix(BYTE_ORDER_MARK).lstrip()
     if _BARE_RECORDS.match(beginning):
-        return LineReader(_of_records)
+        return line_reader(_of_records)
     if beginning[:1] == b"{":
-        return JsonReader(beginning, cluster=cluster_of_first(beginning))
+        return json_reader(beginning, cluster_of_first(beginning))
     if (header := header_of(beginning)) is not None:
-        return TextReader(header, first_cluster(header, beginning))
+        return text_reader(header, first_cluster(header, beginning))
     if _OF_FILETXT.search(beginning):
-        return FiletxtReader()
-    return LineReader(_of_columns if _COLUMNS.match(beginning) else _without_header)
+        return FILETXT_READER
+    return line_reader(_of_columns if _COLUMNS.match(beginning) else _without_header)
 
 
 def _without_header(line: str) -> JobEvent:
@@ -97,13 +59,17 @@ def _of_columns(line: str) -> JobEvent:
     raise AccountingError("columns of sacct, which cut values off: run sacct with --parsable2", line)
 
 
-# Formats with variants or columns -> the function that makes a reader from the file's beginning and origin.
+# Format in the settings (see ``settings.AccountingFormat``) -> what makes a reader of a file's beginning and origin.
 READERS: Mapping[str, Callable[[bytes, Origin], RecordReader]] = {
+    "torque": lambda *_: line_reader(torque.parse_line),
+    "pbspro": lambda *_: line_reader(pbspro.parse_line),
+    "gridengine": lambda *_: line_reader(gridengine.parse_line),
     "slurm": lambda beginning, _: slurm_reader(beginning),
-    "table": lambda beginning, _: LineReader(table.parser_of(beginning)),
-    "nextflow": lambda beginning, origin: LineReader(nextflow.parser_of(beginning, origin)),
-    "snakemake": lambda beginning, origin: LineReader(snakemake.parser_of(beginning, origin)),
+    "table": lambda beginning, _: line_reader(table.parser_of(beginning)),
+    "nextflow": lambda beginning, origin: line_reader(nextflow.parser_of(beginning, origin)),
+    "snakemake": lambda beginning, origin: line_reader(snakemake.parser_of(beginning, origin)),
 }
+_OF_OWNERS = ("nextflow", "snakemake")  # their records lack the user
 
 BEGINNING_BYTES = 256 * 1024
 """Enough bytes of a file to include its header."""
@@ -111,11 +77,10 @@ BEGINNING_BYTES = 256 * 1024
 
 def open_reader(log_format: str, content: Content, given: Given = NOTHING) -> RecordReader:
     """Return the reader for a file; move ``content`` to its beginning. ``given``: values that the file lacks."""
-    if log_format not in READERS:
-        return reader_of(log_format, b"")
-    return reader_of(log_format, content.beginning(BEGINNING_BYTES), origin_of(content.path, given))
+    origin = origin_of(content.path, given) if log_format in _OF_OWNERS else NOWHERE
+    return reader_of(log_format, content.beginning(BEGINNING_BYTES), origin)
 
 
 def reader_of(log_format: str, beginning: bytes, origin: Origin = NOWHERE) -> RecordReader:
     """Return the reader for a file that begins with these bytes."""
-    return READERS[log_format](beginning, origin) if log_format in READERS else LineReader(PARSERS[log_format])
+    return READERS[log_format](beginning, origin)

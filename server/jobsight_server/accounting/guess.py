@@ -9,10 +9,9 @@ import io
 import re
 from dataclasses import dataclass
 
-from jobsight_server.accounting.files import Content, UnreadableError
-from jobsight_server.accounting.formats import BEGINNING_BYTES, RecordReader, open_reader, reader_of
+from jobsight_server.accounting.files import Content, RecordReader, UnreadableError
+from jobsight_server.accounting.formats import BEGINNING_BYTES, open_reader, reader_of
 from jobsight_server.accounting.origin import NOTHING, Given
-from jobsight_server.accounting.parsers.slurm.reader import TextReader
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import printable
 from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
@@ -119,8 +118,8 @@ def check_format(content: Content, named: AccountingFormat, whole: bool = False)
     """
     beginning = content.beginning(BEGINNING_BYTES)
     _check_output(beginning)
-    if named == "slurm" and isinstance(reader := reader_of(named, beginning), TextReader) and reader.missing:
-        raise WrongFormatError("a text of sacct that lacks columns", f": {reader.missing}")
+    if named == "slurm" and (missing := reader_of(named, beginning).missing):
+        raise WrongFormatError("a text of sacct that lacks columns", f": {missing}")
     trial = _try(named, beginning)
     shown = _key_of_another(named, beginning)
     if not trial.read and trial.refused:

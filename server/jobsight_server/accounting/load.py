@@ -16,15 +16,15 @@ A file that is read again is counted again; its rows stay as they are.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
 from jobsight_server.accounting.clock_offset import REMEMBERED, ClockOffset, shows_zone
-from jobsight_server.accounting.files import Chunk, RawRecord
-from jobsight_server.accounting.formats import RecordReader
+from jobsight_server.accounting.files import Chunk, RawRecord, RecordReader
 from jobsight_server.accounting.runs import AccountingError, JobEvent
-from jobsight_server.accounting.store import Reject, StampedEvent, apply_events, keep_rejects
+from jobsight_server.accounting.store import Reject, apply_events, keep_rejects
 from jobsight_server.storage.event_counts import add_event_counts
 
 
@@ -47,8 +47,8 @@ class LoadReport:
 class ParsedChunk:
     """The records and the rejects of a chunk, each in order."""
 
-    events: tuple[StampedEvent, ...]
-    rejects: tuple[Reject, ...]
+    events: Sequence[JobEvent]
+    rejects: Sequence[Reject]
 
 
 def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_offset: ClockOffset) -> ParsedChunk:
@@ -61,14 +61,7 @@ def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_o
         except AccountingError as error:
             rejects.append(Reject(number, error.reason, str(error), record.data))
     clock_offset.learn_first(events)
-    stamped = []
-    for event in events:
-        if event.utc_s is not None:
-            stamped.append(StampedEvent(event, event.utc_s, True))
-            continue
-        clock_offset.learn(event)
-        stamped.append(StampedEvent(event, clock_offset.utc(event.local_s), clock_offset.known))
-    return ParsedChunk(tuple(stamped), tuple(rejects))
+    return ParsedChunk([clock_offset.stamped(event) for event in events], rejects)
 
 
 def learn_zone(before: bytes, reader: RecordReader, clock_offset: ClockOffset) -> None:
@@ -91,7 +84,7 @@ def store_chunk(
     connection: Connection, cluster: str, path: str, parsed: ParsedChunk, now: float, report: LoadReport
 ) -> dict[tuple[str, str], int]:
     """Store a chunk and its event counts in the caller's transaction, and add it to ``report``; return the counts."""
-    kinds = Counter(stamped.event.kind for stamped in parsed.events)
+    kinds = Counter(event.kind for event in parsed.events)
     reasons = Counter(reject.label for reject in parsed.rejects)
     outcomes = apply_events(connection, cluster, parsed.events, now)
     keep_rejects(connection, cluster, path, parsed.rejects)
@@ -99,7 +92,7 @@ def store_chunk(
     counts["accounting_lines", "rejected"] = len(parsed.rejects)
     counts |= {("accounting_rejected_because", reason): n for reason, n in reasons.items()}
     counts |= {("accounting_outcomes", f"{kind} {outcome}"): n for (kind, outcome), n in outcomes.items()}
-    if dropped := sum(stamped.event.run.dropped_facts for stamped in parsed.events if stamped.event.run is not None):
+    if dropped := sum(event.run.dropped_facts for event in parsed.events if event.run is not None):
         counts["accounting_facts_dropped", ""] = dropped
     add_event_counts(connection, counts)
     report.lines += len(parsed.events) + len(parsed.rejects)

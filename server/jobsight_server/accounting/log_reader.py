@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +13,10 @@ from sqlalchemy import Connection, Engine
 
 from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.figures import Figures, count_records
-from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, UnreadableError, look
-from jobsight_server.accounting.formats import RecordReader
+from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, RecordReader, UnreadableError, look
 from jobsight_server.accounting.guess import WrongFormatError, check_format, is_blank, open_guessed
 from jobsight_server.accounting.load import LoadReport, learn_zone, parse_chunk, store_chunk
 from jobsight_server.accounting.origin import NOTHING, Given
-from jobsight_server.accounting.parsers.slurm.reader import TextReader
 from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import lock_cluster, reject_label, take_back
@@ -74,9 +73,7 @@ class LogReader:
                 self._known[name] = place.expected or place.position("")
                 if content.damage is not None:
                     self.unreadable(name, content.damage)
-        except WrongFormatError as error:
-            self.unreadable(name, str(error), error.reason)
-        except AccountingError as error:  # its header
+        except (WrongFormatError, AccountingError) as error:  # the latter is its header's
             self.unreadable(name, str(error), error.reason)
         except UnreadableError as error:
             self.unreadable(name, str(error))
@@ -97,7 +94,7 @@ class LogReader:
         if self.log_format is None and is_blank(content, final):
             return  # tried again in the next round
         reader = open_guessed(self.log_format, content, self.given)
-        if isinstance(reader, TextReader) and place.offset:
+        if reader.resumed is not None and place.offset:
             reader = reader.resumed(content.until(place.offset))
         content.go_to(place.offset)
         self.report.files += 1
@@ -111,7 +108,7 @@ class LogReader:
             count_records(figures, content, reader, until=place.offset)
             content.go_to(place.offset)
         zone_sought = False
-        read = content.read if figures is None else figures.counting(content.read, reader)
+        read = content.read if figures is None else figures.counting(content.read)
         left = reader.split(read, place.tail, self.most_records)
         for chunk in left:
             waiting = chunk.records and not (chunk.records[-1].complete or final or content.packed)
@@ -128,7 +125,9 @@ class LogReader:
             if self.progress is not None:
                 self.progress(content.path, content.raw_position)
         if content.damage is None or content.packed:
-            self._settle(place, content.stat.text)
+            with self._locked(place) as connection:
+                if connection is not None:
+                    self._set(connection, place, stat=content.stat.text)
 
     def _take_back(self, content: Content, place: FileProgress, source: Position) -> bool:
         """Go back to the start of the last line, which was rejected as truncated, if the file has grown."""
@@ -136,15 +135,13 @@ class LogReader:
         length = len(place.tail) - begin
         grown = bool(content.read(1))
         if grown and length <= LONGEST_LINE:
-            with self.engine.begin() as connection:
-                lock_cluster(connection, self.cluster)
-                if not self._is_still(place, positions(connection, self.cluster, place.name)):
+            with self._locked(place) as connection:
+                if connection is None:
                     return False
                 self._withdraw_reject(connection, place, source.path, source.lines, CUT)
                 place.offset, place.lines = place.offset - length, place.lines - 1
                 place.tail = content.go_to(place.offset)
-                place.expected = place.position("")
-                set_position(connection, self.cluster, place.expected, self.clock())
+                self._set(connection, place)
         content.go_to(place.offset)
         return True
 
@@ -154,16 +151,15 @@ class LogReader:
         content.go_to(place.offset)
         if not (grown and place.lines):
             return
-        with self.engine.begin() as connection:
-            lock_cluster(connection, self.cluster)
+        with self._locked(place) as connection:
+            if connection is None:
+                return
             reason = reject_label(connection, self.cluster, place.name, place.lines)
-            is_still = self._is_still(place, positions(connection, self.cluster, place.name))
-            if reason is None or not reason.startswith("cut off:") or not is_still:
+            if reason is None or not reason.startswith("cut off:"):
                 return
             self._withdraw_reject(connection, place, place.name, place.lines, reason)
             place.offset, place.lines, place.tail, place.read_again = 0, 0, b"", True
-            place.expected = place.position("")
-            set_position(connection, self.cluster, place.expected, self.clock())
+            self._set(connection, place)
         content.go_to(0)
 
     def _withdraw_reject(self, connection: Connection, place: FileProgress, path: str, line: int, reason: str) -> None:
@@ -195,12 +191,11 @@ class LogReader:
         parsed = parse_chunk(chunk, place.lines, reader, self.clock_offset)
         if figures is not None:
             figures.cover(chunk, reader)
-            for stamped in parsed.events:
-                figures.add(stamped.event)
+            for event in parsed.events:
+                figures.add(event)
             figures.rejected.update(reject.label for reject in parsed.rejects)
-        with self.engine.begin() as connection:
-            lock_cluster(connection, self.cluster)
-            if not self._is_still(place, positions(connection, self.cluster, place.name)):
+        with self._locked(place) as connection:
+            if connection is None:
                 return False
             now = self.clock()
             place.count(store_chunk(connection, self.cluster, place.name, parsed, now, self.report))
@@ -208,20 +203,20 @@ class LogReader:
                 add_event_counts(connection, {("accounting_files", "read again"): 1})
                 place.read_again = False
             place.advance(chunk, content)
-            place.expected = place.position("")
-            set_position(connection, self.cluster, place.expected, now)
+            self._set(connection, place, now)
         return True
 
-    def _settle(self, place: FileProgress, stat: str) -> None:
-        """Record that nothing is left to read while ``stat`` stays the same."""
+    @contextmanager
+    def _locked(self, place: FileProgress) -> Iterator[Connection | None]:
+        """Yield a connection whose transaction has locked the cluster; None if another process has read the file."""
         with self.engine.begin() as connection:
             lock_cluster(connection, self.cluster)
-            if self._is_still(place, positions(connection, self.cluster, place.name)):
-                place.expected = place.position(stat)
-                set_position(connection, self.cluster, place.expected, self.clock())
+            is_still = positions(connection, self.cluster, place.name).get(place.name) == place.expected
+            if not is_still:
+                log.warning("accounting of %s: %s is also read by another process", self.cluster, place.name)
+            yield connection if is_still else None
 
-    def _is_still(self, place: FileProgress, found: dict[str, Position]) -> bool:
-        still = found.get(place.name) == place.expected
-        if not still:
-            log.warning("accounting of %s: %s is also read by another process", self.cluster, place.name)
-        return still
+    def _set(self, connection: Connection, place: FileProgress, now: float | None = None, stat: str = "") -> None:
+        """Store the position; with ``stat``, nothing is left to read while that stays the same."""
+        place.expected = place.position(stat)
+        set_position(connection, self.cluster, place.expected, self.clock() if now is None else now)

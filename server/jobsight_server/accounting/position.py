@@ -7,64 +7,44 @@ The result of ``stat`` when the whole file had been read is stored with it, so t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 
 import msgspec
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, delete, insert, select
 
 from jobsight_server.accounting.files import TAIL_BYTES, Chunk, Content
 from jobsight_server.storage.schema import accounting_files
 
-_SET = text(
-    'INSERT INTO accounting_files (cluster, path, head_digest, content_digest, stat, "offset", lines, updated, counts) '
-    "VALUES (:cluster, :path, :head_digest, :content_digest, :stat, :offset, :lines, :updated, :counts) "
-    "ON CONFLICT (cluster, path) DO UPDATE SET head_digest = excluded.head_digest, "
-    "content_digest = excluded.content_digest, stat = excluded.stat, "
-    '"offset" = excluded."offset", lines = excluded.lines, updated = excluded.updated, counts = excluded.counts'
-)
-
 _decode = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 
 
-class Fingerprint(NamedTuple):
-    """Digests of a file's first bytes, and of these with the bytes before the read position."""
-
-    head: str
-    content: str
-
-
-def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
-    """Return a digest of content's first bytes and of the last ones read: with ``offset``, it shows whether the
+def fingerprint(head: bytes, tail: bytes, offset: int) -> tuple[str, str]:
+    """Return digests of a file's first bytes, and of these with the bytes before ``offset``: they show whether the
     content is the same."""
     length = min(offset, TAIL_BYTES)
-    return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
+    return _digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """The position up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
 
-    ``stat`` is empty unless the whole file was read. ``counts`` is the file's part of the event counts.
+    The digests are of ``fingerprint``. ``stat`` is empty unless the whole file was read. ``counts`` is the file's part
+    of the event counts.
     """
 
     path: str
-    fingerprint: Fingerprint
-    stat: str
-    offset: int
-    lines: int
-    counts: Mapping[tuple[str, str], int]
+    head_digest: str = ""
+    content_digest: str = ""
+    stat: str = ""
+    offset: int = 0
+    lines: int = 0
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True)
-class Resumption:
-    """The position to continue from. ``before`` are the bytes that end there; ``source`` is the stored position."""
-
-    offset: int
-    lines: int
-    before: bytes
-    source: Position | None
+    @property
+    def fingerprint(self) -> tuple[str, str]:
+        return self.head_digest, self.content_digest
 
 
 def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, Position]:
@@ -72,54 +52,34 @@ def positions(connection: Connection, cluster: str, path: str | None = None) -> 
     query = select(accounting_files).where(accounting_files.c.cluster == cluster)
     if path is not None:
         query = query.where(accounting_files.c.path == path)
-    found = {}
-    for row in connection.execute(query).mappings():
-        known_by = Fingerprint(row["head_digest"], row["content_digest"])
-        counts = {(name, label): n for name, label, n in _decode(row["counts"])}
-        found[row["path"]] = Position(row["path"], known_by, row["stat"], row["offset"], row["lines"], counts)
-    return found
+    names = [each.name for each in fields(Position)]
+    rows = ({name: row[name] for name in names} for row in connection.execute(query).mappings())
+    return {
+        row["path"]: Position(**{**row, "counts": {(name, label): n for name, label, n in _decode(row["counts"])}})
+        for row in rows
+    }
 
 
 def set_position(connection: Connection, cluster: str, position: Position, now: float) -> None:
     """Store the position in the caller's transaction."""
-    row = {
-        "cluster": cluster,
-        "path": position.path,
-        "head_digest": position.fingerprint.head,
-        "content_digest": position.fingerprint.content,
-        "stat": position.stat,
-        "offset": position.offset,
-        "lines": position.lines,
-        "updated": now,
-        "counts": msgspec.json.encode([(*key, n) for key, n in sorted(position.counts.items())]).decode(),
-    }
-    connection.execute(_SET, row)
+    counts = msgspec.json.encode([(*key, n) for key, n in sorted(position.counts.items())]).decode()
+    connection.execute(delete(accounting_files).filter_by(cluster=cluster, path=position.path))
+    row = {**asdict(position), "cluster": cluster, "updated": now, "counts": counts}
+    connection.execute(insert(accounting_files).values(row))
 
 
-def resume(content: Content, head: bytes, own: Position | None, others: Iterable[Position]) -> Resumption:
-    """Return where to continue in ``content``, which begins with ``head``; its position is there afterwards.
+def bytes_before(content: Content, head: bytes, position: Position) -> bytes | None:
+    """Return the bytes before the position, which ``content`` is at afterwards; None if another file was read there.
 
-    ``own`` is the position of this path. Without one, the content may have been read under another name: the
-    farthest position counts. A file with other content is read from its beginning.
+    ``content`` begins with ``head``.
     """
-    candidates: Mapping[Fingerprint, Position] = {} if own is None else {own.fingerprint: own}
-    if own is None:
-        candidates = {other.fingerprint: other for other in sorted(others, key=lambda other: other.offset)}
-    heads: dict[int, str] = {}
-    for candidate in sorted(candidates.values(), key=lambda one: -one.offset):
-        length = min(candidate.offset, TAIL_BYTES)
-        if length == 0 or length > len(head) or (not content.packed and content.stat.size < candidate.offset):
-            continue
-        # Most other files already differ at the beginning.
-        if length not in heads:
-            heads[length] = fingerprint(head, b"", length).head
-        if candidate.fingerprint.head != heads[length]:
-            continue
-        before = content.go_to(candidate.offset)
-        if fingerprint(head, before, candidate.offset) == candidate.fingerprint:
-            return Resumption(candidate.offset, candidate.lines, before, candidate)
-    content.go_to(0)
-    return Resumption(0, 0, b"", None)
+    length = min(position.offset, TAIL_BYTES)
+    if length == 0 or length > len(head) or (not content.packed and content.stat.size < position.offset):
+        return None
+    if position.head_digest != _digest(head[:length]):  # most other files already differ at the beginning
+        return None
+    before = content.go_to(position.offset)
+    return before if fingerprint(head, before, position.offset) == position.fingerprint else None
 
 
 @dataclass(slots=True)
@@ -152,18 +112,26 @@ class FileProgress:
             self.head = content.grown_head() or self.head  # it has grown since it was opened
 
     def position(self, stat: str) -> Position:
-        known_by = fingerprint(self.head, self.tail, self.offset)
-        return Position(self.name, known_by, stat, self.offset, self.lines, dict(self.counts))
+        digests = fingerprint(self.head, self.tail, self.offset)
+        return Position(self.name, *digests, stat, self.offset, self.lines, dict(self.counts))
 
 
 def find_place(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> FileProgress:
-    """Return where to read on in ``content``, the file of this name, already read up to ``own``."""
+    """Return where to continue in ``content``, the file of this name, already read up to ``own``; move there.
+
+    Without ``own``, the content may have been read under another name: the farthest position counts. A file with other
+    content is read from its beginning.
+    """
     head = content.head()
-    at = resume(content, head, own, known.values())
-    cut = at.source if at.source is not None and not at.before.endswith(b"\n") else None
-    again = own is not None and own.offset > 0 and at.source is None
+    candidates = [own] if own else sorted(known.values(), key=lambda other: -other.offset)
+    befores = ((one, bytes_before(content, head, one)) for one in candidates)
+    source, before = next((found for found in befores if found[1] is not None), (None, None))
     counts = {} if own is None else dict(own.counts)
-    return FileProgress(name, head, own, at.offset, at.lines, at.before, cut, again, counts)
+    if source is None or before is None:
+        content.go_to(0)
+        return FileProgress(name, head, own, 0, 0, b"", None, own is not None and own.offset > 0, counts)
+    cut = None if before.endswith(b"\n") else source
+    return FileProgress(name, head, own, source.offset, source.lines, before, cut, False, counts)
 
 
 def _digest(data: bytes) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Engine, func, select
 
@@ -22,6 +23,7 @@ from jobsight_server.settings import AccountingFormat, AccountingSource
 from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.seldom import Seldom
 
+_About = TypeVar("_About")
 # Rotated by logrotate or Grid Engine's logchecker: with a number or a date, perhaps compressed.
 _ROTATED = r"[.-][0-9]{1,14}(\.gz)?"
 _DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
@@ -109,16 +111,18 @@ def _rotated(file: Path) -> list[Path]:
         UnreadableError: the directory cannot be listed.
     """
     named = re.compile(re.escape(file.name) + _ROTATED, re.ASCII)
+    found = _entries(file.parent, lambda entry: named.fullmatch(entry.name) and entry.stat(follow_symlinks=False))
+    times = [(stat.st_mtime_ns, file.parent / name) for name, stat in found.items() if isinstance(stat, os.stat_result)]
+    return [path for _, path in sorted(times)]
+
+
+def _entries(directory: Path, about: Callable[[os.DirEntry[str]], _About]) -> dict[str, _About]:
+    """Return what ``about`` finds of each entry, by its name."""
     try:
-        with os.scandir(file.parent) as entries:
-            found = [
-                (entry.stat(follow_symlinks=False).st_mtime_ns, file.parent / entry.name)
-                for entry in entries
-                if named.fullmatch(entry.name)
-            ]
+        with os.scandir(directory) as entries:
+            return {entry.name: about(entry) for entry in entries}
     except OSError as error:
         raise UnreadableError(f"directory: {error.strerror}") from error
-    return [path for _, path in sorted(found)]
 
 
 def _inside(reader: LogReader, files: Iterable[Path], directory: Path, skipped: set[Path]) -> list[Path]:
@@ -146,11 +150,7 @@ def _day_files(reader: LogReader, directory: Path, skipped: set[Path]) -> list[P
     Raises:
         UnreadableError: the directory cannot be listed.
     """
-    try:
-        with os.scandir(directory) as entries:
-            found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-    except OSError as error:
-        raise UnreadableError(f"directory: {error.strerror}") from error
+    found = _entries(directory, lambda entry: entry.is_dir(follow_symlinks=False))
     named = [name for name in sorted(found) if _DAY.fullmatch(name)]
     others = [name for name in sorted(found.keys() - set(named)) if not (found[name] or name.startswith("."))]
     if new := [directory / name for name in others if directory / name not in skipped]:

@@ -160,7 +160,8 @@ class ParallelTask:
 class JobEvent:
     """One record. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``clock_offset``).
 
-    ``utc_s`` is its stamp in UTC, from logs that have it. With schedulers that give a requeued job a new submission
+    ``utc_s`` is its stamp in UTC, from logs that have it or by ``clock_offset``, which may have guessed the zone.
+    With schedulers that give a requeued job a new submission
     time, ``submitted`` identifies the run; with others, its start does.
 
     ``job_id`` is kept as in the log, including the server's name: a job's prologue knows it in that form.
@@ -176,6 +177,7 @@ class JobEvent:
     task: ParallelTask | None = None
     utc_s: float | None = None
     submitted: float | None = None
+    zone_guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

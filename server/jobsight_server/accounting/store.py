@@ -52,22 +52,13 @@ _REASON = text("SELECT reason FROM accounting_rejects WHERE cluster = :cluster A
 _TAKE_BACK = text("DELETE FROM accounting_rejects WHERE cluster = :cluster AND path = :path AND line = :line")
 
 
-@dataclass(frozen=True, slots=True)
-class StampedEvent:
-    """A record and its stamp as UTC epoch; ``known`` is False if the server's zone is a guess."""
-
-    event: JobEvent
-    utc: float
-    known: bool
-
-
 def lock_cluster(connection: Connection, cluster: str) -> None:
     """Lock out others that apply records of this cluster until the transaction ends."""
     lock_until_commit(connection, f"accounting {cluster}")
 
 
 def apply_events(
-    connection: Connection, cluster: str, events: Sequence[StampedEvent], now: float
+    connection: Connection, cluster: str, events: Sequence[JobEvent], now: float
 ) -> Counter[tuple[str, str]]:
     """Apply records in order within the caller's transaction.
 
@@ -76,20 +67,17 @@ def apply_events(
     """
     outcomes: Counter[tuple[str, str]] = Counter()
     concerning = [
-        stamped
-        for stamped in events
-        if stamped.event.kind in RUN_KINDS or (stamped.event.kind == WAITING_KIND and stamped.event.run is not None)
+        event for event in events if event.kind in RUN_KINDS or (event.kind == WAITING_KIND and event.run is not None)
     ]
-    with_tasks = [stamped.event for stamped in events if stamped.event.task is not None]
-    ids = {s.event.job_id for s in concerning if not s.event.array_parent} | {event.job_id for event in with_tasks}
+    with_tasks = [event for event in events if event.task is not None]
+    ids = {event.job_id for event in (*concerning, *with_tasks) if not event.array_parent}
     known = _read(connection, cluster, ids)
-    for stamped in concerning:
-        event = stamped.event
-        if event.array_parent:
-            outcomes[event.kind, ARRAY_PARENT] += 1
-        else:
-            outcome = known[event.job_id].apply(event, stamped.utc, stamped.known)
-            outcomes[event.kind, outcome] += 1
+    for event in concerning:
+        outcome = ARRAY_PARENT
+        if not event.array_parent:
+            stamp = event.local_s if event.utc_s is None else event.utc_s
+            outcome = known[event.job_id].apply(event, stamp, not event.zone_guessed)
+        outcomes[event.kind, outcome] += 1
     add_up_tasks(connection, cluster, with_tasks, known)
     changed = [(job_id, run) for job_id, of_job in known.items() for run in of_job.runs if run.changed]
     removed = [run.id for of_job in known.values() for run in of_job.removed if run.id is not None]

@@ -19,7 +19,7 @@ from jobsight_server.accounting.figures import StartsOfJobs, count_records
 from jobsight_server.accounting.files import Content, UnreadableError
 from jobsight_server.accounting.guess import open_guessed
 from jobsight_server.accounting.parallel_tasks import forget_tasks
-from jobsight_server.accounting.position import Position, positions, resume
+from jobsight_server.accounting.position import Position, bytes_before, positions
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.forecasts.rounds import lock_learning
@@ -131,7 +131,7 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
 
 
 def _is_of(content: Content, head: bytes, position: Position) -> bool:
-    return position.offset == 0 or resume(content, head, position, ()).source is not None
+    return position.offset == 0 or bytes_before(content, head, position) is not None
 
 
 def _also_in(

@@ -12,8 +12,8 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest, Conflict
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.follow_queue import SETTLED_S, remove_gone, store_waiting
-from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.follow_queue import SETTLED_S, remove_gone
+from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers.quantities import LATEST, LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.runs import JobEvent, RunRecord
 from jobsight_server.accounting.store import lock_cluster
@@ -93,7 +93,8 @@ def replace_waiting() -> Response:
     now = here.clock()
     with here.write_engine.begin() as connection:
         lock_cluster(connection, cluster)
-        store_waiting(connection, cluster, "POST /api/v1/jobs", list(events.values()), (), now, LoadReport())
+        waiting = ParsedChunk([*events.values()], ())
+        store_chunk(connection, cluster, "POST /api/v1/jobs", waiting, now, LoadReport())
         gone = remove_gone(connection, cluster, events.keys(), now - SETTLED_S)
     return record_reply(WaitingStored(len(events), gone))
 

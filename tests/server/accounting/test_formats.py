@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, event, func, select
 
 from jobsight_server.accounting.clock_offset import ClockOffset
-from jobsight_server.accounting.files import RawRecord
-from jobsight_server.accounting.formats import RecordReader, reader_of
+from jobsight_server.accounting.files import RawRecord, RecordReader
+from jobsight_server.accounting.formats import reader_of
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import AccountingError, JobEvent

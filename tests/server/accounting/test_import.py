@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.guess import TRIED
 from jobsight_server.accounting.log_reader import LogReader
-from jobsight_server.accounting.parsers import PARSERS
+from jobsight_server.accounting.parsers import torque
 from jobsight_server.accounting.parsers.torque import parse_line
 from jobsight_server.accounting.runs import JobEvent
 from jobsight_server.cli import main
@@ -133,7 +133,7 @@ def test_each_line_is_parsed_once(
         parsed.append(line)
         return parse_line(line)
 
-    monkeypatch.setitem(cast(dict[str, Any], PARSERS), "torque", counting)
+    monkeypatch.setattr(torque, "parse_line", counting)
     for number in range(1200):  # more than one chunk
         log.end(f"{number}.s", noon + number, noon + number + 60)
     file = directory / "a"

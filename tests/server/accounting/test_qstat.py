@@ -15,7 +15,7 @@ from jobsight_server.accounting.parsers import pbspro
 from jobsight_server.accounting.parsers.qstat_json import entries as json_entries
 from jobsight_server.accounting.parsers.qstat_xml import entries as xml_entries
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.accounting.store import StampedEvent, apply_events
+from jobsight_server.accounting.store import apply_events
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.schema import accounting_rejects, jobs
 from jobsight_server.storage.seldom import Seldom
@@ -162,7 +162,7 @@ def test_a_job_from_the_queue_to_its_end(sqlite_engine: Engine, tmp_path: Path) 
         "etime=1700042400 start=1700042760 exec_host=n1/0*4 Resource_List.mem=1gb"
     )
     with sqlite_engine.begin() as connection:
-        apply_events(connection, "lab", [StampedEvent(pbspro.parse_line(line), 1_700_042_760.0, True)], now[0])
+        apply_events(connection, "lab", [pbspro.parse_line(line)], now[0])
     assert look(document(_7=pbs_job(job_state="R"))) == [(both[0][0], "7.srv", "running", GIB)]
     assert (tmp_path / "calls").read_text().split("\n")[0] == "-f -F json"
     bad = pbs_job(qtime="soon")

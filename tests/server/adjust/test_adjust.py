@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
 from jobsight_server.accounting.parsers import pbspro
-from jobsight_server.accounting.store import StampedEvent, apply_events
+from jobsight_server.accounting.store import apply_events
 from jobsight_server.queries.changes import adjusted
 from jobsight_server.storage.schema import jobs
 
@@ -124,7 +125,7 @@ def test_what_has_failed_is_never_given_again_and_a_requeued_job_gets_more(site:
     with site.engine.begin() as connection:
         for kind, more in (("S", ""), ("E", ended)):
             event = pbspro.parse_line(line.format(kind, size) + more)
-            apply_events(connection, "alpha", [StampedEvent(event, 1_700_000_300.0, True)], site.now)
+            apply_events(connection, "alpha", [replace(event, utc_s=1_700_000_300.0)], site.now)
     site.now += 1000
     site.learn()
     site.pbs.alter("101.srv", qtime="Tue Nov 14 22:25:00 2023")
@@ -152,7 +153,7 @@ def test_a_running_job_whose_lowered_limit_is_near_gets_more_and_never_above_its
     )
     with site.engine.begin() as connection:
         event = pbspro.parse_line(line)
-        apply_events(connection, "alpha", [StampedEvent(event, 1_700_000_400.0, True)], site.now)
+        apply_events(connection, "alpha", [replace(event, utc_s=1_700_000_400.0)], site.now)
     began = time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(1_700_000_400))
     site.pbs.alter("101.srv", job_state="R", stime=began)
     site.now = 1_700_000_400.0 + 3300

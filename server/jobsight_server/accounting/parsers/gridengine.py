@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from jobsight_server.accounting.parsers.ge_requests import requests_of
 from jobsight_server.accounting.parsers.quantities import (
+    CONTROL,
     INT32,
     LARGEST_BYTES,
     LATEST,
@@ -19,6 +20,7 @@ from jobsight_server.accounting.parsers.quantities import (
     LONGEST_S,
     LONGEST_TEXT,
     text_field,
+    texts_of,
 )
 from jobsight_server.accounting.runs import (
     AccountingError,
@@ -40,13 +42,12 @@ _MIDDLE = (
 _TAIL = ("iow", "pe_taskid", "maxvmem", "arid", "ar_submission_time")
 _FIELDS = len(_HEAD) + 1 + len(_MIDDLE) + 1 + len(_TAIL)
 # Univa's and Altair's further fields, after the 45th.
-_MAXRSS = 2
+_FURTHER = ("job_class", "qdel_info", "maxrss")
 
 _WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
 _TEXTS = frozenset({"account", "project", "department", "granted_pe"})
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 _MILLISECONDS_FROM = 1e11  # such a time in seconds would be in the year 5138
 _PER_MILLISECOND = 1e-3
@@ -66,30 +67,29 @@ def parse_line(line: str) -> JobEvent:
     """
     if line.startswith("#") or len(line.strip()) <= 1:
         return JobEvent("comment", "", 0.0)
-    if _CONTROL.search(line):
+    if CONTROL.search(line):
         raise AccountingError("control characters")
     parts = line.split(":")
     if len(parts) < _FIELDS:
         raise AccountingError(f"fewer than {_FIELDS} fields separated by colons")
-    fields, further = _fields_of(parts)
+    fields = _fields_of(parts)
     job_id = _job_id(fields)
     start = _time("start_time", fields)
     failed = int(_number("failed", fields, INT32))
     if start is None or failed in _NOT_STARTED:
         return JobEvent("N", job_id, _time("submission_time", fields) or 0.0)
-    run = _run(fields, further, start, failed)
+    run = _run(fields, start, failed)
     end = start if run.end is None else run.end
     task = "" if fields["pe_taskid"] in _NONE else text_field("pe_taskid", fields["pe_taskid"], LONGEST_INDEXED) or ""
-    if not task and fields["granted_pe"] in _NONE:
-        return JobEvent("R" if failed in _AGAIN else "E", job_id, end, run)
-    used = ParallelTask(task, start, end, run.exec_host, run.used_cpu_s, run.used_memory_bytes)
-    if task:
-        return JobEvent("T", job_id, end, task=used)
-    return JobEvent("R" if failed in _AGAIN else "E", job_id, end, run, task=used)
+    used = None
+    if task or fields["granted_pe"] not in _NONE:
+        used = ParallelTask(task, start, end, run.exec_host, run.used_cpu_s, run.used_memory_bytes)
+    kind = "T" if task else "R" if failed in _AGAIN else "E"
+    return JobEvent(kind, job_id, end, None if task else run, task=used)
 
 
-def _fields_of(parts: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
-    """Return the 45 fields by name, and the further ones."""
+def _fields_of(parts: Sequence[str]) -> dict[str, str]:
+    """Return the 45 fields by name, and further ones."""
     first = len(_HEAD) + 1
     last = len(parts) - len(_MIDDLE) - 1 - len(_TAIL)
     starts = [at for at in range(first, last + 1) if _is_middle(parts[at : at + len(_MIDDLE)])]
@@ -108,7 +108,7 @@ def _fields_of(parts: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
     found |= zip(_TAIL, parts[end : end + len(_TAIL)], strict=True)
     found["job_name"] = ":".join(parts[len(_HEAD) : starts[0]])
     found["category"] = ":".join(parts[begin:end])
-    return found, parts[end + len(_TAIL) :]
+    return found | dict(zip(_FURTHER, parts[end + len(_TAIL) :], strict=False))
 
 
 def _is_middle(parts: Sequence[str]) -> bool:
@@ -132,7 +132,7 @@ def _job_id(fields: Mapping[str, str]) -> str:
     return number if int(task) == 0 else f"{number}.{task}"
 
 
-def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed: int) -> RunRecord:
+def _run(fields: Mapping[str, str], start: float, failed: int) -> RunRecord:
     end = _time("end_time", fields)
     if end is None:
         raise AccountingError("end_time is missing")
@@ -148,23 +148,24 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
     )
     if max(resident or 0, virtual or 0) > LARGEST_BYTES:
         raise AccountingError("category requests more memory than there is", fields["category"])
-    used_resident, used_virtual = _resident_bytes(further), int(_number("maxvmem", fields, LARGEST_BYTES)) or None
+    used_resident, used_virtual = _resident_bytes(fields), int(_number("maxvmem", fields, LARGEST_BYTES)) or None
     exceeded = _reached(used_virtual, limit_bytes) or _reached(used_resident, resident)
-    cpu_s = max(_number("cpu", fields, LONGEST_S), _number("ru_utime", fields, LONGEST_S) + _stime(fields))
+    cpu_s = max(
+        _number("cpu", fields, LONGEST_S), sum(_number(name, fields, LONGEST_S) for name in ("ru_utime", "ru_stime"))
+    )
     user = text_field("owner", fields["owner"], LONGEST_INDEXED)
     if user is None:
         raise AccountingError("owner is missing")
     host = text_field("hostname", fields["hostname"], LONGEST_INDEXED)
     status = int(_number("exit_status", fields, INT32))
-    wallclock_s = _wallclock_s(fields, end - start)
+    # Grid Engine writes whole seconds or fractions, some releases 0.
+    wallclock_s = _number("ru_wallclock", fields, LONGEST_S) or end - start
     return RunRecord(
         user=user,
         start=start,
         end=end,
-        group=text_field("group", fields["group"], LONGEST_TEXT),
         account=_account(fields),
-        name=text_field("job_name", fields["job_name"], LONGEST_TEXT),
-        queue=text_field("qname", fields["qname"], LONGEST_TEXT),
+        **texts_of(fields, group="group", name="job_name", queue="qname"),
         queued=_time("submission_time", fields),
         exec_host=host,
         # The log does not have the hosts of a parallel job's slots.
@@ -200,20 +201,10 @@ def _failure(failed: int, status: int, over_memory: bool, over_time: bool) -> Fa
     return "memory" if over_memory else "time" if over_time else None
 
 
-def _resident_bytes(further: Sequence[str]) -> int | None:
+def _resident_bytes(fields: Mapping[str, str]) -> int | None:
     """Return the peak of resident memory, which only Univa's and Altair's records have; 0 was not measured."""
-    if len(further) <= _MAXRSS or not _NUMBER.fullmatch(further[_MAXRSS]):
-        return None
-    return int(_amount("maxrss", further[_MAXRSS], LARGEST_BYTES)) or None
-
-
-def _stime(fields: Mapping[str, str]) -> float:
-    return _number("ru_stime", fields, LONGEST_S)
-
-
-def _wallclock_s(fields: Mapping[str, str], length_s: float) -> float:
-    """Return seconds: Grid Engine writes whole ones or fractions, some releases 0."""
-    return _number("ru_wallclock", fields, LONGEST_S) or length_s
+    is_known = _NUMBER.fullmatch(fields.get("maxrss", ""))
+    return int(_number("maxrss", fields, LARGEST_BYTES)) or None if is_known else None
 
 
 def _account(fields: Mapping[str, str]) -> str | None:
@@ -234,11 +225,7 @@ def _time(name: str, fields: Mapping[str, str]) -> float | None:
 
 
 def _number(name: str, fields: Mapping[str, str], largest: float) -> float:
-    return _amount(name, fields[name], largest)
-
-
-def _amount(name: str, text: str, largest: float) -> float:
-    value = float(text)
+    value = float(fields[name])
     if not 0.0 <= value <= largest:
-        raise AccountingError(f"{name} is not between 0 and {largest:.0f}", text)
+        raise AccountingError(f"{name} is not between 0 and {largest:.0f}", fields[name])
     return value

@@ -20,6 +20,8 @@ from jobsight_server.accounting.parsers.quantities import (
     LONGEST_INDEXED,
     LONGEST_S,
     LONGEST_TEXT,
+    read_if_given,
+    seconds_of,
     signed,
 )
 from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows, whole
@@ -71,13 +73,13 @@ def _event(row: Row, origin: Origin) -> JobEvent:
     status = row.get("status", "COMPLETED")
     if status not in _ENDED | _UNDER_WAY:
         raise AccountingError("unknown status", status)
-    submitted, ended = _instant(row, "submit"), _instant(row, "complete")
-    whole_s, run_s = _duration(row, "duration"), _duration(row, "realtime")
+    submitted, ended = (read_if_given(row, name, instant) for name in ("submit", "complete"))
+    whole_s, run_s = (read_if_given(row, name, duration_s) for name in ("duration", "realtime"))
     if ended is None and submitted is not None and whole_s is not None:
         ended = submitted + whole_s
     if ended is None or status in _UNDER_WAY:
         return JobEvent("N", task, submitted or 0.0, utc_s=submitted or 0.0)
-    start = _instant(row, "start") or (None if run_s is None else ended - run_s)
+    start = read_if_given(row, "start", instant) or (None if run_s is None else ended - run_s)
     is_unknown = start is None
     if start is None:  # it began after its submission
         start = submitted or ended - (whole_s or 0.0)
@@ -88,13 +90,13 @@ def _event(row: Row, origin: Origin) -> JobEvent:
 
 
 def _run(row: Row, user: str, start: float, end: float, submitted: float | None, status: str) -> RunRecord:
-    processors = whole("cpus", row["cpus"]) if "cpus" in row else None
+    processors = read_if_given(row, "cpus", whole)
     if processors is not None and not 0 < processors < 2**16:
         raise AccountingError("cpus is not a number of processors", row["cpus"])
     exit_status = signed("exit", row["exit"]) if row.get("exit", _NO_EXIT) != _NO_EXIT else None
-    run_s = _duration(row, "realtime")
-    time_s = _duration(row, "time") or None
-    load = percent("%cpu", row["%cpu"]) if "%cpu" in row else None
+    run_s = read_if_given(row, "realtime", duration_s)
+    time_s = read_if_given(row, "time", duration_s) or None
+    load = read_if_given(row, "%cpu", percent)
     host = row.get("hostname")
     name = _process(row)
     return RunRecord(
@@ -109,9 +111,9 @@ def _run(row: Row, user: str, start: float, end: float, submitted: float | None,
         processors=processors,
         exit_status=exit_status,
         requested_walltime_s=time_s,
-        requested_memory_bytes=_bytes(row, "memory") or None,
+        requested_memory_bytes=read_if_given(row, "memory", size_bytes) or None,
         used_cpu_s=None if load is None or run_s is None else load * run_s,
-        used_memory_bytes=_bytes(row, "peak_rss") or _bytes(row, "rss") or None,
+        used_memory_bytes=read_if_given(row, "peak_rss", size_bytes) or read_if_given(row, "rss", size_bytes) or None,
         used_walltime_s=end - start if run_s is None and "start" in row else run_s,
         failure=_failure(exit_status, end - start if "start" in row or run_s is not None else 0.0, time_s),
         ended_abnormally=status in ("FAILED", "ABORTED"),
@@ -130,18 +132,6 @@ def _failure(exit_status: int | None, run_s: float, time_s: float | None) -> Fai
     if time_s is not None and run_s >= time_s and exit_status in _AT_ITS_LIMIT:
         return "time"
     return "memory" if exit_status == KILLED else None
-
-
-def _instant(row: Row, column: str) -> float | None:
-    return instant(column, row[column]) if column in row else None
-
-
-def _duration(row: Row, column: str) -> float | None:
-    return duration_s(column, row[column]) if column in row else None
-
-
-def _bytes(row: Row, column: str) -> int | None:
-    return size_bytes(column, row[column]) if column in row else None
 
 
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
@@ -175,10 +165,9 @@ def duration_s(column: str, text: str) -> float:
     """
     if _RAW.fullmatch(text):
         value = int(text) / 1000
-    elif _DURATION.fullmatch(text):
-        value = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
     else:
-        raise AccountingError(f"{column} is not a duration", text)
+        parts = _PART.findall(text) if _DURATION.fullmatch(text) else [("inf", "s")]
+        value = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if value > LONGEST_S:
         raise AccountingError(f"{column} is not a duration", text)
     return value
@@ -190,10 +179,7 @@ def instant(column: str, text: str) -> float:
     >>> instant("submit", "1719302359716")
     1719302359.716
     """
-    try:
-        value = int(text) / 1000 if _RAW.fullmatch(text) else datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        value = 0.0
+    value = int(text) / 1000 if _RAW.fullmatch(text) else seconds_of(datetime.fromisoformat, text)
     if not 0.0 < value < LATEST:
         raise AccountingError(f"{column} is not a time such as 2026-11-20 20:00:38.123", text)
     return value

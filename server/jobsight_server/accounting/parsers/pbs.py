@@ -10,20 +10,21 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import inf
-from typing import Any
 
 from jobsight_server.accounting.parsers.quantities import (
+    CONTROL,
     INT32,
     LARGEST_BYTES,
     LONGEST_INDEXED,
-    LONGEST_TEXT,
     duration_s,
     epoch,
+    read_if_given,
     requested_bytes,
     requested_s,
     signed,
     size_bytes,
     text_field,
+    texts_of,
 )
 from jobsight_server.accounting.runs import AccountingError, Amounts, Failure, JobEvent, RunRecord, memory_fields
 from jobsight_server.storage.facts import facts_in
@@ -35,7 +36,6 @@ _FIRST_YEAR, _LAST_YEAR = 1980, 2200
 _STAMP = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2})", re.ASCII)
 _JOB_ID = re.compile(r"[0-9]+(?:-[0-9]+|\[[0-9]*\])?(?:\.\S+)?", re.ASCII)
 _GLUED = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 Fields = Callable[[str], dict[str, str]]
 """Splits a record's message into values by key, as one scheduler writes them."""
@@ -55,7 +55,7 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
     """
     if not line.strip():
         raise AccountingError("an empty line")
-    if _CONTROL.search(line):
+    if CONTROL.search(line):
         raise AccountingError("control characters")
     parts = line.split(";", 3)
     if len(parts) < 4:
@@ -70,14 +70,19 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
         return JobEvent(kind, job_id, local_s)
     if not is_job_id(job_id):
         raise AccountingError("not a job id", job_id)
-    parent = job_id.partition(".")[0].endswith("[]")
+    parent = is_array(job_id)
     of_a_run = kind == "S" or kind in with_usage
-    values = fields(message) if of_a_run and not parent else {}
+    if not of_a_run or parent:
+        return JobEvent(kind, job_id, local_s, None, parent)
+    values = fields(message)
     # The record of a job requeued before it started, or by an old release, has no run.
-    run = (
-        None if not of_a_run or parent or (kind == "R" and "start" not in values) else run_of(kind, values, failure_of)
-    )
-    return JobEvent(kind, job_id, local_s, run, parent)
+    run = None if kind == "R" and "start" not in values else run_of(kind, values, failure_of)
+    return JobEvent(kind, job_id, local_s, run)
+
+
+def is_array(job_id: str) -> bool:
+    """Return whether this is the id of an array, whose tasks run."""
+    return job_id.partition(".")[0].endswith("[]")
 
 
 def _local_s(stamp: str) -> float:
@@ -86,12 +91,11 @@ def _local_s(stamp: str) -> float:
         raise AccountingError("the line does not begin with a stamp MM/DD/YYYY HH:MM:SS", stamp)
     month, day, year, hour, minute, second = (int(part) for part in match.groups())
     try:
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        if _FIRST_YEAR <= year <= _LAST_YEAR:
+            return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:
-        raise AccountingError("the stamp is not a date", stamp) from None
-    if not _FIRST_YEAR <= year <= _LAST_YEAR:
-        raise AccountingError("the stamp is not a date", stamp)
-    return moment.timestamp()
+        pass
+    raise AccountingError("the stamp is not a date", stamp)
 
 
 def run_of(kind: str, fields: Mapping[str, str], failure_of: FailureOf) -> RunRecord:
@@ -103,8 +107,8 @@ def run_of(kind: str, fields: Mapping[str, str], failure_of: FailureOf) -> RunRe
     user = text_field("user", fields.get("user"), LONGEST_INDEXED)
     if user is None:
         raise AccountingError("user is missing")
-    start = inf if kind == "Q" else _epoch(fields, "start")
-    end = _epoch(fields, "end") if kind in "ER" else None
+    start = inf if kind == "Q" else read_if_given(fields, "start", epoch)
+    end = read_if_given(fields, "end", epoch) if kind in "ER" else None
     if start is None:
         raise AccountingError("start is missing")
     if kind in "ER" and end is None:
@@ -116,31 +120,26 @@ def run_of(kind: str, fields: Mapping[str, str], failure_of: FailureOf) -> RunRe
     processors = sum(nodes.values()) or processors_asked(fields)
     if len(nodes) == 1:
         nodes = dict.fromkeys(nodes, processors or 0)
-    walltime, cput = fields.get("Resource_List.walltime"), fields.get("resources_used.cput")
-    used_walltime = fields.get("resources_used.walltime")
     facts = facts_in(fields.get("comment"), fields.get("x"), fields.get("Variable_List", "").replace(",", " "))
-    status = None if "Exit_status" not in fields else signed("Exit_status", fields["Exit_status"])
+    status = read_if_given(fields, "Exit_status", signed)
     return RunRecord(
         user=user,
         start=start,
         end=end,
-        group=text_field("group", fields.get("group"), LONGEST_TEXT),
-        account=text_field("account", fields.get("account"), LONGEST_TEXT),
-        name=text_field("jobname", fields.get("jobname"), LONGEST_TEXT),
-        queue=text_field("queue", fields.get("queue"), LONGEST_TEXT),
-        created=_epoch(fields, "ctime", zero_is_none=True),
-        queued=_epoch(fields, "qtime", zero_is_none=True),
-        eligible=_epoch(fields, "etime", zero_is_none=True),
+        **texts_of(fields, group="group", account="account", name="jobname", queue="queue"),
+        created=read_if_given(fields, "ctime", _epoch),
+        queued=read_if_given(fields, "qtime", _epoch),
+        eligible=read_if_given(fields, "etime", _epoch),
         exec_host=exec_host,
         nodes=tuple(nodes.items()),
         processors=processors,
         exit_status=status,
-        requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
+        requested_walltime_s=read_if_given(fields, "Resource_List.walltime", requested_s),
         requested_nodes=fields.get("Resource_List.nodes") or fields.get("Resource_List.select"),
-        used_cpu_s=None if cput is None else duration_s("resources_used.cput", cput),
-        used_walltime_s=None if used_walltime is None else duration_s("resources_used.walltime", used_walltime),
+        used_cpu_s=read_if_given(fields, "resources_used.cput", duration_s),
+        used_walltime_s=read_if_given(fields, "resources_used.walltime", duration_s),
         failure=None if status is None or end is None else failure_of(status, end - start, fields),
-        **memory_of(fields, processors),
+        **memory_fields(*(_amounts(fields, processors, kind) for kind in ("mem", "vmem"))),
         facts=facts.text,
         dropped_facts=facts.dropped,
     )
@@ -151,31 +150,23 @@ def is_job_id(text: str) -> bool:
     return len(text) <= LONGEST_INDEXED and _JOB_ID.fullmatch(text) is not None
 
 
-def _epoch(fields: Mapping[str, str], key: str, *, zero_is_none: bool = False) -> float | None:
-    text = fields.get(key)
-    if text is None or (zero_is_none and text == "0"):
-        return None
-    return epoch(key, text)
-
-
-def memory_of(fields: Mapping[str, str], processors: int | None) -> dict[str, Any]:
-    """Return the fields of a run's memory: resident is ``mem`` and ``pmem``, virtual ``vmem`` and ``pvmem``.
-
-    ``pmem`` and ``pvmem`` are requested for each processor.
-    """
-    return memory_fields(_amounts(fields, processors, "mem"), _amounts(fields, processors, "vmem"))
+def _epoch(key: str, text: str) -> float | None:
+    return None if text == "0" else epoch(key, text)
 
 
 def _amounts(fields: Mapping[str, str], processors: int | None, kind: str) -> Amounts:
-    used = f"resources_used.{kind}"
+    """Return a run's memory: resident is ``mem`` and ``pmem``, virtual ``vmem`` and ``pvmem``.
+
+    ``pmem`` and ``pvmem`` are requested for each processor.
+    """
     requested, word = None, None
     for name, times in ((f"Resource_List.p{kind}", processors), (f"Resource_List.{kind}", 1)):
-        size = requested_bytes(name, fields[name]) if name in fields else None
+        size = read_if_given(fields, name, requested_bytes)
         if size is not None and times is not None:
             if size * times > LARGEST_BYTES:
                 raise AccountingError(f"{name} is not a size", fields[name])
             requested, word = size * times, name.partition(".")[2]
-    return Amounts(requested, size_bytes(used, fields[used]) if used in fields else None, word)
+    return Amounts(requested, read_if_given(fields, f"resources_used.{kind}", size_bytes), word)
 
 
 _TIMES = re.compile(r"([0-9]{1,9})(?:[:#]|$)", re.ASCII)

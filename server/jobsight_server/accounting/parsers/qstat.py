@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from jobsight_server.accounting.parsers.pbs import is_job_id, run_of
+from jobsight_server.accounting.parsers.pbs import is_array, is_job_id, run_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent, Listed
 
 WAITS = frozenset("QHW")
 """States of waiting jobs: queued, held, and until a time."""
 _OVER = frozenset("FXC")
-_NAMES = {
-    "egroup": "group",
-    "Account_Name": "account",
-    "Job_Name": "jobname",
-    "queue": "queue",
-    "comment": "comment",
-    "x": "x",
-}
+_NAMES = {"egroup": "group", "Account_Name": "account", "Job_Name": "jobname"}
+_NAMES |= {name: name for name in ("queue", "comment", "x")}
 """Attribute -> its name in the log."""
 _TIMES = ("ctime", "qtime", "etime")
 
@@ -31,7 +25,7 @@ def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, s
     try:
         if not is_job_id(job_id):
             raise AccountingError("not a job id", job_id)
-        if state not in WAITS or job_id.partition(".")[0].endswith("[]"):
+        if state not in WAITS or is_array(job_id):
             return Listed("" if state in _OVER else job_id)
         run = run_of("Q", _fields(attributes, time_of), lambda *_: None)
         submitted = run.queued or run.created

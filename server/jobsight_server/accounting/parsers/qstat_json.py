@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from jobsight_server.accounting.parsers.qstat import listed
-from jobsight_server.accounting.parsers.quantities import LATEST, epoch
+from jobsight_server.accounting.parsers.quantities import epoch, seconds_of
 from jobsight_server.accounting.runs import AccountingError, Listed
 from jobsight_server.accounting.text import text_of
 
@@ -70,10 +70,6 @@ def time_of(name: str, text: str) -> float:
     """Return UTC epoch seconds of ``Wed Nov 25 08:49:42 2026`` in this machine's zone, or as given."""
     if text.isdigit():
         return epoch(name, text)
-    try:
-        found = datetime.strptime(text, "%a %b %d %H:%M:%S %Y").timestamp()
-    except (ValueError, OverflowError):
-        raise AccountingError(f"{name} is not a time", text) from None
-    if not 0 < found < LATEST:
-        raise AccountingError(f"{name} is not a time", text)
-    return found
+    if found := seconds_of(lambda date: datetime.strptime(date, "%a %b %d %H:%M:%S %Y"), text):
+        return found
+    raise AccountingError(f"{name} is not a time", text)

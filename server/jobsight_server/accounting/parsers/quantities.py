@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from math import inf
+from typing import Any, TypeVar
 
 from jobsight_server.accounting.runs import AccountingError
 
+Value = TypeVar("Value")
 # Larger numbers are errors in the log, and results computed from them would not fit into SQL's 64-bit integers.
 LATEST = 2**33
 LONGEST_S = 10**10
@@ -13,6 +18,9 @@ LARGEST_BYTES = 2**62
 INT32 = 2**31
 LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL has at most about 2,700 bytes
 LONGEST_TEXT = 4096
+
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Characters that no record contains."""
 
 _UNLIMITED = {"unlimited", "infinity", "infinite"}
 _WHOLE = re.compile(r"[0-9]{1,11}", re.ASCII)
@@ -51,10 +59,8 @@ def duration_s(key: str, text: str) -> float:
     if clock := _CLOCK.fullmatch(text):
         days, hours, minutes = (int(part or 0) for part in clock.groups()[:3])
         value = ((days * 24 + hours) * 60 + minutes) * 60 + float(clock[4])
-    elif _SECONDS.fullmatch(text):
-        value = float(text)
     else:
-        raise AccountingError(f"{key} is not a duration", text)
+        value = float(text) if _SECONDS.fullmatch(text) else inf
     if value > LONGEST_S:
         raise AccountingError(f"{key} is not a duration", text)
     return value
@@ -71,14 +77,11 @@ def size_bytes(key: str, text: str) -> int:
     >>> size_bytes("mem", "968576kb"), size_bytes("mem", "3gb"), size_bytes("mem", "10"), size_bytes("mem", "2w")
     (991821824, 3221225472, 10, 16)
     """
-    if not (match := _SIZE.fullmatch(text.lower())):
-        raise AccountingError(f"{key} is not a size", text)
-    number, power, unit = match.groups()
-    value = int(number) << _POWERS[power]
-    value *= _WORD_BYTES if unit == "w" else 1
-    if value > LARGEST_BYTES:
-        raise AccountingError(f"{key} is not a size", text)
-    return value
+    if match := _SIZE.fullmatch(text.lower()):
+        value = (int(match[1]) << _POWERS[match[2]]) * (_WORD_BYTES if match[3] == "w" else 1)
+        if value <= LARGEST_BYTES:
+            return value
+    raise AccountingError(f"{key} is not a size", text)
 
 
 def requested_bytes(key: str, text: str) -> int | None:
@@ -95,3 +98,22 @@ def text_field(key: str, value: str | None, longest: int) -> str | None:
     if value is not None and len(value) > longest:
         raise AccountingError(f"{key} is longer than {longest} characters", value)
     return value or None
+
+
+def read_if_given(fields: Mapping[str, str], key: str, read: Callable[[str, str], Value | None]) -> Value | None:
+    """Return the value of a field, as ``read(key, text)`` reads it; None if the record lacks the field."""
+    return read(key, fields[key]) if key in fields else None
+
+
+def texts_of(fields: Mapping[str, str], **keys: str) -> dict[str, Any]:
+    """Return the texts of a run by their names in ``RunRecord``, each of the field with this key."""
+    return {name: text_field(key, fields.get(key), LONGEST_TEXT) for name, key in keys.items()}
+
+
+def seconds_of(moment: Callable[[str], datetime], text: str) -> float:
+    """Return the UTC epoch seconds of a date and time; 0 if ``moment`` cannot read it, or it is out of range."""
+    try:
+        found = moment(text).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    return found if 0.0 < found < LATEST else 0.0

@@ -14,14 +14,11 @@ from functools import partial
 from math import inf, isfinite
 from typing import Any, TypeVar
 
-import msgspec
-
 from jobsight_server.accounting.amounts import span_s
 from jobsight_server.accounting.origin import Origin
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_INDEXED, LONGEST_S, LONGEST_TEXT
-from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows
+from jobsight_server.accounting.parsers.table_columns import header_of, is_json, json_object, parser_of_rows
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
-from jobsight_server.accounting.text import BYTE_ORDER_MARK
 from jobsight_server.storage.facts import found_facts
 
 _FIRST = "s\th:m:s\tmax_rss"
@@ -30,7 +27,6 @@ _MISSING = ("", "-", "NA", "<TBD>")
 _NOT_A_RULE = re.compile(r"\.?benchmarks?", re.IGNORECASE)
 _EXTENSIONS = re.compile(r"(\.(gz|txt|tsv|csv|jsonl|bench|benchmarks?))+$", re.IGNORECASE)
 _Value = TypeVar("_Value")
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
@@ -39,7 +35,7 @@ def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
     Raises:
         AccountingError: it is not a benchmark file.
     """
-    if beginning.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"{":
+    if is_json(beginning):
         return lambda line: _event(_json(line), origin)
     header = header_of(beginning)
     if not header.startswith(_FIRST):
@@ -48,10 +44,7 @@ def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
 
 
 def _json(line: str) -> dict[str, Any]:
-    try:
-        found = _decode(line)
-    except msgspec.MsgspecError as error:
-        raise AccountingError("not a JSON object", str(error)) from None
+    found = json_object(line)
     if not {"s", "h:m:s", "max_rss"} <= found.keys():
         raise AccountingError("not a record of a benchmark", line)
     return found

@@ -6,16 +6,14 @@ A record is a line. The header names the columns, with their units; the columns 
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from math import inf
 from typing import Any, TypeVar, get_args
 
-import msgspec
-
 from jobsight_server.accounting.parsers.quantities import (
+    CONTROL,
     INT32,
     LARGEST_BYTES,
     LONGEST_INDEXED,
@@ -25,26 +23,30 @@ from jobsight_server.accounting.parsers.quantities import (
 )
 from jobsight_server.accounting.parsers.table_columns import (
     COLUMNS,
+    DURATIONS,
     FACT,
+    SIZES,
+    TIMES,
     amount,
     field_of,
     header_of,
+    is_json,
+    json_object,
     parser_of_rows,
     places,
     seconds_of_epoch,
     whole,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
-from jobsight_server.accounting.text import BYTE_ORDER_MARK
-from jobsight_server.storage.facts import found_facts
+from jobsight_server.storage.facts import FoundFacts, found_facts
 
 _KINDS = {"ended": "E", "requeued": "R", "running": "S"}
 _WAITS = ("queued", "waiting")
 _FAILURES: dict[str, Failure] = {name: name for name in get_args(Failure)}
 _DELIMITERS = ",;\t"
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _Choice = TypeVar("_Choice")
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_SAME = ("group", "account", "name", "queue", "eligible", "exit_status", "failure")
+"""Fields that a run has by the same names."""
 
 
 def parser_of(beginning: bytes) -> Callable[[str], JobEvent]:
@@ -53,7 +55,7 @@ def parser_of(beginning: bytes) -> Callable[[str], JobEvent]:
     Raises:
         AccountingError: its first line is neither a header nor JSON.
     """
-    if beginning.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"{":
+    if is_json(beginning):
         return _event_of_json
     header = header_of(beginning)
     delimiter = max(_DELIMITERS, key=header.count)
@@ -70,10 +72,7 @@ def _row(line: str, delimiter: str) -> list[str]:
 
 
 def _event_of_json(line: str) -> JobEvent:
-    try:
-        found = _decode(line)
-    except msgspec.MsgspecError as error:
-        raise AccountingError("not a JSON object", str(error)) from None
+    found = json_object(line)
     for name, value in found.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float | None):
             raise AccountingError(f"{name[:60]} is neither text nor a number", repr(value))
@@ -105,20 +104,23 @@ def _check_columns(names: Sequence[str]) -> None:
 
 def _event(row: Mapping[str, str]) -> JobEvent:
     """Return the event in a row, by the names of its columns."""
-    values = {field_of(name): (name, value) for name, value in row.items() if value}
-    for name, value in values.values():
-        if _CONTROL.search(value):
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        if CONTROL.search(value):
             raise AccountingError(f"control characters in {name}")
-    job_id = _text(values, "job_id", LONGEST_INDEXED)
-    user = _text(values, "user", LONGEST_INDEXED)
+        if value and (read := _READ.get(field_of(name))) is not None:
+            values[field_of(name)] = read(name, value)
+    job_id, user, submitted, start, end = map(values.get, ("job_id", "user", "submitted", "start", "end"))
     if job_id is None or user is None:
         raise AccountingError(f"{'job_id' if job_id is None else 'user'} is missing")
-    submitted, start, end = (_time(values, field) for field in ("submitted", "start", "end"))
+    facts = found_facts(
+        (name.removeprefix(FACT), value) for name, value in row.items() if value and name.startswith(FACT)
+    )
     if start is None:
-        if values.get("state", ("", ""))[1] in _WAITS:
+        if values.get("state") in _WAITS:
             if submitted is None or end is not None:
                 raise AccountingError("waiting without the time of its submission, or with an end")
-            run = _run(values, user, inf, None)
+            run = _run({**values, "nodes": None, "start": inf}, facts)
             return JobEvent("Q", job_id, submitted, run, utc_s=submitted, submitted=submitted)
         if submitted is None:
             return JobEvent("N", job_id, end or 0.0)
@@ -126,82 +128,69 @@ def _event(row: Mapping[str, str]) -> JobEvent:
         return JobEvent("D", job_id, end or submitted, utc_s=end or submitted, submitted=submitted)
     if end is not None and end < start:
         raise AccountingError("the end is before the start", f"{start:.0f} {end:.0f}")
-    state = _choice(values, "state", _KINDS) or ("S" if end is None else "E")
-    if (state == "S") != (end is None):
-        raise AccountingError("running with an end, or ended without one", values["state"][1])
-    return JobEvent(state, job_id, start if end is None else end, _run(values, user, start, end))
+    state = values.get("state", "running" if end is None else "ended")
+    kind = _choice("state", state, _KINDS)
+    if (kind == "S") != (end is None):
+        raise AccountingError("running with an end, or ended without one", state)
+    return JobEvent(kind, job_id, start if end is None else end, _run(values, facts))
 
 
-def _run(values: Mapping[str, tuple[str, str]], user: str, start: float, end: float | None) -> RunRecord:
-    exec_host = None if start == inf else _text(values, "nodes", LONGEST_TEXT * 16)
-    processors = _count(values, "processors")
+def _run(values: Mapping[str, Any], facts: FoundFacts) -> RunRecord:
+    given, start, end = values.get, values["start"], values.get("end")
+    exec_host, processors = given("nodes"), given("processors")
     nodes = {} if exec_host is None else places(exec_host, processors)
-    failure = _choice(values, "failure", _FAILURES)
-    facts = found_facts((name.removeprefix(FACT), value) for name, value in values.values() if name.startswith(FACT))
     return RunRecord(
-        user=user,
+        user=values["user"],
         start=start,
         end=end,
-        group=_text(values, "group", LONGEST_TEXT),
-        account=_text(values, "account", LONGEST_TEXT),
-        name=_text(values, "name", LONGEST_TEXT),
-        queue=_text(values, "queue", LONGEST_TEXT),
-        queued=_time(values, "submitted"),
-        eligible=_time(values, "eligible"),
+        queued=given("submitted"),
+        **{name: given(name) for name in _SAME},
         exec_host=exec_host,
         nodes=tuple(nodes.items()),
         processors=processors or sum(nodes.values()) or None,
-        exit_status=_exit_status(values),
-        requested_walltime_s=_amount(values, "requested_walltime", LONGEST_S) or None,
-        requested_memory_bytes=_bytes(values, "requested_memory"),
-        used_cpu_s=_amount(values, "used_cpu", LONGEST_S),
-        used_memory_bytes=_bytes(values, "used_memory"),
+        requested_walltime_s=given("requested_walltime") or None,
+        requested_memory_bytes=given("requested_memory"),
+        used_cpu_s=given("used_cpu"),
+        used_memory_bytes=given("used_memory"),
         used_walltime_s=None if end is None else end - start,
-        failure=failure,
         facts=facts.text,
         dropped_facts=facts.dropped,
     )
 
 
-def _text(values: Mapping[str, tuple[str, str]], field: str, longest: int) -> str | None:
-    return text_field(*values[field], longest) if field in values else None
+def _bytes(column: str, text: str) -> int | None:
+    return int(amount(column, text, LARGEST_BYTES)) or None
 
 
-def _time(values: Mapping[str, tuple[str, str]], field: str) -> float | None:
-    return seconds_of_epoch(*values[field]) if field in values else None
-
-
-def _amount(values: Mapping[str, tuple[str, str]], field: str, largest: float) -> float | None:
-    return amount(*values[field], largest) if field in values else None
-
-
-def _bytes(values: Mapping[str, tuple[str, str]], field: str) -> int | None:
-    found = _amount(values, field, LARGEST_BYTES)
-    return int(found) or None if found is not None else None
-
-
-def _count(values: Mapping[str, tuple[str, str]], field: str) -> int | None:
-    if field not in values:
-        return None
-    found = whole(*values[field])
+def _count(column: str, text: str) -> int:
+    found = whole(column, text)
     if not 0 < found < INT32:
-        raise AccountingError(f"{values[field][0]} is not a number of processors", values[field][1])
+        raise AccountingError(f"{column} is not a number of processors", text)
     return found
 
 
-def _exit_status(values: Mapping[str, tuple[str, str]]) -> int | None:
-    if "exit_status" not in values:
-        return None
-    found = whole(*values["exit_status"])
+def _exit_status(column: str, text: str) -> int:
+    found = whole(column, text)
     if not -INT32 <= found < INT32:
-        raise AccountingError("exit_status is not a whole number of 32 bits", values["exit_status"][1])
+        raise AccountingError("exit_status is not a whole number of 32 bits", text)
     return found
 
 
-def _choice(values: Mapping[str, tuple[str, str]], field: str, choices: Mapping[str, _Choice]) -> _Choice | None:
-    if field not in values:
-        return None
-    name, value = values[field]
-    if value not in choices:
-        raise AccountingError(f"{name} is not one of {', '.join(choices)}", value)
-    return choices[value]
+def _choice(column: str, text: str, choices: Mapping[str, _Choice]) -> _Choice:
+    if text not in choices:
+        raise AccountingError(f"{column} is not one of {', '.join(choices)}", text)
+    return choices[text]
+
+
+_READ: Mapping[str, Callable[[str, str], Any]] = {
+    **dict.fromkeys(("job_id", "user"), partial(text_field, longest=LONGEST_INDEXED)),
+    **dict.fromkeys(("group", "account", "name", "queue", "state"), partial(text_field, longest=LONGEST_TEXT)),
+    "nodes": partial(text_field, longest=LONGEST_TEXT * 16),
+    **dict.fromkeys(TIMES, seconds_of_epoch),
+    **dict.fromkeys(DURATIONS, partial(amount, largest=LONGEST_S)),
+    **dict.fromkeys(SIZES, _bytes),
+    "processors": _count,
+    "exit_status": _exit_status,
+    "failure": partial(_choice, choices=_FAILURES),
+}
+"""Field -> what reads its value, given the column and the text."""

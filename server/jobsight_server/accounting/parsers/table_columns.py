@@ -6,25 +6,17 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from math import isfinite
+from typing import Any
+
+import msgspec
 
 from jobsight_server.accounting.parsers.pbs import MOST_PER_JOB, MOST_PER_NODE
 from jobsight_server.accounting.parsers.quantities import LATEST
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
-TEXTS = (
-    "job_id",
-    "user",
-    "state",
-    "failure",
-    "name",
-    "group",
-    "account",
-    "queue",
-    "nodes",
-    "processors",
-    "exit_status",
-)
+TEXTS = ("job_id", "user", "state", "failure", "name", "group", "account", "queue")
+OTHERS = ("nodes", "processors", "exit_status")
 TIMES = ("submitted", "eligible", "start", "end")
 DURATIONS = ("requested_walltime", "used_cpu")
 SIZES = ("requested_memory", "used_memory")
@@ -37,7 +29,7 @@ _UNITS = {
     **{f"{field}_{unit}": (field, factor) for field in DURATIONS for unit, factor in _SECONDS.items()},
     **{f"{field}_{unit}": (field, factor) for field in SIZES for unit, factor in _BYTES.items()},
 }
-COLUMNS = (*TEXTS, *_UNITS)
+COLUMNS = (*TEXTS, *OTHERS, *_UNITS)
 """Every column except those of facts; a table has one of several that differ only in unit."""
 
 FACT = "fact_"
@@ -68,6 +60,22 @@ def parser_of_rows(
         return event_of({name: value.strip() for name, value in zip(columns, values, strict=True)})
 
     return parse
+
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """Return the object in a line of JSON."""
+    try:
+        return _decode(line)
+    except msgspec.MsgspecError as error:
+        raise AccountingError("not a JSON object", str(error)) from None
+
+
+def is_json(beginning: bytes) -> bool:
+    """Return whether a file that begins with these bytes has lines of JSON instead of a header."""
+    return beginning.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"{"
 
 
 def header_of(beginning: bytes) -> str:

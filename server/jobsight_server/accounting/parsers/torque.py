@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from jobsight_server.accounting.parsers.pbs import pbs_event
-from jobsight_server.accounting.parsers.quantities import requested_s
+from jobsight_server.accounting.parsers.quantities import read_if_given, requested_s
 from jobsight_server.accounting.runs import Failure, JobEvent
 
 _KEY = re.compile(
@@ -51,8 +51,7 @@ def _failure(status: int, ran_s: float, fields: Mapping[str, str]) -> Failure | 
         return "time"
     if status != _OVER_LIMIT:
         return None
-    walltime = fields.get("Resource_List.walltime")
-    limit_s = None if walltime is None else requested_s("Resource_List.walltime", walltime)
+    limit_s = read_if_given(fields, "Resource_List.walltime", requested_s)
     if limit_s is not None and ran_s >= limit_s:
         return "time"
     return None if any(name in fields for name in _CPU_TIME) else "memory"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.accounting.files import RawRecord
-from jobsight_server.accounting.parsers.slurm.reader import JsonReader, TextReader
+from jobsight_server.accounting.files import RawRecord, RecordReader
+from jobsight_server.accounting.parsers.slurm.reader import json_reader, text_reader
 from jobsight_server.accounting.parsers.slurm.sacct_text import header_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 
@@ -29,7 +29,7 @@ def job(number: int) -> dict[str, Any]:
     return RELEASE.job(job_id=number, steps=steps)
 
 
-def read(reader: JsonReader | TextReader, data: bytes, sizes: int) -> list[JobEvent | str]:
+def read(reader: RecordReader, data: bytes, sizes: int) -> list[JobEvent | str]:
     """The events and reasons in ``data``, of which every byte is accounted for, in pieces of ``sizes`` bytes."""
     place, found, length = 0, [], 0
 
@@ -47,7 +47,7 @@ def read(reader: JsonReader | TextReader, data: bytes, sizes: int) -> list[JobEv
     return found
 
 
-def _event(reader: JsonReader | TextReader, record: RawRecord) -> JobEvent | str:
+def _event(reader: RecordReader, record: RawRecord) -> JobEvent | str:
     try:
         return reader.event(record)
     except AccountingError as error:
@@ -67,7 +67,7 @@ DAMAGE = st.tuples(
 def test_a_damaged_record_of_json(indent: int | None, damage: Any, sizes: int) -> None:
     which, where, cut, inserted = damage
     whole = RELEASE.document(*(job(number) for number in range(1, 5)), indent=indent)
-    reader = JsonReader(whole[:3000])
+    reader = json_reader(whole[:3000])
     expected = read(reader, whole, 10**6)
     assert len(expected) == 4
     begins = [whole.index(b'"job_id": %d,' % number) for number in range(1, 5)]
@@ -95,7 +95,7 @@ def test_a_damaged_row_of_text(damage: Any, row: int, sizes: int) -> None:
     whole = [line.encode() + b"\n" for line in lines]
     header = header_of(whole[0])
     assert header is not None
-    reader = TextReader(header)
+    reader = text_reader(header)
     expected = read(reader, b"".join(whole), 10**6)
     hit = 1 + which * 3 + row
     line = whole[hit]
@@ -111,9 +111,9 @@ def test_a_damaged_row_of_text(damage: Any, row: int, sizes: int) -> None:
 def test_rubbish_is_accounted_for(data: bytes, sizes: int) -> None:
     header = header_of(b"JobIDRaw|User")
     assert header is not None
-    for reader in (JsonReader(data), TextReader(header)):
+    for reader in (json_reader(data), text_reader(header)):
         read(reader, data, sizes)
-    read(JsonReader(b""), b'{"jobs": [' + data + b'{"account": ' * 9 + data, sizes)
+    read(json_reader(b""), b'{"jobs": [' + data + b'{"account": ' * 9 + data, sizes)
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

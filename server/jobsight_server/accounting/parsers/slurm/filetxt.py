@@ -17,17 +17,19 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent
 _BEGIN = re.compile(rb"JobId=[0-9]+ UserId=")
 _WHOLE = re.compile(rb" NodeCnt=[0-9]+ .*WorkDir=", re.DOTALL)
 _HEAD = (
-    r"JobId=(?P<job_id>[0-9]+) UserId=(?P<user>[^()\n]*)\([0-9]+\) GroupId=(?P<group>[^()\n]*)\([0-9]+\) "
-    r"Name=(?P<name>.*"
+    r"JobId=(?P<JobIDRaw>[0-9]+) UserId=(?P<User>[^()\n]*)\([0-9]+\) GroupId=(?P<Group>[^()\n]*)\([0-9]+\) "
+    r"Name=(?P<JobName>.*"
 )
 _MIDDLE = (
-    r") JobState=(?P<state>\S+) Partition=(?P<partition>\S*) TimeLimit=(?P<limit>\S+) StartTime=(?P<start>\S+) "
-    r"EndTime=(?P<end>\S+) NodeList=(?P<nodes>\S*) NodeCnt=(?P<node_count>[0-9]+)(?: ProcCnt=(?P<processors>[0-9]+))? "
+    r") JobState=(?P<State>\S+) Partition=(?P<Partition>\S*) TimeLimit=(?P<TimelimitRaw>\S+) StartTime=(?P<Start>\S+) "
+    r"EndTime=(?P<End>\S+) NodeList=(?P<NodeList>\S*) NodeCnt=(?P<NNodes>[0-9]+)(?: ProcCnt=(?P<AllocCPUS>[0-9]+))? "
     r"WorkDir=(?P<rest>.*"
 )
 _FIRST = re.compile(f"{_HEAD}?{_MIDDLE})", re.ASCII | re.DOTALL)
 _LAST = re.compile(f"{_HEAD}{_MIDDLE})", re.ASCII | re.DOTALL)
 _MORE = re.compile(r" (Tres|Account|SubmitTime|EligibleTime|DerivedExitCode|ExitCode)=(\S*)", re.ASCII)
+_COLUMNS = {"Tres": "ReqTRES", "SubmitTime": "Submit", "EligibleTime": "Eligible"}
+"""Names that differ from those of sacct's columns."""
 
 
 def split(read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
@@ -69,27 +71,10 @@ def parse_record(text: str) -> JobEvent:
         raise AccountingError("not a record of jobcomp/filetxt", text)
     if found.groups() != last.groups():
         raise AccountingError("the job's name or directory contains what looks like further fields", text)
-    state = found["state"].partition("+")[0]
-    more = dict(_MORE.findall(found["rest"]))  # the last of each, which Slurm writes
-    row = {
-        "JobIDRaw": found["job_id"],
-        "User": found["user"],
-        # A requeued job is about to wait again when its run is written.
-        "State": "REQUEUED" if state == "PENDING" else state,
-        "Submit": more.get("SubmitTime", ""),
-        "Eligible": more.get("EligibleTime", ""),
-        "Start": found["start"],
-        "End": found["end"],
-        "TimelimitRaw": found["limit"],
-        "Group": found["group"],
-        "Account": more.get("Account", ""),
-        "JobName": found["name"],
-        "Partition": found["partition"],
-        "NodeList": found["nodes"],
-        "NNodes": found["node_count"],
-        "AllocCPUS": found["processors"] or "",
-        "ReqTRES": more.get("Tres", ""),
-        "ExitCode": more.get("ExitCode", ""),
-        "DerivedExitCode": more.get("DerivedExitCode", ""),
-    }
-    return event_of([row])
+    row = found.groupdict("")
+    # The last of each, which Slurm writes.
+    more = {_COLUMNS.get(name, name): value for name, value in _MORE.findall(row.pop("rest"))}
+    state = row["State"].partition("+")[0]
+    # A requeued job is about to wait again when its run is written.
+    row["State"] = "REQUEUED" if state == "PENDING" else state
+    return event_of([{"Submit": "", **row, **more}])

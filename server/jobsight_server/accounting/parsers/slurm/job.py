@@ -9,7 +9,13 @@ from math import inf
 
 import msgspec
 
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_INDEXED, LONGEST_S, LONGEST_TEXT
+from jobsight_server.accounting.parsers.quantities import (
+    LARGEST_BYTES,
+    LONGEST_INDEXED,
+    LONGEST_S,
+    LONGEST_TEXT,
+    text_field,
+)
 from jobsight_server.accounting.parsers.slurm.quantities import (
     UNKNOWN,
     amount,
@@ -327,8 +333,7 @@ def _count(row: Row, column: str) -> int | None:
 
 
 def _text(value: str | None, what: str, longest: int) -> str | None:
-    if value is not None and len(value) > longest:
-        raise AccountingError(f"{what} is longer than {longest} characters", value)
-    if value is not None and ("\x00" in value or (not value.isprintable() and what == "user")):
-        raise AccountingError(f"{what} has control characters", value)
-    return value or None
+    found = text_field(what, value, longest)
+    if found is not None and ("\x00" in found or (not found.isprintable() and what == "user")):
+        raise AccountingError(f"{what} has control characters", found)
+    return found

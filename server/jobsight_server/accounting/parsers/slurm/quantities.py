@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from itertools import product
 
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, LONGEST_S
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, LONGEST_S, seconds_of
 from jobsight_server.accounting.runs import AccountingError
 
 UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "NONE", "(null)", "unknown", "INVALID", "Invalid"})
@@ -30,15 +30,11 @@ def moment(what: str, text: str, second: bool = False) -> float | None:
     """
     if text in UNKNOWN or text == "0":
         return None
+    found = 0.0
     if _EPOCH.fullmatch(text):
         found = float(text)
     elif _STAMP.fullmatch(text):
-        try:
-            found = datetime.fromisoformat(text).replace(fold=int(second)).timestamp()
-        except (ValueError, OverflowError):
-            raise AccountingError(f"{what} is not a time", text) from None
-    else:
-        raise AccountingError(f"{what} is not a time", text)
+        found = seconds_of(lambda date: datetime.fromisoformat(date).replace(fold=int(second)), text)
     if not 0 < found < LATEST:
         raise AccountingError(f"{what} is not a time", text)
     return found
@@ -73,13 +69,12 @@ def clock_s(what: str, text: str) -> float | None:
     """
     if text in UNKNOWN or text in _UNLIMITED:
         return None
-    if (match := _CLOCK.fullmatch(text)) is None:
-        raise AccountingError(f"{what} is not a duration", text)
-    days, hours, minutes, seconds = match.groups()
-    found = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes)) * 60 + float(seconds)
-    if found > LONGEST_S:
-        raise AccountingError(f"{what} is not a duration", text)
-    return found
+    if match := _CLOCK.fullmatch(text):
+        days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
+        found = ((days * 24 + hours) * 60 + minutes) * 60 + float(match[4])
+        if found <= LONGEST_S:
+            return found
+    raise AccountingError(f"{what} is not a duration", text)
 
 
 def amount(what: str, text: str) -> float:
@@ -91,12 +86,11 @@ def amount(what: str, text: str) -> float:
     Raises:
         AccountingError: it has another form, or is too large.
     """
-    if (match := _AMOUNT.fullmatch(text)) is None:
-        raise AccountingError(f"{what} is not a size", text)
-    found = float(f"{match[1]}.{match[2] or 0}") * (1 << _POWERS[match[3]])
-    if found > LARGEST_BYTES:
-        raise AccountingError(f"{what} is not a size", text)
-    return found
+    if match := _AMOUNT.fullmatch(text):
+        found = float(f"{match[1]}.{match[2] or 0}") * (1 << _POWERS[match[3]])
+        if found <= LARGEST_BYTES:
+            return found
+    raise AccountingError(f"{what} is not a size", text)
 
 
 def tres(what: str, text: str) -> dict[str, float]:

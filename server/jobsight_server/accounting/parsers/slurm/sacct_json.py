@@ -151,17 +151,6 @@ def _read(read: Callable[[int], bytes], size: int) -> bytes:
 _NOT_A_NUMBER = frozenset({2**16 - 2, 2**16 - 1, 2**32 - 2, 2**32 - 1, 2**64 - 2, 2**64 - 1})
 
 
-class _Times(Struct):
-    start: Any = None
-    end: Any = None
-    submission: Any = None
-    eligible: Any = None
-    elapsed: Any = None
-    suspended: Any = None
-    limit: Any = None
-    total: Any = None
-
-
 class _Tres(Struct):
     type: str | None = None
     name: str | None = None
@@ -179,7 +168,7 @@ class _StepTres(Struct):
 
 
 class _Step(Struct):
-    time: _Times
+    time: dict[str, Any]
     step: dict[str, Any] = {}
     state: Any = None
     exit_code: Any = None
@@ -202,7 +191,7 @@ class _Sacct(Struct):
     """A record of ``sacct``."""
 
     job_id: int
-    time: _Times
+    time: dict[str, Any]
     state: dict[str, Any]
     cluster: str | None = None
     user: str | None = None
@@ -247,13 +236,13 @@ def rows_of(data: bytes) -> list[Row]:
         "User": record.user or of_association.user or "",
         "Cluster": of_association.cluster or record.cluster or "",
         "State": _words("state.current", record.state.get("current")),
-        "Submit": _number("time.submission", time.submission),
-        "Eligible": _number("time.eligible", time.eligible),
-        "Start": _number("time.start", time.start),
-        "End": _number("time.end", time.end),
-        "ElapsedRaw": _number("time.elapsed", time.elapsed),
-        "Suspended": _clock(float(_number("time.suspended", time.suspended) or 0)),
-        "TimelimitRaw": _number("time.limit", time.limit),
+        "Submit": _number("time.submission", time.get("submission")),
+        "Eligible": _number("time.eligible", time.get("eligible")),
+        "Start": _number("time.start", time.get("start")),
+        "End": _number("time.end", time.get("end")),
+        "ElapsedRaw": _number("time.elapsed", time.get("elapsed")),
+        "Suspended": _clock(float(_number("time.suspended", time.get("suspended")) or 0)),
+        "TimelimitRaw": _number("time.limit", time.get("limit")),
         "Group": record.group or "",
         "Account": record.account or of_association.account or "",
         "JobName": record.name or "",
@@ -264,7 +253,7 @@ def rows_of(data: bytes) -> list[Row]:
         "ReqCPUS": _number("required", record.required.get("CPUs")),
         "ExitCode": _exit("exit_code", record.exit_code),
         "DerivedExitCode": _exit("derived_exit_code", record.derived_exit_code),
-        "TotalCPU": _clock(_seconds("time.total", time.total)),
+        "TotalCPU": _clock(_seconds("time.total", time.get("total"))),
         "AdminComment": _comment(record.comment, "administrator"),
         "Comment": _comment(record.comment, "job"),
     }
@@ -289,12 +278,14 @@ def _step(job_id: int, step: _Step) -> Row:
     used = step.tres.requested if step.tres is not None and step.tres.requested is not None else _Requested()
     # Killed processes have only samples, in milliseconds: no parent waited for them.
     sampled = [_number("steps.tres", each.count) for each in used.total if each.type == "cpu"]
-    cpu_s = max(_seconds("steps.time.total", step.time.total), *(float(each or 0) / 1000 for each in sampled), 0.0)
+    cpu_s = max(
+        _seconds("steps.time.total", step.time.get("total")), *(float(each or 0) / 1000 for each in sampled), 0.0
+    )
     return {
         "JobIDRaw": f"{job_id}.{_step_id(step.step)}",
         "State": _words("steps.state", step.state),
-        "Start": _number("steps.time.start", step.time.start),
-        "End": _number("steps.time.end", step.time.end),
+        "Start": _number("steps.time.start", step.time.get("start")),
+        "End": _number("steps.time.end", step.time.get("end")),
         "ExitCode": _exit("steps.exit_code", step.exit_code),
         "NTasks": _number("steps.tasks.count", step.tasks.get("count")),
         "TotalCPU": _clock(cpu_s),

@@ -9,28 +9,29 @@ from jobsight_server.accounting.parsers.slurm.steps import Row
 from jobsight_server.accounting.runs import AccountingError, Listed
 from jobsight_server.accounting.text import text_of
 
-WIDTHS: Mapping[str, int] = {
-    "JobID": 24,
-    "ArrayTaskID": 64,
-    "State": 24,
-    "UserName": 256,
-    "GroupName": 128,
-    "Account": 128,
-    "Partition": 256,
-    "SubmitTime": 32,
-    "EligibleTime": 32,
-    "StartTime": 32,
-    "TimeLimit": 32,
-    "NumCPUs": 16,
-    "NumNodes": 24,
-    "MinMemory": 24,
-    "tres-alloc": 256,
-    "Reason": 64,
-    "AdminComment": 2048,
-    "Comment": 1024,
-    "Name": 256,
+_COLUMNS: Mapping[str, tuple[int, str]] = {
+    "JobID": (24, "JobIDRaw"),
+    "ArrayTaskID": (64, ""),
+    "State": (24, "State"),
+    "UserName": (256, "User"),
+    "GroupName": (128, "Group"),
+    "Account": (128, "Account"),
+    "Partition": (256, "Partition"),
+    "SubmitTime": (32, "Submit"),
+    "EligibleTime": (32, "Eligible"),
+    "StartTime": (32, ""),
+    "TimeLimit": (32, "Timelimit"),
+    "NumCPUs": (16, "NCPUS"),
+    "NumNodes": (24, "NNodes"),
+    "MinMemory": (24, ""),
+    "tres-alloc": (256, "ReqTRES"),
+    "Reason": (64, ""),
+    "AdminComment": (2048, "AdminComment"),
+    "Comment": (1024, "Comment"),
+    "Name": (256, "JobName"),
 }
-"""Column -> the bytes after which squeue cuts a value off; values written by programs are shorter."""
+"""Column -> the bytes after which squeue cuts a value off, and the column of sacct; programs' values are shorter."""
+WIDTHS = {name: width for name, (width, _) in _COLUMNS.items()}
 
 _NONE = frozenset({"", "(null)", "N/A"})
 
@@ -49,26 +50,9 @@ def row_of(values: list[bytes]) -> dict[str, str]:
 
 def sacct_row(row: Mapping[str, str]) -> Row:
     """Return the row that sacct has for a waiting job."""
-    return {
-        "JobIDRaw": row["JobID"],
-        "User": row["UserName"],
-        "State": row["State"],
-        "Submit": row["SubmitTime"],
-        "Eligible": row["EligibleTime"],
-        "Start": "",
-        "End": "",
-        "Timelimit": row["TimeLimit"],
-        "Group": row["GroupName"],
-        "Account": row["Account"],
-        "JobName": row["Name"],
-        "Partition": row["Partition"],
-        "NNodes": row["NumNodes"].partition("-")[0],
-        "NCPUS": row["NumCPUs"].partition("-")[0],
-        "AllocTRES": row["tres-alloc"],
-        "ReqTRES": row["tres-alloc"],
-        "AdminComment": row["AdminComment"],
-        "Comment": row["Comment"],
-    }
+    found = {column: row[name] for name, (_, column) in _COLUMNS.items() if column}
+    ranges = {column: found[column].partition("-")[0] for column in ("NCPUS", "NNodes")}
+    return {**found, **ranges, "AllocTRES": found["ReqTRES"], "Start": "", "End": ""}
 
 
 def listed(values: list[bytes]) -> Listed:
