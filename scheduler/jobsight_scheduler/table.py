@@ -19,10 +19,6 @@ SCHEDULE = ("job", "submit_s", "start_s", "end_s", "processors")
 """The columns of a schedule file."""
 
 
-class ScheduleError(ValueError):
-    """A file that is not a schedule, or not one of this workload."""
-
-
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """Arrays of shape (jobs,), in the order of submission; times in seconds. ``run_s`` is the dedicated run time.
@@ -78,45 +74,6 @@ def write_table(table: JobTable, file: Path, columns: tuple[str, ...] | None = N
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(names)
         writer.writerows(rows)
-
-
-def write_parquet(table: JobTable, file: Path) -> None:
-    """Write the whole table as Parquet. ImportError without pyarrow, which is not a dependency of Jobsight."""
-    from pandas import DataFrame  # takes half a second to load, and 40 MB
-
-    DataFrame({field.name: getattr(table, field.name) for field in fields(JobTable)}).to_parquet(file, engine="pyarrow")
-
-
-def read_schedule(file: Path, workload: Workload, users: NDArray[np.str_]) -> JobTable:
-    """Return the schedule in a CSV file with the columns ``job``, ``start_s`` and, optionally, the others of
-    ``SCHEDULE``.
-
-    Raises:
-        ScheduleError: columns are missing, or the jobs are not those of ``workload``; job numbers count from 1.
-        OSError: the file cannot be read.
-    """
-    with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as stream:
-        reader = csv.DictReader(stream)
-        if missing := {"job", "start_s"} - set(reader.fieldnames or ()):
-            raise ScheduleError(f"{file} lacks the columns {', '.join(sorted(missing))}; a schedule has {SCHEDULE}")
-        starts = np.full(len(workload), np.nan)
-        ends = np.full(len(workload), np.nan)
-        for row in reader:
-            place = f"{file}, line {reader.line_num}"
-            try:
-                job, start = int(row["job"]), float(row["start_s"])
-                end = float(row.get("end_s") or "nan")
-            except (TypeError, ValueError) as error:
-                raise ScheduleError(f"{place}: {error}") from error
-            if not 1 <= job <= len(workload) or not np.isnan(starts[job - 1]):
-                raise ScheduleError(f"{place}: job {job} appears twice or is not one of the {len(workload)} jobs")
-            starts[job - 1], ends[job - 1] = start, end
-    if np.isnan(starts).any():
-        raise ScheduleError(f"{file} has no start time of job {int(np.argmax(np.isnan(starts))) + 1}")
-    table = table_of(workload, starts, users)
-    given = ~np.isnan(ends)
-    table.end_s[given] = ends[given]
-    return table
 
 
 def _written(column: Floats | Ints | NDArray[np.str_]) -> list[str]:

@@ -28,7 +28,7 @@ _OUTPUT = {"validate", "schedule_out", "jobs_out", "plot"}
 _SPREADING = {"placement", "bandwidth", "constant", "seed"}
 OPTIONS_OF = {
     "one machine": {
-        *("cluster", "processors", "policy", "priority", "predictor", "ask_again", "against", "check"),
+        *("cluster", "processors", "policy", "priority", "predictor", "ask_again", "against"),
         *(_SYNTHETIC | _OUTPUT),
     },
     "--clusters": {"clusters", "uplink", "half", "ask_again", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
@@ -151,9 +151,6 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--against", nargs="+", default=(), metavar="POLICY", help="compare with these policies, job by job"
     )
-    group.add_argument(
-        "--check", type=Path, metavar="FILE.csv", help="check this schedule of the trace instead of simulating"
-    )
 
 
 def _add_clusters(group: argparse._ArgumentGroup) -> None:
@@ -237,9 +234,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="check the schedule against the rules of its policy; of clusters, also links and each job's work",
     )
     group.add_argument("--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {', '.join(SCHEDULE)}")
-    group.add_argument(
-        "--jobs-out", type=Path, metavar="FILE", help="write a table of all jobs to this file, .csv or .parquet"
-    )
+    group.add_argument("--jobs-out", type=Path, metavar="FILE.csv", help="write a table of all jobs to this file")
     group.add_argument(
         "--plot",
         type=Path,

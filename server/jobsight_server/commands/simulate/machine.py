@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 from jobsight_scheduler.figures import differences, schedule_figures
 from jobsight_scheduler.policies import ChosenPolicy, PolicyError, QueueTooLongError
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.table import JobTable, ScheduleError, read_schedule, table_of
+from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.validator import BrokenRule, validate
 from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_server.commands.simulate.policies import chosen_policies
@@ -23,10 +22,7 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(args)
     chosen, *rivals = chosen_policies(args)
     given = read_workload(args, args.processors)
-    if args.check is not None:
-        table, spent = _read_schedule(args.check, given), None
-    else:
-        table, spent = _simulated(given, chosen)
+    table, spent = _simulated(given, chosen)
     account: dict[str, Any] = {
         "trace": given.name,
         **chosen.settings,
@@ -36,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         **of_groups(table, spent),
     }
     findings: list[BrokenRule] = []
-    if args.validate or args.check is not None:
+    if args.validate:
         findings = validate(table, given.capacity, chosen.rules)
         account["broken_rules"] = len(findings)
     if rivals:
@@ -63,12 +59,3 @@ def _simulated(given: MachineWorkload, policy: ChosenPolicy) -> tuple[JobTable, 
         why = str(error)
         raise UserError(f"--policy {why if why.startswith(policy.name) else f'{policy.name}: {why}'}") from error
     return table_of(given.workload, simulation.start_s, given.trace.users), spent
-
-
-def _read_schedule(file: Path, given: MachineWorkload) -> JobTable:
-    try:
-        return read_schedule(file, given.workload, given.trace.users)
-    except ScheduleError as error:
-        raise UserError(str(error)) from error
-    except OSError as error:
-        raise UserError(f"--check {file}: cannot be read: {error.strerror or error}") from error

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 from rich.box import SIMPLE
@@ -17,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_scheduler.figures import by_size, by_user
-from jobsight_scheduler.table import SCHEDULE, JobTable, write_parquet, write_table
+from jobsight_scheduler.table import SCHEDULE, JobTable, write_table
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.storage.errors import UserError
@@ -60,16 +59,14 @@ def check_outputs(args: argparse.Namespace) -> None:
         file = getattr(args, flag)
         if file is not None and not file.parent.is_dir():
             raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; create it first")
-    if args.jobs_out is not None and args.jobs_out.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise UserError(f"--jobs-out {args.jobs_out}: Parquet needs pyarrow: pip install pyarrow, or name a .csv")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
         raise UserError(f"--plot {args.plot} is a file; name a directory")
 
 
-def of_groups(table: JobTable, spent_s: float | None) -> dict[str, Any]:
+def of_groups(table: JobTable, spent_s: float) -> dict[str, Any]:
     """Return the figures by size and by user, and the speed of a simulation that took ``spent_s`` of CPU time."""
-    speed = {} if spent_s is None else {"cpu_s": spent_s, "jobs_per_cpu_s": len(table) / spent_s if spent_s else None}
-    return speed | {"by_size": by_size(table), "by_user": by_user(table)}
+    speed = len(table) / spent_s if spent_s else None
+    return {"cpu_s": spent_s, "jobs_per_cpu_s": speed, "by_size": by_size(table), "by_user": by_user(table)}
 
 
 def draw_to(args: argparse.Namespace, table: JobTable, capacity: int, title: str) -> bool:
@@ -98,9 +95,7 @@ def give_out(
     try:
         if args.schedule_out is not None:
             write_table(table, args.schedule_out, SCHEDULE)
-        if args.jobs_out is not None and args.jobs_out.suffix == ".parquet":
-            write_parquet(table, args.jobs_out)
-        elif args.jobs_out is not None:
+        if args.jobs_out is not None:
             write_table(table, args.jobs_out)
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be written: {error.strerror or error}") from error
@@ -141,9 +136,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     console.print(
         f"Mean wait {account['mean_wait_s']:,.0f} s, mean bounded slowdown {account['mean_bounded_slowdown']:,.1f}."
     )
-    if "cpu_s" in account:
-        rate = account["jobs_per_cpu_s"]
-        console.print(f"Simulated in {account['cpu_s']:.2f} s of CPU{'' if rate is None else f', {rate:,.0f} jobs/s'}.")
+    rate = account["jobs_per_cpu_s"]
+    console.print(f"Simulated in {account['cpu_s']:.2f} s of CPU{'' if rate is None else f', {rate:,.0f} jobs/s'}.")
     if "broken_rules" in account:
         count = account["broken_rules"]
         console.print("Validated: no rule broken." if not count else f"Validated: {count:,} rules broken.")
