@@ -8,10 +8,9 @@ have the same days.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
@@ -26,6 +25,7 @@ from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.profiler.kept_sums import forget_empty_groups
 from jobsight_server.profiler.totals import count_again, days_of
 from jobsight_server.settings import AccountingFormat
+from jobsight_server.storage.engine import pieces
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import recounted
@@ -39,7 +39,6 @@ from jobsight_server.storage.schema import (
     series,
 )
 
-_AT_ONCE = 500
 _UNCLAIM = update(outcomes).values(run_id=None, learn_seq=func.coalesce(outcomes.c.learn_seq, 0))
 
 Starts = Mapping[str, Collection[float]]
@@ -90,12 +89,12 @@ def withdraw(
         runs, kept = _runs(connection, cluster, own.starts, shared)
         days = days_of(connection, runs)
         with recounted(connection, runs):
-            for some in _pieces(runs):
+            for some in pieces(runs):
                 connection.execute(_UNCLAIM.where(outcomes.c.run_id.in_(some)))
                 connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
         counts: Counter[tuple[str, str]] = Counter({("accounting_files", "withdrawn"): len(theirs)})
-        for some in _pieces(sorted({*own.starts, *own.tasks})):
-            forget_tasks(connection, cluster, some)
+        for job_ids in pieces(sorted({*own.starts, *own.tasks})):
+            forget_tasks(connection, cluster, job_ids)
         for path, position in theirs.items():
             for table in (accounting_rejects, accounting_files):
                 connection.execute(delete(table).where(table.c.cluster == cluster, table.c.path == path))
@@ -155,7 +154,7 @@ def _also_in(
 def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) -> tuple[list[int], int]:
     """Return the ids of the runs that are only in ``starts``, and how many are in both."""
     found, kept = [], 0
-    for some in _pieces(list(starts)):
+    for some in pieces(list(starts)):
         query = select(jobs.c.id, jobs.c.job_id, jobs.c.start).where(jobs.c.cluster == cluster, jobs.c.job_id.in_(some))
         for run_id, job_id, start in connection.execute(query):
             if start in shared.get(job_id, ()):
@@ -175,8 +174,3 @@ def _let_retrain(connection: Connection) -> None:
     connection.execute(delete(learned_until))  # a process that learns now must not write the model
     if not last:  # there is nothing to retrain on
         connection.execute(delete(model_state))
-
-
-def _pieces(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for begin in range(0, len(values), _AT_ONCE):
-        yield values[begin : begin + _AT_ONCE]

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, bindparam, false, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, false, func, literal_column, select
 
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
@@ -29,6 +29,7 @@ from jobsight_server.queries.savings import (
     widened,
 )
 from jobsight_server.queries.users import Borrowed, borrowed
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs, profiles
 
@@ -206,12 +207,10 @@ def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[
 
 
 _VALUES = select(profiles.c.run_id, profiles.c.metric, profiles.c.value).where(
-    profiles.c.run_id.in_(bindparam("runs", expanding=True)),
     profiles.c.metric.in_(("memory", "cpu", "runtime")),
     profiles.c.value.is_not(None),
     profiles.c.shown_only == false(),
 )
-_AT_ONCE = 500
 
 
 def _used(
@@ -227,10 +226,8 @@ def _used(
         for run_id, processors, memory, walltime in connection.execute(last.where(jobs.c.application == name)):
             run = by_id[run_id] = _Run(memory / (processors or 1) if memory else None, walltime or None, {})
             found.setdefault(name, []).append(run)
-    ids = list(by_id)
-    for begin in range(0, len(ids), _AT_ONCE):
-        for run_id, metric, value in connection.execute(_VALUES, {"runs": ids[begin : begin + _AT_ONCE]}):
-            by_id[run_id].used[metric] = value
+    for run_id, metric, value in rows_of(connection, _VALUES, profiles.c.run_id, list(by_id)):
+        by_id[run_id].used[metric] = value
     return found
 
 

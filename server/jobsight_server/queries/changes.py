@@ -13,6 +13,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED, FAILED_METRIC, QUEUED
 from jobsight_server.adjust.ledger import DONE, FAILED, STATES, UNDONE
 from jobsight_server.forecasts.record import Metric, Record, Share
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import adjustments, forecast_changes, jobs, trial_jobs
 
 LISTED = 1000
@@ -130,7 +131,6 @@ def adjusted(connection: Connection, now: float, cluster: str | None = None) -> 
 
 
 _NAMES: tuple[Resource, ...] = ("memory", "runtime")
-_AT_ONCE = 500
 
 
 def _resource(connection: Connection, resource: Resource, rows: list[Row[Any]]) -> AdjustedResource:
@@ -143,8 +143,10 @@ def _resource(connection: Connection, resource: Resource, rows: list[Row[Any]]) 
             made.setdefault((row.cluster, row.job_id), []).append(row)
     lowered = raised = ran_out = waiting = 0
     freed = 0.0
-    for run in _runs(connection, sorted(made)):
+    for run in rows_of(connection, select(jobs), jobs.c.job_id, sorted({job_id for _, job_id in made})):
         key = (run.cluster, run.job_id)
+        if key not in made:  # a job of another cluster
+            continue
         if run.state == QUEUED:
             waiting += 1
             continue
@@ -158,15 +160,6 @@ def _resource(connection: Connection, resource: Resource, rows: list[Row[Any]]) 
         raised += less < 0
         ran_out += less > 0 and FAILED_METRIC.get(run.failure) == resource
     return AdjustedResource(resource, lowered, raised, freed, ran_out, waiting, states[UNDONE], states[FAILED])
-
-
-def _runs(connection: Connection, keys: list[tuple[str, str]]) -> list[Row[Any]]:
-    found: list[Row[Any]] = []
-    for begin in range(0, len(keys), _AT_ONCE):
-        some = keys[begin : begin + _AT_ONCE]
-        query = select(jobs).where(jobs.c.job_id.in_([job_id for _, job_id in some]))
-        found += [run for run in connection.execute(query) if (run.cluster, run.job_id) in set(some)]
-    return found
 
 
 Measure = Literal["memory_gib", "waiting_s", "failed_share"]

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.sessions import Ending
 from jobsight_server.forecasts.record import Record, Share
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.engine import fetch, pieces
 
 UP_WITHIN_S = 120.0
 LATE_WITHIN_S = 3600.0
@@ -119,7 +119,6 @@ FIGURES: tuple[LoadFigure, ...] = ("load", "memory", "bandwidth")
 
 _OVER_S = 120.0  # the last two intervals of readings once a minute
 _BEFORE_S = 900.0
-_AT_ONCE = 500
 # The last reading and one some minutes before: two look-ups for each node. Older ones are packed elsewhere.
 _LOADS = (
     "SELECT n.cluster, n.name, n.received_at, n.last_time, n.clock_skew_s, n.cpus, n.memory_total_bytes, "
@@ -175,8 +174,7 @@ def node_rates(connection: Connection, now: float, ids: Sequence[int] | None = N
     """Return the last minutes of the nodes with these ``ids``; None: of all."""
     if ids is None:
         return {name: rates for name, _, rates in _read(connection, now)}
-    some = [ids[begin : begin + _AT_ONCE] for begin in range(0, len(ids), _AT_ONCE)]
-    return {name: rates for part in some for name, _, rates in _read(connection, now, part)}
+    return {name: rates for part in pieces(ids) for name, _, rates in _read(connection, now, part)}
 
 
 def _read(

@@ -23,6 +23,7 @@ from jobsight_server.queries.node_states import (
 )
 from jobsight_server.queries.node_states import status as status_of
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
 HOUR_S = 3600.0
@@ -120,9 +121,6 @@ class NodeDetail(Node):
     machine: Reliability | None
     runs: list[RunOnNode]
     runs_listed_at_most: int
-
-
-_AT_ONCE = 500
 
 
 class _Known(NamedTuple):
@@ -283,10 +281,7 @@ def _value(node: _Known, rates: Mapping[NodeName, LoadRates], sort: str) -> Any:
 def _full(connection: Connection, known: list[_Known], rates: Mapping[NodeName, LoadRates]) -> list[Node]:
     """Return the nodes with all that their agents sent."""
     ids = [node.id for node in known if node.id is not None]
-    stored: dict[int, Row[Any]] = {}
-    for begin in range(0, len(ids), _AT_ONCE):
-        query = select(nodes).where(nodes.c.id.in_(ids[begin : begin + _AT_ONCE]))
-        stored |= {row.id: row for row in connection.execute(query)}
+    stored = {row.id: row for row in rows_of(connection, select(nodes), nodes.c.id, ids)}
     return [_node(node, stored[node.id] if node.id else None, rates.get(node.name)) for node in known]
 
 

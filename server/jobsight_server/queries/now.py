@@ -213,14 +213,9 @@ def _job(
         bandwidth += load.bandwidth_bps * (processors / processors_on[key] if on_node[key] > 1 else 1.0)
     memory = None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
     left_s = None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
-    return RunningJob(
-        cluster=row.cluster,
-        job_id=row.job_id,
-        user=row.user,
-        name=row.name,
-        start=row.start,
+    return RunningJob.of_row(
+        row,
         nodes=len(held),
-        processors=row.processors,
         bandwidth_bps=bandwidth if is_known else None,
         is_shared=is_shared,
         memory_bytes=memory,

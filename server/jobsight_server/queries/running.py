@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.metrics import metrics_of
 from jobsight_predictor.profile.prospect import TIME_TAIL
@@ -16,12 +16,11 @@ from jobsight_server.forecasts.outlooks import RunOutlook, read_outlooks
 from jobsight_server.forecasts.reader import RunAndMetric, read_pending
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import ASKED_PROCESSORS, question_of
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import jobs, running_use
 
 WATCHED = ("memory", "runtime")
 """Metrics known while a job runs."""
-
-_AT_ONCE = 500
 
 
 class Forecast(NamedTuple):
@@ -70,13 +69,10 @@ def forecasts_of(
 def used_so_far(connection: Connection, runs: Sequence[Row[Any]], now: float) -> dict[tuple[int, str], SoFar]:
     """Return the use so far by run and metric of ``WATCHED``, for the running ones of ``runs``."""
     running = [run for run in runs if run.state == "running"]
-    query = select(running_use).where(running_use.c.run_id.in_(bindparam("runs", expanding=True)))
     found = {(run.id, "runtime"): SoFar(max(0.0, now - run.start)) for run in running}
     found |= {(run.id, "memory"): SoFar(None, "its samples have not been read yet") for run in running}
-    for begin in range(0, len(running), _AT_ONCE):
-        some = [run.id for run in running[begin : begin + _AT_ONCE]]
-        for row in connection.execute(query, {"runs": some}):
-            found[row.run_id, "memory"] = SoFar(row.memory, row.reason)
+    for row in rows_of(connection, select(running_use), running_use.c.run_id, [run.id for run in running]):
+        found[row.run_id, "memory"] = SoFar(row.memory, row.reason)
     return found
 
 
@@ -204,11 +200,8 @@ def _of(
     runs_out: RunsOut | None,
     left_s: float | None,
 ) -> Foreseen:
-    return Foreseen(
-        cluster=row.cluster,
-        job_id=row.job_id,
-        user=row.user,
-        name=row.name,
+    return Foreseen.of_row(
+        row,
         resource=resource,
         used=used,
         expected=expected,

@@ -8,14 +8,16 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, Executable, and_, create_engine, event, text
+from sqlalchemy import URL, ColumnElement, Connection, Engine, Executable, Select, and_, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from jobsight_server.storage.errors import UserError
+
+Part = TypeVar("Part")
 
 Access = Literal["write", "read"]
 
@@ -127,18 +129,28 @@ def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, 
     t WHERE t.a = asked.a AND ...``: the keys come first and are joined in this order, because SQLite would scan the
     whole table for ``(a, b) IN (VALUES ...)``.
     """
-    for begin in range(0, len(keys), _KEYS_AT_ONCE):
-        some = keys[begin : begin + _KEYS_AT_ONCE]
+    for some in pieces(keys):
         row = f"({','.join(_parameter(connection, part) for part in some[0])})"
         asked = ",".join([row] * len(some))
         yield from fetch(connection, query.format(asked=asked), tuple(part for key in some for part in key))
 
 
+def pieces(values: Sequence[Part], at_most: int = _KEYS_AT_ONCE) -> Iterator[Sequence[Part]]:
+    """Yield ``values``, some at a time."""
+    for begin in range(0, len(values), at_most):
+        yield values[begin : begin + at_most]
+
+
+def rows_of(connection: Connection, query: Select[Any], column: ColumnElement[Any], keys: Sequence[Any]) -> list[Any]:
+    """Return the rows of ``query`` whose ``column`` is one of ``keys``, in few statements."""
+    return [row for some in pieces(keys) for row in connection.execute(query.where(column.in_(some)))]
+
+
 def of_runs(connection: Connection, query: Executable, runs: Sequence[int], **others: Any) -> list[Any]:
     """Run ``query`` for all ``runs``, its parameter, some at a time; return its rows, if it has any."""
     found: list[Any] = []
-    for begin in range(0, len(runs), _KEYS_AT_ONCE):
-        result = connection.execute(query, {"runs": list(runs[begin : begin + _KEYS_AT_ONCE]), **others})
+    for some in pieces(runs):
+        result = connection.execute(query, {"runs": list(some), **others})
         found += result if result.returns_rows else ()
     return found
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
 
-from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, write_many
+from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, pieces, write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings
@@ -26,7 +26,6 @@ OUTCOMES = "offer_outcomes"
 REJECTIONS = "offers_rejected"
 """Counted by reason."""
 
-_AT_ONCE = 300
 _NEXT_VERSION = text(
     "INSERT INTO plans (cluster, version, calibration) VALUES (:cluster, 1, '') "
     "ON CONFLICT (cluster) DO UPDATE SET version = plans.version + 1 RETURNING version"
@@ -87,8 +86,7 @@ def change_offers(
     """Do the same for several offers; return the number changed."""
     if numbers:
         row = {"state": state, "version": next_version(connection, cluster), **values}
-        for begin in range(0, len(numbers), _AT_ONCE):
-            some = numbers[begin : begin + _AT_ONCE]
+        for some in pieces(numbers):
             connection.execute(update(offers).where(offers.c.id.in_(some)).values(row))
         if state != "running":
             add_event_counts(connection, {(OUTCOMES, state): len(numbers)})
@@ -135,8 +133,6 @@ def nodes_of(text: str) -> list[int]:
 REPORT_GRACE_S = 86400.0
 """Time to wait for the end of a job after its slot is over; accounting may lag behind."""
 
-_DELETED_AT_ONCE = 1000
-
 
 def expire_offers(connection: Connection, cluster: str, now: float) -> int:
     """Expire a cluster's offers whose time is over, and return their number; the caller has locked its plan."""
@@ -169,13 +165,10 @@ def _overdue(connection: Connection, cluster: str, state: OfferState, now: float
 
 
 def _delete_beyond(engine: Engine, kept: int) -> None:
-    """Delete the oldest ended offers, a thousand at a time."""
+    """Delete the oldest ended offers."""
     ended = offers.c.state.not_in(STANDING)
     with engine.connect().execution_options(reading=True) as connection:
         last = connection.scalar(select(offers.c.id).where(ended).order_by(offers.c.id.desc()).offset(kept).limit(1))
-        if last is None:
-            return
-        old = connection.scalars(select(offers.c.id).where(ended, offers.c.id <= last).order_by(offers.c.id)).all()
-    for begin in range(0, len(old), _DELETED_AT_ONCE):
+    if last is not None:
         with engine.begin() as connection:
-            connection.execute(delete(offers).where(offers.c.id.in_(old[begin : begin + _DELETED_AT_ONCE]), ended))
+            connection.execute(delete(offers).where(offers.c.id <= last, ended))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, blamed, new_record
 from jobsight_predictor.reliability.success import with_end
-from jobsight_server.storage.engine import fetch, fetch_by_keys
+from jobsight_server.storage.engine import fetch, fetch_by_keys, pieces, rows_of
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.board import RankConfig
@@ -127,7 +127,6 @@ def _follows(connection: Connection, run: JudgedRun, machine: MachineRow) -> Job
 # A run may be committed after one recorded later: rounds look back this long for it.
 _OVERLAP_S = 120.0
 _AT_ONCE = 2000
-_KEYS_AT_ONCE = 500
 # Time that a bad end waits for a sign of all of its machines.
 _UNDECIDED_S = 3600.0
 
@@ -140,8 +139,6 @@ _ENDED = jobs.c.state.in_(("ended", "requeued")) & jobs.c.end.is_not(None)
 _RECORDED = select(*_OF_RUN).where(
     jobs.c.recorded_at > bindparam("since"), jobs.c.recorded_at <= bindparam("until"), _ENDED
 )
-_NAMED = select(*_OF_RUN).where(jobs.c.id.in_(bindparam("ids", expanding=True)), _ENDED)
-_PLACES = select(job_nodes).where(job_nodes.c.run_id.in_(bindparam("ids", expanding=True)))
 _COUNTED = (
     "WITH asked(machine_id, job_id) AS (VALUES {asked}) SELECT o.machine_id, o.job_id, o.start FROM asked "
     "CROSS JOIN machine_outcomes AS o WHERE o.machine_id = asked.machine_id AND o.job_id = asked.job_id"
@@ -158,8 +155,8 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
     until = top[0][0] if top else now
     waiting = set(connection.scalars(select(outcomes_pending.c.run_id)))
     rows = {row.id: row for row in connection.execute(_RECORDED, {"since": since - _OVERLAP_S, "until": until})}
-    for some in _parts(sorted(waiting - rows.keys())):
-        rows |= {row.id: row for row in connection.execute(_NAMED, {"ids": some})}
+    ended = select(*_OF_RUN).where(_ENDED)
+    rows |= {row.id: row for row in rows_of(connection, ended, jobs.c.id, sorted(waiting - rows.keys()))}
     runs = _runs(connection, rows)
     names = dict.fromkeys((run.cluster, node) for run in runs.values() for node in run.nodes)
     found = read_machines(connection, names, new_record(config.vector))
@@ -208,9 +205,8 @@ def counted_before(
 
 def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:
     places: dict[int, dict[str, int]] = {}
-    for some in _parts(list(rows)):
-        for row in connection.execute(_PLACES, {"ids": some}):
-            places.setdefault(row.run_id, {})[row.node] = row.processors
+    for row in rows_of(connection, select(job_nodes), job_nodes.c.run_id, list(rows)):
+        places.setdefault(row.run_id, {})[row.node] = row.processors
     return {
         number: JudgedRun(
             row.cluster,
@@ -231,12 +227,8 @@ def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:
 
 
 def _keep_waiting(connection: Connection, before: set[int], now_waiting: Collection[int]) -> None:
-    for some in _parts(sorted(before - set(now_waiting))):
+    for some in pieces(sorted(before - set(now_waiting))):
         connection.execute(delete(outcomes_pending).where(outcomes_pending.c.run_id.in_(some)))
     new = [{"run_id": number} for number in now_waiting if number not in before]
     if new:
         connection.execute(insert(outcomes_pending), new)
-
-
-def _parts(numbers: list[int]) -> Iterable[list[int]]:
-    return (numbers[begin : begin + _KEYS_AT_ONCE] for begin in range(0, len(numbers), _KEYS_AT_ONCE))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, and_, bindparam, func, select
+from sqlalchemy import Connection, and_, func, select
 
 from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
@@ -17,6 +17,7 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.node_states import MachineLoss, Machines, MachineSession, NodeName, Reliability
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.errors import RefusedError
 from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.ranking.board import (
@@ -33,7 +34,6 @@ from jobsight_server.systems.ranking.tables import machine_outcomes, machine_ses
 MachineState = Literal["free", "busy", "owner", "absent", "unknown"]
 """``unknown``: it has no agent."""
 
-_AT_ONCE = 500
 _read_presence = msgspec.json.Decoder(Presence).decode
 
 
@@ -136,10 +136,7 @@ def _rows(
 ) -> list[RankedMachine]:
     columns, vectors = ranks.columns, ranks.vectors
     ids = [int(columns.ids[number]) for _, number in places]
-    stored: dict[int, Any] = {}
-    query = select(machines).where(machines.c.id.in_(bindparam("ids", expanding=True)))
-    for begin in range(0, len(ids), _AT_ONCE):
-        stored |= {row.id: row for row in connection.execute(query, {"ids": ids[begin : begin + _AT_ONCE]})}
+    stored = {row.id: row for row in rows_of(connection, select(machines), machines.c.id, ids)}
     found = []
     for rank, number in places:
         row, facts = stored[int(columns.ids[number])], columns.facts[number]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, text
 
 from jobsight_predictor.reliability.resource_vector import SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.engine import fetch, pieces
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
 
 
@@ -46,7 +46,6 @@ Name = tuple[str, str]
 
 SESSIONS_KEPT = 500
 _EARLIER_BOOTS = 20
-_AT_ONCE = 300  # below every SQLite's limit of parameters
 
 _COLUMNS = tuple(column.name for column in machines.c if column.name != "id")
 _MADE = {"presence", "facts", "earlier_boots", "since", *(field.name for field in fields(SuccessRecord))}
@@ -165,8 +164,7 @@ def read_machines(connection: Connection, names: Collection[Name], fresh: Succes
     for cluster, name in found:
         by_cluster.setdefault(cluster, []).append(name)
     for cluster, own in by_cluster.items():
-        for begin in range(0, len(own), _AT_ONCE):
-            some = own[begin : begin + _AT_ONCE]
+        for some in pieces(own):
             query = f"{_NAMED} ({', '.join('?' * len(some))})"
             for row in fetch(connection, query, (cluster, *some)):
                 machine = machine_of_row(dict(zip(("id", *_COLUMNS), row, strict=True)))

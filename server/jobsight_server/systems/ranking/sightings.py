@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, delete, select
 
 from jobsight_predictor.reliability.resource_vector import new_record
 from jobsight_predictor.reliability.sessions import SessionSettings, Sighting, owner_state, seen, silent
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.engine import fetch, rows_of
 from jobsight_server.storage.schema import nodes, owner_reports
 from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState
@@ -32,7 +32,6 @@ _MISSING_S = 90.0
 # Batches that crossed on the way have both arrived by then.
 _SETTLE_S = 2.0
 _AT_ONCE = 20_000
-_KEYS_AT_ONCE = 500
 
 _TOP = (
     "SELECT received_at FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
@@ -149,20 +148,9 @@ def _found_again(machine: MachineRow, batch: SeenBatch, since: float) -> bool:
 
 
 def _describe(connection: Connection, ids: list[int]) -> dict[int, tuple[Name, Any]]:
-    query = select(
-        nodes.c.id,
-        nodes.c.cluster,
-        nodes.c.name,
-        nodes.c.cpus,
-        nodes.c.memory_total_bytes,
-        nodes.c.machine,
-        nodes.c.boot_id,
-    ).where(nodes.c.id.in_(bindparam("ids", expanding=True)))
-    found: dict[int, tuple[Name, Any]] = {}
-    for begin in range(0, len(ids), _KEYS_AT_ONCE):
-        for row in connection.execute(query, {"ids": ids[begin : begin + _KEYS_AT_ONCE]}):
-            found[row.id] = ((row.cluster, row.name), row)
-    return found
+    names = ("id", "cluster", "name", "cpus", "memory_total_bytes", "machine", "boot_id")
+    query = select(*(nodes.c[name] for name in names))
+    return {row.id: ((row.cluster, row.name), row) for row in rows_of(connection, query, nodes.c.id, ids)}
 
 
 _REPORTS_AT_ONCE = 10_000
@@ -209,10 +197,6 @@ def _names(connection: Connection, rows: Sequence[Any]) -> list[Name]:
     """Return the machines of the reports; an unknown one is of the agents' default cluster."""
     bare = sorted({row.name for row in rows if not row.cluster})
     clusters: dict[str, list[str]] = {}
-    for begin in range(0, len(bare), _KEYS_AT_ONCE):
-        query = select(machines.c.cluster, machines.c.name).where(
-            machines.c.name.in_(bare[begin : begin + _KEYS_AT_ONCE])
-        )
-        for row in connection.execute(query):
-            clusters.setdefault(row.name, []).append(row.cluster)
+    for row in rows_of(connection, select(machines.c.cluster, machines.c.name), machines.c.name, bare):
+        clusters.setdefault(row.name, []).append(row.cluster)
     return [(row.cluster or (clusters.get(row.name) or [_DEFAULT_CLUSTER])[0], row.name) for row in rows]
