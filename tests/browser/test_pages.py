@@ -20,9 +20,6 @@ from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
-from jobsight_server.systems.ranking import tables as ranking_tables
-from jobsight_server.systems.ranking.board import RankConfig
-from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.units import FORMATS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -119,24 +116,6 @@ def test_each_page_in_both_themes_and_widths_with_its_json(watched: Watched, nam
             # Charts take the new width a moment later.
             page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
     assert len(grounds) == 2
-
-
-@pytest.mark.parametrize("width", [1280, 1920])
-def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: Any, width: int) -> None:
-    page = watched.page
-    page.set_viewport_size({"width": width, "height": 900})
-    update_machines(address.engine, RankConfig(), time.time)
-    with address.engine.begin() as connection:
-        counts = {"sessions": 1234, "successes": 12_345, "evictions": 1234, "failures": 1234, "user_failures": 1234}
-        connection.execute(update(ranking_tables.machines).values(counts))
-    for path, table in (("/nodes", "#nodes table"), ("/user?cluster=alpha&name=steady", "#next table")):
-        page.goto(path)
-        expect(page.locator(table).locator("tbody td.num").first).to_be_visible()
-        # Names and figures of other sites are wider by a few characters.
-        least, box = page.locator(table).evaluate(
-            "table => { table.style.width = '1px'; return [table.offsetWidth, table.parentElement.clientWidth]; }"
-        )
-        assert least <= box - 48, (path, least, box)
 
 
 def test_a_phone_shows_who_wastes_how_much(watched: Watched) -> None:
@@ -257,23 +236,6 @@ def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, a
     page.reload()  # the choice stays
     expect(page.locator("#jobs time").first).to_have_text(local.strftime("%Y-%m-%d %H:%M"))
     there.close()
-
-
-@pytest.mark.exhaustive
-def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
-    page = watched.page
-    show(page, "nodes")
-    cells = page.locator("tr", has_text="n05").first.locator("td[data-bind=missing]")
-    expect(cells).to_have_text("7")
-    before = cells.bounding_box()
-    with address.engine.begin() as connection:
-        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 5).values(missing=9))
-    expect(cells).to_have_text("9")
-    after = cells.bounding_box()
-    assert before is not None
-    assert after is not None
-    # The row stays where it is; ages in other columns tick on and may move it sideways.
-    assert (after["y"], after["height"]) == (before["y"], before["height"])
 
 
 @pytest.mark.exhaustive

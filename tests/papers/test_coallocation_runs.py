@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,15 +49,6 @@ def test_a_file_that_has_no_runs_is_refused(trace: Path, tmp_path: Path, capsys:
     rubbish.write_text("not a run\n")
     assert main(["coallocation", "--traces", str(trace), "--out", str(rubbish)]) == 1
     assert "none of its 1 lines is a run" in capsys.readouterr().err
-
-
-def test_without_dask_it_says_what_to_install(
-    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    options = [*SMALL, "--out", str(tmp_path / "runs"), "--dask", "tcp://127.0.0.1:1"]
-    assert main(["coallocation", "--traces", str(trace), *options]) == 1
-    assert "pip install distributed" in capsys.readouterr().err
 
 
 def test_on_a_dask_cluster(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

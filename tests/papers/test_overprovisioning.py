@@ -117,19 +117,6 @@ def test_bad_input_is_named(trace: Path, capsys: pytest.CaptureFixture[str], opt
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["overprovisioning --classes 2x32M,2x24M", "design-cluster --first 2x32M"])
-@pytest.mark.parametrize(
-    ("run_s", "message"), [(10, "the load of a single job cannot be scaled"), (0, "no job fits on ")]
-)
-def test_a_trace_of_one_job(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, run_s: int, message: str
-) -> None:
-    file = tmp_path / "one.swf"
-    file.write_text(f"1 0 0 {run_s} 1 -1 1024 1 20 2048 1 1 1 1 1 -1 -1 -1\n")
-    assert main([*command.split(), "--trace", str(file)]) == 1
-    assert message in capsys.readouterr().err
-
-
 LANL = (
     Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared/traces"))
     / "LANL-CM5-1994-4.1-cln.swf.gz"

@@ -10,7 +10,7 @@ import pytest
 
 from jobsight_papers.__main__ import main
 from jobsight_papers.profile_guided.tune import confirmed
-from jobsight_papers.profile_guided.tuning import GRID, interval_over_users, tune_parameter
+from jobsight_papers.profile_guided.tuning import GRID, tune_parameter
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.question import Question
 
@@ -61,17 +61,6 @@ def test_what_the_later_jobs_do_not_confirm_is_not_recommended() -> None:
     line = {"helps": window.helps, "chosen": window.chosen, "default": 5.0}
     same = {"helps": False, "chosen": 10.0, "default": 10.0}
     assert confirmed({"memory": {"parameters": {"window": line, "bins": same, "alpha": same}}}) == {}
-
-
-def test_the_interval_agrees_with_drawing_users_one_by_one() -> None:
-    rng = np.random.default_rng(2)
-    users = [np.arange(start, start + 10) for start in range(0, 300, 10)]
-    values = np.repeat(rng.normal(1.0, 0.5, 30), 10) + rng.normal(0.0, 0.1, 300)
-    found = interval_over_users(values, np.ones(300, dtype=bool), users)
-    means = values.reshape(30, 10).mean(axis=1)
-    drawn = [means[rng.integers(0, 30, 30)].mean() for _ in range(20_000)]
-    assert found == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])), abs=0.03)
-    assert interval_over_users(values[:10], np.ones(10, dtype=bool), users[:1]) is None
 
 
 def trace(file: Path, jobs: Jobs) -> str:

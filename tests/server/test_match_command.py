@@ -115,17 +115,6 @@ def test_huge_amounts_and_unknown_types_are_reasons_and_not_errors(
     assert "no node has memory" in answer["unmatched"][0]["reason"]
 
 
-def test_of_two_equal_jobs_neither_is_said_to_be_worth_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    content = batch(amounts={"slots": 8})
-    content["jobs"].append(content["jobs"][0] | {"name": "k"})
-    _, out, _ = run(content, tmp_path, capsys, "--json")
-    [entry] = json.loads(out)["unmatched"]
-    assert entry["tier"] == "outpriced"
-    assert entry["reason"] == (
-        "d: the capacity for slots 8 on any of 1 eligible node is worth at least as much to other jobs of the batch"
-    )
-
-
 def test_a_field_that_nothing_reads_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Otherwise a misspelled one would go unseen."""
     status, _, err = run(batch(amount={"slots": 1}), tmp_path, capsys, "--json")

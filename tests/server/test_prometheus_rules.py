@@ -30,10 +30,6 @@ def promtool(*arguments: str) -> str:
     return done.stdout
 
 
-def test_promtool_accepts_the_rules() -> None:
-    assert "6 rules found" in promtool("check", "rules", str(RULES))
-
-
 def test_each_alert_begins_when_it_should(tmp_path: Path) -> None:
     cases = Path(__file__).with_name("jobsight.rules.test.yml").read_text()
     alerts = set(re.findall(r"alert: (\w+)", RULES.read_text()))

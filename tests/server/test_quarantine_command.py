@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import Engine, insert
 
 from jobsight_server.cli import main
 from jobsight_server.storage import schema
-from jobsight_server.storage.engine import open_engine
-from jobsight_server.systems.migrate import upgrade
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path / 'jobsight.db'}"
-    engine = open_engine(url)
-    upgrade(engine)
-    packed = gzip.compress(b'{"node": "\x1b[31m"}')
-    with engine.begin() as connection:
-        for body in (b"\xff\x00\x01", packed):
-            connection.execute(
-                insert(schema.quarantine).values(
-                    received_at=1.0, cluster=None, node="\x1b[31mred", reason="not JSON", bytes=len(body), body=body
-                )
-            )
-        connection.execute(
-            insert(schema.accounting_rejects).values(
-                cluster="alpha", path="/log/20110908", line=3, reason="cut", text="a\rb"
-            )
-        )
-    engine.dispose()
-    return url
+def url(sqlite_engine: Engine) -> str:
+    about = {"received_at": 1.0, "node": "\x1b[31mred", "reason": "not JSON"}
+    reject = {"cluster": "alpha", "path": "/log/20110908", "line": 3, "reason": "cut", "text": "a\rb"}
+    with sqlite_engine.begin() as connection:
+        for body in (b"\xff\x00\x01", gzip.compress(b'{"node": "\x1b[31m"}')):
+            connection.execute(insert(schema.quarantine).values(**about, bytes=len(body), body=body))
+        connection.execute(insert(schema.accounting_rejects).values(reject))
+    return f"{sqlite_engine.url}"
 
 
 @pytest.mark.parametrize("action", [[], ["list"]])
@@ -73,11 +59,8 @@ def test_without_a_server_batches_wait(url: str, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.count("(waiting for a retry)") == 2
 
 
-def test_nothing_to_retry_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    url = f"sqlite:///{tmp_path / 'empty.db'}"
-    engine = open_engine(url)
-    upgrade(engine)
-    engine.dispose()
+def test_nothing_to_retry_is_no_failure(sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"{sqlite_engine.url}"
     assert main(["quarantine", "retry", "--database", url]) == 0
     assert "the quarantine is empty" in capsys.readouterr().out
     assert main(["quarantine", "--database", url]) == 0

@@ -128,16 +128,6 @@ def test_the_last_day_stays_whatever_the_limit(engine: Engine, caplog: pytest.Lo
     assert keep_size(engine, 1, NOW) == 0
 
 
-def test_no_limit_and_a_limit_that_is_kept_delete_nothing(engine: Engine) -> None:
-    fill(engine, 10 * DAY_S, 12 * DAY_S)
-    assert keep_size(engine, 0, NOW) == 0
-    assert keep_size(engine, 2 * on_disk(engine), NOW) == 0
-    stop = threading.Event()
-    stop.set()
-    assert keep_size(engine, 1, NOW, stop) == 0
-    assert counts(engine) == {}
-
-
 def test_the_server_keeps_it_and_shows_it(engine: Engine, database_url: str) -> None:
     now = time.time()
     fill(engine, now - 5 * DAY_S, now)

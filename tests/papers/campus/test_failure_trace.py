@@ -38,16 +38,8 @@ def test_available_is_what_the_trace_says_or_what_it_leaves() -> None:
 
 
 def test_what_is_no_event_is_counted_and_costs_nothing_else() -> None:
-    lines = [
-        HEADER,
-        "\n",
-        "1 2 3\n",
-        event(1, 1, 0, 10),
-        event(1, 2, 0, 10),
-        event(1, 1, 30, 20),
-        event(1, 1, float("nan"), 20),
-        event(1, 1, 50, 50).replace("50", "NULL"),
-    ]
+    wrong = [event(1, 2, 0, 10), event(1, 1, 30, 20), event(1, 1, float("nan"), 20)]
+    lines = [HEADER, "\n", "1 2 3\n", event(1, 1, 0, 10), *wrong, event(1, 1, 50, 50).replace("50", "NULL")]
     found = read_failure_trace(lines)
     assert len(found) == 1
     assert sorted(found.skipped.items()) == [

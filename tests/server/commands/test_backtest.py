@@ -83,20 +83,6 @@ def test_protocol_and_forecaster_are_obeyed(tmp_path: Path, capsys: pytest.Captu
     assert again["forecasters"]["locality"]["jobs"] == 4
 
 
-def test_baselines_are_met_at_their_own_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rng = np.random.default_rng(4)
-    lines = [swf_line(i, 100.0 * i, memory=float(rng.choice([100, 1000, 1050])), user=i % 3) for i in range(300)]
-    baselines = account_of(capsys, swf(tmp_path, lines), "--metric", "memory", "--baselines")["baselines"]
-    assert set(baselines) == {"request", "maximum", "p90-x-1.15", "first-allocation"}
-    for line in baselines.values():
-        matched = line["jobsight_at_its_failures"]
-        assert matched["baseline_failures"] == line["failures"]
-        assert matched["baseline_maq"] == pytest.approx(
-            line["maq"], abs=0.01
-        )  # but for jobs that only one reserved for
-        assert 0 < matched["target"] < 1
-
-
 def test_files_that_are_no_traces_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = gzip.compress(b"1 2 3 4 5\n" * 1000)
     (tmp_path / "torn.swf.gz").write_bytes(whole[: len(whole) // 2])

@@ -15,10 +15,8 @@ from jobsight_server.storage.errors import UserError
 
 
 @pytest.fixture
-def database(migrated_file: Path, tmp_path: Path) -> Path:
-    file = tmp_path / "jobsight.db"
-    file.write_bytes(migrated_file.read_bytes())
-    return file
+def database(sqlite_engine: Engine) -> Path:
+    return Path(str(sqlite_engine.url.database))
 
 
 def counted(file: Path) -> int:

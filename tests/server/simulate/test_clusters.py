@@ -69,15 +69,6 @@ def test_bad_input_is_named(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "option", [["--clusters", "4by32"], ["--clusters", "2x999999999"], ["--uplink", "fast"], ["--half", "often"]]
-)
-def test_bad_words_are_named(trace: Path, capsys: pytest.CaptureFixture[str], option: list[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["simulate", str(trace), *option])
-    assert repr(option[1]) in capsys.readouterr().err
-
-
 def test_options_that_do_not_go_together_are_refused(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -26,7 +24,6 @@ from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.job_counts import count_all
-from site_run import JOBSIGHT, free_address, wait_until
 
 from . import planted as planted_site
 
@@ -119,33 +116,12 @@ def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def address(served: Any, database_url: str, tmp_path: Path) -> Iterator[str]:
-    """The whole server, as it is started by its command, over the filled database."""
-    listen = free_address()
-    host, port = listen.split(":")
-    command = [*JOBSIGHT, "serve", "--database", database_url, "--listen", listen]
-    command += ["--ingest-listen", f"{host}:{int(port) + 1}", "--clusters", "alpha beta"]
-    log = tmp_path / "server.log"
-
-    def ready() -> bool:
-        connection = http.client.HTTPConnection(listen, timeout=5)
-        try:
-            connection.request("GET", "/ready")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-        finally:
-            connection.close()
-
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=out)
-    try:
-        wait_until(ready, 180, lambda: log.read_text())
-        yield listen
-    finally:
-        server.terminate()
-        server.wait(180)
-    assert "Traceback" not in log.read_text()
+def address(served: Any, tmp_path: Path) -> Iterator[str]:
+    """The whole server, as it is started by its command, over the filled database (SQLite)."""
+    site = make.site(tmp_path, "--clusters", "alpha beta", clusters=())
+    with site.serve():
+        yield site.url.removeprefix("http://")
+    assert "Traceback" not in site.log.read_text()
 
 
 @pytest.fixture

@@ -135,21 +135,6 @@ def test_a_request_that_cannot_be_read_is_refused_with_its_place(served: Any) ->
         assert message in answer.json["error"]
 
 
-def test_the_page_of_a_job_shows_what_it_used_of_what_it_asked_for(learned: Any) -> None:
-    job = learned.client("scheduler").get("/api/v1/job?name=e3&cluster=gamma").json["runs"][0]
-    memory = next(entry for entry in job["efficiency"] if entry["resource"] == "memory")
-    assert memory["efficiency"] == pytest.approx(2.1 / 64)
-    client = learned.person()
-    page = client.get("/job?cluster=gamma&name=e3").text
-    section = page.partition("<h2>Efficiency</h2>")[2].partition("</table>")[0]
-    rows = [re.sub(r"<[^>]+>|\s+", " ", row).split() for row in section.split("<tr>")[2:]]
-    assert [row[0] for row in rows] == ["Processors", "Memory", "Run", "Bandwidth"]
-    assert rows[1][:5] == ["Memory", "64G", "2151M", "3", "%"]
-    assert "not profiled yet" in section, "its processors and bandwidth, which are not measured"
-    assert "0 %" not in section
-    assert "<h2>Efficiency</h2>" not in client.get("/job?cluster=alpha&name=77.server").text, "it still runs"
-
-
 def test_such_jobs_that_ran_out_are_said(learned: Any) -> None:
     with learned.engine.begin() as connection:
         connection.execute(update(schema.jobs).where(schema.jobs.c.id.in_([2001, 2002])).values(failure="memory"))

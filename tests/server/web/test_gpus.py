@@ -7,10 +7,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from sqlalchemy import select
 
 from jobsight_server.cli import main
-from jobsight_server.storage import schema
 
 from .test_one_answer import learn, run
 
@@ -38,20 +36,6 @@ def predictions(served: Any, **question: Any) -> list[Any]:
     answer = served.client("scheduler").post("/api/v1/predictions", json=asked)
     assert answer.status_code == 200, answer.text
     return answer.json["predictions"]  # type: ignore[no-any-return]
-
-
-def test_rows_only_of_jobs_that_used_gpus(site: Any) -> None:
-    with site.engine.connect() as connection:
-        rows = connection.execute(select(schema.profiles).where(schema.profiles.c.run_id >= 5000)).all()
-        series = select(schema.series.c.user).where(schema.series.c.metric.in_(GPU_METRICS)).distinct()
-        assert connection.scalars(series).all() == ["kim"]
-    found = {row.metric: row for row in rows if row.run_id == 5007}
-    assert set(found) == {*OTHERS, *GPU_METRICS}
-    assert {row.metric for row in rows if row.run_id == 6007} == set(OTHERS)
-    memory = found["gpu_memory"]
-    assert (memory.value, memory.source, memory.shown_only) == (30.7 * GIB, "accounting", False)
-    assert memory.forecast is not None, "forecast at its submission, from those before it"
-    assert 30 * GIB <= memory.forecast <= 31 * GIB
 
 
 @pytest.mark.parametrize("more", [{}, {"application": "solve", "processors": 4}])

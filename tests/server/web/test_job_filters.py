@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 
 import pytest
 from flask.testing import FlaskClient
@@ -237,30 +236,13 @@ def test_jobs_that_used_little_of_their_memory(
     assert ({run["job_id"] for run in found["jobs"]}, found["total"]) == (expected, len(expected))
 
 
-def test_the_list_offers_ranges_and_keeps_the_other_filters(client: FlaskClient, sqlite_engine: Engine) -> None:
-    ends = {"now": time.time() - 60, "days ago": time.time() - 5 * DAY_S}
-    with sqlite_engine.begin() as connection:
-        rows = [RUN | {"job_id": name, "end": end, "queue": "long"} for name, end in ends.items()]
-        connection.execute(insert(schema.jobs), rows)
-    for span, expected in (("1h", ["now"]), ("7d", ["now", "days ago"]), ("1y", ["now", "days ago"])):
-        found = client.get(f"/api/v1/jobs?range={span}").get_json()["jobs"]
-        assert [run["job_id"] for run in found] == expected
-        assert f'href="/jobs?queue=long&amp;range={span}"' in client.get("/jobs?queue=long&range=30d").text
-
-
 def test_runs_are_sorted_by_their_end_with_an_index(client: FlaskClient, sqlite_engine: Engine) -> None:
     with sqlite_engine.begin() as connection:
         connection.execute(insert(schema.jobs), [RUN | {"suspended_s": None} | planted for planted in SPANS])
         count_all(connection)
-    for order, expected in (
-        ("asc", ["early", "middle", "late", "runs"]),
-        ("desc", ["runs", "late", "middle", "early"]),
-    ):
-        for also in ("", "&cluster=c", "&user=u"):
-            found = client.get(f"/api/v1/jobs?sort=end&order={order}{also}").get_json()["jobs"]
-            assert [run["job_id"] for run in found] == expected
-    ascending = client.get("/api/v1/jobs?order=asc").get_json()["jobs"]
-    assert [run["job_id"] for run in ascending] == [planted["job_id"] for planted in SPANS]
+    for order, expected in (("asc", "early middle late runs"), ("desc", "runs late middle early")):
+        found = client.get(f"/api/v1/jobs?sort=end&order={order}").get_json()["jobs"]
+        assert [run["job_id"] for run in found] == expected.split()
     for keys in ('"end" DESC NULLS FIRST, id DESC', '"end" ASC NULLS LAST, id ASC'):
         with sqlite_engine.connect() as connection:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN SELECT * FROM jobs ORDER BY {keys} LIMIT 50").all()

@@ -141,8 +141,6 @@ def test_the_pages_show_definitions_and_change_none(served: Any, admin: Any) -> 
     shown = re.sub(r"\s+", " ", browser.get("/resources").text)
     assert ">prefer 0.5</th><td>compute</td>" in shown
     assert all(text in shown for text in ("&lt;b&gt;", "8 to 18"))
-    for path in ("/matches/objectives", "/matches/submit", "/resources/define"):
-        assert browser.post(path, data={"name": "x"}).status_code in (404, 405), path
 
 
 def test_predicted_amounts_are_the_bounds_of_the_users_job(served: Any, admin: Any) -> None:
@@ -160,9 +158,6 @@ def test_predicted_amounts_are_the_bounds_of_the_users_job(served: Any, admin: A
     for wrong, why in (
         ({"name": "b", "user": "ada", "dependencies": [need]}, "several clusters know user 'ada'"),
         ({"name": "b", "user": "zed", "dependencies": [need]}, "name the job's cluster, or give a number"),
-        ({"name": "b", "dependencies": [need]}, "no user"),
-        ({"name": "b", "user": "x\0", "dependencies": [need]}, "user: Expected `str` matching regex"),
-        ({"name": "b", "user": "x", "cluster": "alpha", "dependencies": [need | {"amounts": {"y": "predicted"}}]}, "y"),
     ):
         [entry] = post(admin, wrong)["unmatched"]
         assert (entry["tier"], why in entry["reason"]) == ("predicted", True), entry

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import make
+from tests.deploy.misbehaving import says, serving
 from werkzeug.serving import make_server
 
 from jobsight_server.ingest.app import create_writer
@@ -91,35 +91,13 @@ def test_ready_sees_the_writer(relayed: Any) -> None:
     assert (answer.status_code, answer.json) == (200, {"status": "ok", "reason": None})
 
 
-@pytest.fixture
-def silent_writer(served: Any, serve: Any) -> Iterator[Callable[[bytes], Any]]:
-    """A site whose writer answers with the given bytes and hangs up."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    threads: list[threading.Thread] = []
-
-    def site_with(answer: bytes) -> Any:
-        def serve_one() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(answer)
-
-        threads.append(threading.Thread(target=serve_one))
-        threads[-1].start()
-        old = served.app.extensions["jobsight"]
-        settings = serve(ingest_listen=f"127.0.0.1:{listener.getsockname()[1]}")
-        served.app = create_app(settings, old.read_engine, served.engine, served.clock)
-        return served
-
-    yield site_with
-    for thread in threads:
-        thread.join()
-    listener.close()
-
-
 @pytest.mark.parametrize("answer", [b"", b"rubbish\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
-def test_a_writer_that_breaks_off_is_answered_503(silent_writer: Callable[[bytes], Any], answer: bytes) -> None:
-    reply = silent_writer(answer).client("agent").post(URL, data=make.batch())
+def test_a_writer_that_breaks_off_is_answered_503(served: Any, serve: Any, answer: bytes) -> None:
+    site = served.app.extensions["jobsight"]
+    with serving(says(answer)) as port:
+        settings = serve(ingest_listen=f"127.0.0.1:{port}")
+        served.app = create_app(settings, site.read_engine, served.engine, served.clock)
+        reply = served.client("agent").post(URL, data=make.batch())
     assert reply.status_code == 503
     assert reply.headers["Retry-After"] == "5"
 

@@ -171,8 +171,6 @@ def test_the_history_has_the_five_only_where_they_are_asked_for(served: Any) -> 
     assert (plain["forecasts"], len(five["forecasts"])) == ({}, 5)
     assert plain["actual"] == five["actual"]
     assert (len(plain["job_id"]), plain["n"]) == (5, 74)
-    packed = client.get("/api/v1/user?name=kim&cluster=gamma", headers={"Accept-Encoding": "gzip"})
-    assert len(packed.data) < 10_000, "an open page asks for this again and again"
     newest = "SELECT job_id FROM jobs WHERE \"user\" = 'kim' AND state = 'ended' ORDER BY \"end\" DESC LIMIT 5"
     with served.engine.connect() as connection:
         assert set(plain["job_id"]) == set(connection.scalars(text(newest)))
