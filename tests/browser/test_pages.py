@@ -158,19 +158,6 @@ def test_the_key_slash_goes_to_the_search(watched: Watched) -> None:
         expect(page.locator("input:focus")).to_have_value("n01")
 
 
-def test_users_are_in_the_menu_which_takes_one_line_on_a_phone(watched: Watched) -> None:
-    page = watched.page
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.goto("/")
-    menu = page.get_by_role("navigation", name="Pages")
-    tops = [link.evaluate("link => link.getBoundingClientRect().top") for link in menu.get_by_role("link").all()]
-    summary = page.locator(".menu summary").evaluate("link => link.getBoundingClientRect().top")
-    assert max([*tops, summary]) - min(tops) < 4
-    menu.get_by_role("link", name="Users").click()
-    expect(page.locator("h1")).to_contain_text("Users")
-    expect(menu.locator("[aria-current=page]")).to_have_text("Users")
-
-
 @pytest.mark.exhaustive
 def test_an_array_is_a_row_that_opens_and_stays_open(watched: Watched, address: Any) -> None:
     tasks = [{"id": 90_000 + task, "job_id": f"4711_{task}", "recorded_at": 1.0} for task in range(1, 4)]

@@ -20,19 +20,12 @@ DAY_S = 86400.0
 BEGIN = 20_700 * DAY_S  # 2026-09-04
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--cluster", "beta"], "unknown cluster 'beta'; known: none"),
-        (["--since", "2026-09-05", "--until", "2026-09-04"], "--since must not be after --until"),
-    ],
-)
-def test_what_cannot_be_exported_is_said(
-    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+def test_an_unknown_cluster_is_named_and_nothing_written(
+    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["export", "jobs", str(tmp_path / "jobs.csv"), "--database", f"{sqlite_engine.url}"]
-    assert cli.main([*command, *arguments]) == 1
-    assert message in capsys.readouterr().err
+    assert cli.main([*command, "--cluster", "beta"]) == 1
+    assert "unknown cluster 'beta'; known: none" in capsys.readouterr().err
     assert not (tmp_path / "jobs.csv").exists()
 
 

@@ -89,13 +89,6 @@ def test_sweeps_are_rows_of_their_own_and_tables_fit(
     assert all(len(line) <= 80 for line in printed.splitlines())
 
 
-def test_traces_by_name(trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("JOBSIGHT_TRACES", str(trace.parent))
-    short = ["--last", 20, "--seeds", 1, "--pmax", "0.1", "--strategy", "conservative", "--workers", 1]
-    by_name = found(capsys, "--trace", "little-sdsc", *short)
-    assert by_name == found(capsys, *short) == found(capsys, "--trace", trace, *short)
-
-
 def test_ranges_of_pmax() -> None:
     assert parse_range(".05:.2:.05") == [0.05, 0.1, 0.15, 0.2]
     assert len(parse_range(".05:1:.05")) == 20

@@ -128,8 +128,12 @@ class Farm:
 
     def order(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> list[str]:
         """The names of the ranked machines, best first."""
-        ranks = self.ranks(hours, method, **more)
-        return [ranks.columns.names[number][1] for number in ranks.order]
+        return list(self.scores(hours, method, **more))
+
+    def scores(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> dict[str, float]:
+        """The ranked machines, best first."""
+        found = self.ranks(hours, method, **more)
+        return {found.columns.names[number][1]: float(found.ranking.score[number]) for number in found.order}
 
 
 @pytest.fixture

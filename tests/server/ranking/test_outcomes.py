@@ -64,6 +64,26 @@ def test_where_no_machine_went_away_each_has_the_requeue(farm: Farm) -> None:
     assert [farm.row(name).score for name in ("n1", "n2")] == [-1.0, -1.0]
 
 
+def test_failures_that_follow_a_user_count_against_no_machine(farm: Farm) -> None:
+    names = ("n1", "n2", "n3", "n4")
+    fleet(farm, *names, hours=24)
+    for number in range(10):
+        for name in names:
+            farm.job(
+                [name], start=START - 9000 - number * 4000, end=START - 6000 - number * 4000, user=f"u{number % 5}"
+            )
+    farm.round()
+    before = farm.scores()
+    for number in range(12):
+        farm.job([names[number % 4]], start=farm.now - 60, end=farm.now - 50, exit_status=1, user="bob", name="broken")
+        for name in names:
+            farm.report(name, farm.now - 4, farm.now - 1)
+        farm.round()
+    assert farm.outcomes_of("n1")[-2:] == ["user-failed", "user-failed"]
+    after = farm.scores()
+    assert all(after[name] > 0.97 * before[name] for name in names)
+
+
 @pytest.mark.parametrize(("status", "score"), [(271, 0.0), (-11, 0.0), (0, 1.0), (None, 0.0), (265, -1.0), (-3, -1.0)])
 def test_what_an_exit_status_says_of_the_machine(farm: Farm, status: int | None, score: float) -> None:
     fleet(farm, "n1")

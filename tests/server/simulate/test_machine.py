@@ -24,10 +24,6 @@ from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage import schema
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-KEYS = {
-    "jobs", "dropped", "clamped", "mean_wait_s", "max_wait_s", "mean_bounded_slowdown", "makespan_s",
-    "useful_utilisation", "cpu_s", "jobs_per_cpu_s",
-}  # fmt: skip
 
 
 def swf(job: int, submit: float, run: float, processors: int, requested: float = -1, user: int = 1) -> str:
@@ -62,7 +58,6 @@ def simulate(capsys: pytest.CaptureFixture[str]) -> Command:
 def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command, tmp_path: Path) -> None:
     out = tmp_path / "schedule.csv"
     found = simulate(trace, "--policy", "easy", "--validate", "--schedule-out", out)
-    assert found.keys() >= KEYS
     assert (found["jobs"], found["dropped"], found["clamped"]) == (4, 2, 1)
     # Job 1 at 0 until 50 (60 at most), 3 at 20 until 40, 4 of 9 s at 31 would be over at 40, but does not fit.
     assert out.read_text().splitlines() == [
@@ -80,20 +75,6 @@ def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command
     assert found["broken_rules"] == 0
     assert found["by_user"]["2"]["mean_wait_s"] == 40
     assert found["by_size"]["2-4"]["jobs"] == 2
-
-
-@pytest.mark.parametrize("policy", ["fcfs", "sjf", "easy", "easy++", "conservative"])
-def test_every_policy_is_compared_and_its_own_schedule_checks(
-    trace: Path, simulate: Command, tmp_path: Path, policy: str
-) -> None:
-    out = tmp_path / "all.csv"
-    found = simulate(trace, "--policy", policy, "--validate", "--jobs-out", out, "--against", "fcfs")
-    assert found["broken_rules"] == 0
-    assert len(found["against"]["fcfs"]["difference_wait_s"]) == 3
-    with out.open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["user"] for row in rows] == ["1", "2", "1", "1"]
-    assert [row["run_s"] for row in rows] == ["50", "30", "20", "9"]
 
 
 def test_the_report_has_the_means_of_all_jobs(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

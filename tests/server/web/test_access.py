@@ -95,3 +95,16 @@ def test_a_database_that_is_away_is_answered_503(served: Any) -> None:
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "5"
         assert "does not answer" in answer.json["error"]
+
+
+def test_an_unknown_cluster_in_a_body(served: Any) -> None:
+    client = served.client("scheduler")
+    job = {"cluster": "alhpa", "user": "ada", "metric": "memory"}
+    questions = [{**job, "cluster": "alpha"}, job]
+    for path, body, place in (
+        ("predictions", {"questions": questions}, "questions[1].cluster"),
+        ("outcomes", {**job, "value": 1.0}, "cluster"),
+    ):
+        answer = client.post(f"/api/v1/{path}", json=body)
+        assert answer.status_code == 404
+        assert answer.json["error"] == f"{place} = 'alhpa': unknown cluster; known: a, alpha, beta, gamma, nowhere"

@@ -119,9 +119,6 @@ def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixtu
     assert "GPU memory: from 8 jobs with the same user" in " ".join(shown.split())
     assert main(["predict", "--cluster", "gamma", "--user", "joe", "--database", url]) == 0
     assert "GPU" not in capsys.readouterr().out
-    flags = ["--cluster", "gamma", "--user", "kim", "--metric", "gpu_memory", "--json", "--database", url]
-    assert main(["predict", *flags]) == 0
-    assert json.loads(capsys.readouterr().out)["predictions"][0]["metric"] == "gpu_memory"
 
 
 def test_a_resource_may_be_matched_by_gpu_memory(site: Any) -> None:

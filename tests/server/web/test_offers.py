@@ -109,21 +109,6 @@ def test_an_offer_from_question_to_end(restarted: Any, served: Any) -> None:
     assert post(f"{OFFERS}/1/cancel").status_code == 409
 
 
-def test_time_that_a_job_did_not_use_is_free_again(restarted: Any, served: Any) -> None:
-    post = restarted(**CONSERVATIVE)
-    post(OFFERS, **place(nodes=4, walltime_s=8 * HOUR))
-    full = post(OFFERS, **place())
-    assert (full.json["accepted"], full.json["reason"]) == (True, None)
-    assert full.json["offer"]["latest_start"] == NOW + 8 * HOUR
-    late = post(OFFERS, **place(walltime_s=3 * HOUR))
-    assert (late.json["accepted"], late.json["offer"]) == (False, None)
-    assert late.json["reason"] == "no room before the deadline"
-    post(f"{OFFERS}/1/confirm")
-    served.clock.now = NOW + HOUR
-    post(f"{OFFERS}/1/ended", outcome="finished")
-    assert post(OFFERS, **place(walltime_s=3 * HOUR)).json["offer"]["latest_start"] == NOW + HOUR
-
-
 @pytest.mark.storage
 def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
     post = restarted(hold_s=300.0, **CONSERVATIVE)

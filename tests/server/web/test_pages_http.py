@@ -33,12 +33,6 @@ awkward = st.sampled_from(
 )
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/user?cluster=c&name=u", "/job?cluster=c&name=1", "/node?cluster=c&name=n"])
-def test_nothing_is_shown_before_the_login(app: Flask, path: str) -> None:
-    answer = app.test_client().get(path)
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
-
-
 @pytest.mark.parametrize("path", PATHS)
 def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) -> None:
     page = client.get(path)
