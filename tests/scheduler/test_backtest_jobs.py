@@ -136,18 +136,6 @@ def wasted_beside_the_cheapest(account: dict[str, Any]) -> float:
     return float(account["bounds_compared"]["wasted"] / min(waste for waste in wasted if waste))
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["eager", "mag"])
-def test_young_sites_are_held_and_waste_no_more_than_the_cheapest_rule(name: str) -> None:
-    """Workflows of one user, with requests, from an empty history on."""
-    account = run_backtest(jobs_of_trace(read_swf(trace_file(f"nextflow/{name}.swf.gz")), "memory", name))
-    bounds = account["bounds"]
-    assert bounds["lowest_so_far"] >= 0.92
-    assert bounds["windows"]["p5"] >= 0.85
-    assert bounds["coverage"] >= 0.93  # of a target of .95
-    assert wasted_beside_the_cheapest(account) <= 1.05
-
-
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import io
 import json
+from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jobsight_server.accounting.files import RawRecord, RecordReader
 from jobsight_server.accounting.formats import reader_of
 from jobsight_server.accounting.origin import Origin
-from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES
+from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.settings import ACCOUNTING_FORMATS
 
 LOGS = {log.stem: log for log in (Path(__file__).parents[2] / "golden" / "logs").glob("*.log")}
@@ -76,3 +81,65 @@ def test_each_line_is_read_or_refused_as_expected(name: str) -> None:
     expected = json.loads(LOGS[name].with_suffix(".json").read_text())
     for (data, found), wanted in zip(read(LOGS[name]), expected, strict=True):
         assert found == wanted, data
+
+
+INSERTED = [b"", b'"', b"}", b"\x00\x1b[0m", b"\xe4", b"-1", b"nan", b"1e400", b"9" * 400, "\u0663".encode(), b"0x10"]
+INSERTED += [b" ", b"=", b";", b":", b"/", b"-", b"*9", b"|", b"\t", b",", b"start=", b"9223372036854775808", b"1_000"]
+
+
+@cache
+def runs_of(name: str) -> tuple[bytes, list[bytes]]:
+    """What is before the first run of a log with a record per line, and the lines of its first runs."""
+    lines = [data for data, of in read(LOGS[name]) if of.get("run")][:5]
+    whole = LOGS[name].read_bytes()
+    return whole[: whole.index(lines[0])], lines
+
+
+@pytest.mark.parametrize("name", [name for name in LOGS if not name.startswith("slurm-")])
+@settings(max_examples=100)
+@given(
+    which=st.integers(0, 4),
+    damage=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(INSERTED)), min_size=1, max_size=4),
+)
+def test_damage_costs_its_own_record_only(name: str, which: int, damage: list[tuple[float, int, bytes]]) -> None:
+    begin, lines = runs_of(name)
+    which %= len(lines)
+    hit = lines[which]
+    for where, cut, inserted in damage:
+        at = round(where * len(hit))
+        hit = hit[:at] + inserted + hit[at + cut :]
+    reader = reader_of(name.partition("-")[0], begin + b"\n".join(lines), ORIGIN)
+
+    def outcomes(lines: list[bytes]) -> list[JobEvent | str]:
+        whole = begin + b"\n".join([*lines, b""])
+        return [outcome(reader, one) for chunk in reader.split(io.BytesIO(whole).read) for one in chunk.records]
+
+    expected, found = outcomes(lines), outcomes([*lines[:which], hit, *lines[which + 1 :]])
+    place = which - len(lines)
+    of_hit = found[place]
+    assert (len(found), found[:place]) == (len(expected), expected[:place])
+    assert found[len(found) + place + 1 :] == expected[len(found) + place + 1 :]
+    assert of_hit if isinstance(of_hit, str) else can_be_stored(of_hit)
+
+
+def outcome(reader: RecordReader, record: RawRecord) -> JobEvent | str:
+    try:
+        return reader.event(record)
+    except AccountingError as error:
+        return error.reason
+
+
+def can_be_stored(event: JobEvent) -> bool:
+    run = event.run
+    if run is None:
+        return True
+    sizes = (run.used_memory_bytes or 0, run.requested_memory_bytes or 0)
+    counts = (run.processors or 0, *(processors for _, processors in run.nodes))
+    times = run.start, run.start if run.end is None else run.end
+    return (
+        0 < len(run.user) <= 255
+        and 0 <= times[0] <= times[1]
+        and (run.start == inf or times[1] < 2**33)
+        and all(0 <= size <= LARGEST_BYTES for size in sizes)
+        and all(0 <= count < 2**31 for count in counts)
+    )

@@ -258,18 +258,6 @@ def test_a_file_that_grows_is_followed_across_rotation(engine: Engine, tmp_path:
     assert (counts["accounting_lines", "E"], counts.get(("accounting_lines", "rejected"), 0)) == (6, 0)
 
 
-def test_a_link_to_a_file_elsewhere_is_not_followed(sqlite_engine: Engine, tmp_path: Path) -> None:
-    """The server may read files that the writer of the log may not."""
-    (tmp_path / "secret").write_text(record(1))
-    directory = tmp_path / "common"
-    directory.mkdir()
-    for name in ("accounting", "accounting.1"):
-        (directory / name).symlink_to(tmp_path / "secret")
-    report = follow(sqlite_engine, directory / "accounting")
-    assert set(report.unreadable.values()) == {"a symbolic link out of the directory: not followed"}
-    assert (len(report.unreadable), report.lines, known(sqlite_engine)) == (2, 0, set())
-
-
 def test_following_guesses_and_refuses_too(sqlite_engine: Engine, tmp_path: Path) -> None:
     file = written(tmp_path, GRIDENGINE)
     report = follow(sqlite_engine, file, "torque")

@@ -6,33 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
-from jobsight_server.accounting.parsers.pbspro import parse_line
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.accounting.runs import RunRecord
 from jobsight_server.storage.schema import jobs
 
-STAMP = "11/20/2026 20:00:50"
-TIMES = "ctime=1795204838 qtime=1795204838 etime=0 start=1795204838 exec_host=n2/1*2+n1/0*2"
 SAMPLE = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "openpbs" / "20261120"
-
-
-def run_of(message: str, kind: str = "E") -> RunRecord:
-    event = parse_line(f"{STAMP};{kind};7.pbs1;{message}")
-    assert event.run is not None
-    return event.run
-
-
-plain = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=30)
-
-
-@given(account=plain.filter(lambda text: '"' not in text), group=plain.filter(lambda text: "'" not in text))
-def test_a_quoted_value_is_read_as_it_was(account: str, group: str) -> None:
-    run = run_of(f"user=ann group='{group}' account=\"{account}\" {TIMES} end=1795204850")
-    assert (run.user, run.account, run.group, run.start) == ("ann", account, group, 1795204838.0)
 
 
 @pytest.mark.storage

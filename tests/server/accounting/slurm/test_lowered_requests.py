@@ -8,24 +8,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
-from jobsight_server.storage.schema import model_state
 
 from .conftest import MIB, NOON
 
 SUCH_JOBS = 5  # as in the schedulers' scripts
 ASKED = {"memory": 4000, "time": 600}  # MiB, minutes
-MODES = ("reported", "unknown", "feedback")
-"""Whether the log says what the user asked for, or nothing does, or the scheduler reports failures over HTTP."""
+MODES = ("reported", "unknown")
+"""Whether the log says what the user asked for, or nothing does."""
 
 Run = Callable[[int, int, bool], None]
 
@@ -82,21 +80,10 @@ class Site:
         if self.mode == "reported" and self.given < ASKED[self.what]:
             part = {"memory": "mem_per_node:4000M", "time": "time:600"}[self.what]
             job["comment"] = {"administrator": f"jobsight: ... Set: ... jobsight_asked={part}", "job": "", "system": ""}
-        if self.mode == "feedback" and killed:
-            job["state"]["current"] = ["FAILED"]  # a log that does not say why
         file = self.folder / f"{self.jobs}.json"
         file.write_bytes(self.release.document(job))
         import_files(self.engine, [file], "lab", lambda: 1.8e9, "slurm")
         profile_finished(self.engine, 0.0, lambda: 1.8e9)
-        if self.mode == "feedback" and killed:
-            report: dict[str, Any] = {"cluster": "lab", "user": "ann", "application": "cfd", "processors": 1}
-            report |= {"job_id": str(self.jobs), "per": "job", "lower_bound": True}
-            if self.what == "memory":
-                report |= {"metric": "memory", "memory_bytes": 4000 * MIB, "value": self.given * MIB}
-            else:
-                report |= {"metric": "runtime", "walltime_s": 36_000, "value": self.given * 60}
-            answer = self.client.post("/api/v1/outcomes", json=report)
-            assert answer.status_code == 200, answer.text
 
 
 @pytest.fixture
@@ -137,30 +124,7 @@ def test_need_that_grows_past_a_lowered_request_is_given(
     assert killed(here, needs(1.2 * before / unit, 10)) == 1
     grown = here.next_given()
     assert grown > before
-    if mode != "feedback":
-        assert f"1 ran out of {what}" in here.texts[-1]
+    assert f"1 ran out of {what}" in here.texts[-1]
     assert killed(here, needs(min(2 * grown, 0.9 * ASKED[what]) / unit, 10)) <= 2
     # What it asks for is the last resort, and always enough.
     assert killed(here, needs(0.98 * ASKED[what] / unit, 6)) <= 3
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("mode", MODES)
-def test_jobs_that_need_little_are_not_inflated_for_ever(site: Callable[[str, str], Site], mode: str) -> None:
-    here = site("memory", mode)
-    killed(here, [120] * 12)
-    before = here.next_given()
-    assert killed(here, [2 * before]) >= 1
-    assert here.next_given() > 2 * before
-    assert killed(here, [120] * 60) == 0
-    assert here.next_given() < 2 * before
-
-
-def test_a_failure_is_filed_under_what_the_user_asked_for(site: Callable[[str, str], Site]) -> None:
-    here = site("memory", "reported")
-    killed(here, [120] * 12)
-    given = here.next_given()
-    killed(here, [1000])
-    with here.engine.connect() as connection:
-        kept = connection.scalars(select(model_state.c.state).where(model_state.c.key == '["shortfall",3,"ann","cfd"]'))
-        assert any(msgspec.msgpack.decode(state)[0] >= given * MIB for state in kept)

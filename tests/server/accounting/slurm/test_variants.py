@@ -54,7 +54,7 @@ def test_a_part_of_a_heterogeneous_job_is_found_by_the_id_that_sacct_prints(
     sqlite_engine: Engine, tmp_path: Path, newest: Any, form: str
 ) -> None:
     file, part = tmp_path / "log", newest.job(job_id=72)
-    part["het"] = {"job_id": 71, "job_offset": newest.number(1)}
+    part["het"] = {"job_id": 71, "job_offset": {"set": True, "infinite": False, "number": 1}}
     row = job(72, JobID="71+1")
     file.write_bytes(newest.document(part) if form == "json" else text(row, columns=list(row)))
     import_files(sqlite_engine, [file], "lab", lambda: 1.8e9, "slurm")
