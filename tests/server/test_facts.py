@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from jobsight_predictor.question import FIELDS, JobGroups, Question
 from jobsight_server.accounting.parsers.pbspro import parse_line as parse_pbspro
 from jobsight_server.accounting.parsers.table import parser_of
 from jobsight_server.accounting.parsers.torque import parse_line as parse_torque
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.forecasts.request import question_of_text, question_text, read_jobs
+from jobsight_server.forecasts.request import read_jobs
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.event_counts import read_event_counts
@@ -106,13 +105,3 @@ def test_a_backtest_knows_them(engine: Engine, tmp_path: Path) -> None:
     with engine.connect() as connection:
         (question,) = jobs_of_database(connection, "runtime", None, "all").questions
     assert question.facts == BYTES
-
-
-def test_groups_and_stored_questions_are_as_without_facts() -> None:
-    plain = Question("ann", "cfd", "q", 4, 2.0**30, 60.0, "g", "a")
-    one = Question("ann", "cfd", "q", 4, 2.0**30, 60.0, "g", "a", BYTES)
-    assert "facts" not in FIELDS
-    groups = JobGroups()
-    assert groups.keys(one) == groups.keys(plain)
-    assert [question_of_text(question_text(each)) for each in (one, plain)] == [one, plain]
-    assert len({one, plain}) == 2, "they are different questions all the same"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -147,16 +146,6 @@ def test_a_lost_session_is_noticed(database_url: str) -> None:
     lock.close()
     for engine in (*engines, administrator):
         engine.dispose()
-
-
-@pytest.mark.exhaustive
-def test_a_killed_servers_roles_are_waited_for(tmp_path: Path) -> None:
-    database = f"sqlite:///{tmp_path / 'site.db'}"
-    with serving(database) as first:
-        os.kill(first.pid, signal.SIGKILL)
-        first.wait()
-        with serving(database) as second:
-            assert second.poll() is None
 
 
 @pytest.mark.parametrize("command", ["serve", "token create --role scheduler", "import torque {file} --cluster alpha"])

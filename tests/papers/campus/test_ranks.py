@@ -86,10 +86,7 @@ def test_rows_intervals_and_gains() -> None:
         for seed in range(3)
     )
     rows = [row(case, runs) for case, runs in found.items()]
-    assert rows[1] == {
-        "set": 1, "rank": "grv", "weights": [0.33, 0.33, 0.33], "load": 0.3, "seeds": 3,
-        "completed_share": interval([0.6, 0.7, 0.8]), "makespan_s": 10.0, "lost_cpu_h": 1.0, "mean_wait_s": 3.0,
-    }  # fmt: skip
+    assert rows[1]["completed_share"] == interval([0.6, 0.7, 0.8])
     gained = {(of["rank"], of["over"]): of["gain"]["mean"] for of in gains(found)}
     assert gained == pytest.approx(
         {("grv", "first-come"): 0.1, ("survival", "first-come"): 0.25, ("survival", "grv"): 0.15}

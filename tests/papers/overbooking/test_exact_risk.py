@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import beta
 
 from jobsight_papers.overbooking.exact_risk import (
@@ -46,26 +44,3 @@ def test_a_chain_agrees_with_random_draws() -> None:
     second = ends_of_waiting(np.maximum(0.35, first), 5.0 * SMOOTH.quantiles(scenario_order(2)), 8.0)
     fast = executable_by_scenarios(np.maximum(0.73, second), 11.0, 6.0, SMOOTH)
     assert fast == pytest.approx(success.mean(), abs=0.02)
-
-
-@settings(max_examples=50)
-@given(st.lists(st.tuples(st.floats(0.2, 8.0), st.floats(0.0, 0.9)), min_size=1, max_size=4), st.floats(0.0, 9.0))
-def test_starts_are_the_product_of_predecessors(running: list[tuple[float, float]], release: float) -> None:
-    """Against F(t) by direct multiplication; predecessors that all end by 8 h."""
-    planned = 10.0
-    finishes = [finish_of_running(-part * hours, hours, hours, 0.0, SMOOTH) for hours, part in running]
-    start = start_time(release, planned, finishes)
-    assert start.mass.sum() == pytest.approx(1.0)
-    assert (start.mass >= 0.0).all()
-    assert release - 1e-9 <= start.times_h[0]
-    assert start.times_h[-1] <= planned
-    for t in np.arange(0.5, 9.5, 0.5):
-        expected = 0.0
-        if t >= release:
-            expected = 1.0
-            for hours, part in running:
-                left = (t + part * hours) / hours
-                expected *= 1.0 if t >= hours else float(SMOOTH.after(part).within(left))
-        assert start.mass[start.times_h <= t + 1e-9].sum() == pytest.approx(
-            expected, abs=1e-6 + 0.15 * (t < release + 0.1)
-        )

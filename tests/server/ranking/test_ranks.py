@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobsight_predictor.reliability.resource_vector import VectorSettings
-from jobsight_server.systems.ranking.board import MachineBoard, RankConfig
+from jobsight_server.systems.ranking.board import MachineBoard
 
 from .conftest import HOUR_S, START, Farm
 
@@ -35,27 +34,6 @@ def test_a_machine_that_reboots_and_loses_its_job_sinks_within_a_round(farm: Far
     assert farm.order(method=method) == ["n2", "n3", "n1"]
     row = farm.row("n1")
     assert (row.score, row.evictions, row.sessions) == (0.0, 1, 1)
-
-
-@pytest.mark.storage
-def test_the_terms_are_those_worked_out_by_hand(farm: Farm) -> None:
-    farm.config = RankConfig(method="grv", vector=VectorSettings(weights=(0.5, 0.3, 0.2)))
-    farm.report("n1", START - 6 * HOUR_S, START - 1, benchmark_flops=1e8, cores=8)
-    farm.report("n2", START - 48 * HOUR_S, START - 1, benchmark_flops=5e7, cores=4)
-    for number in range(5):
-        farm.job(["n1"], start=START - 5000, end=START - 4000 + number)
-    farm.job(["n2"], start=START - 5000, end=START - 4000, state="requeued")
-    farm.round(after_s=0)
-    farm.round(after_s=2)
-    farm.now = START
-    ranks = farm.ranks(method="grv")
-    n1, n2 = (ranks.columns.by_name["alpha", name] for name in ("n1", "n2"))
-    vectors = ranks.vectors
-    assert vectors.availability[[n1, n2]] == pytest.approx([0.25, 1.0])
-    assert vectors.success[[n1, n2]] == pytest.approx([(5 / 20 + 1) / 2, (-1 / 20 + 1) / 2])
-    assert vectors.capacity[[n1, n2]] == pytest.approx([1.0, 0.25])
-    assert vectors.score[n1] == pytest.approx(0.5 * 0.25 + 0.3 * 0.625 + 0.2 * 1.0)
-    assert vectors.score[n2] == pytest.approx(0.5 * 1.0 + 0.3 * 0.475 + 0.2 * 0.25)
 
 
 def test_free_processors_and_clusters_filter(farm: Farm) -> None:

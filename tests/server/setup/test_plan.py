@@ -16,7 +16,6 @@ from jobsight_server.cli import main
 from jobsight_server.settings import load_settings
 from jobsight_server.setup.manifest import digest
 from jobsight_server.setup.schedulers.slurm_conf import configured, without
-from jobsight_server.setup.shipped import shipped, with_script_settings, with_shell_settings, with_toml_settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="a setup runs as root")]
 
@@ -290,16 +289,3 @@ def test_login_nodes_reach_the_server_where_the_site_says_so(machine: Machine) -
     assert load_settings(settings).listen == ("127.0.0.3:9", "unix:/run/j")
     machine.jobsight("setup", "torque", "--yes", "--users-url", "http://127.0.0.2:9/")
     assert load_settings(settings).listen == ("127.0.0.2:9", "unix:/run/j")
-
-
-def test_every_shipped_script_takes_its_settings() -> None:
-    values = {"port": 1234, "cluster": 'a"b', "token_file": "/t"}
-    for name in ("slurm/job_submit.lua", "pbs/queuejob.py", "torque/submit-filter"):
-        text = with_script_settings(shipped(name), values)
-        assert '"a\\"b",' in text
-        assert "1234," in text
-    assert "SPOOL=/s\n" in with_shell_settings(shipped("hooks/mark-job"), {"SPOOL": "/s"})
-    settings = with_toml_settings(shipped("jobsight.toml"), {"listen": "h:1", "database": "sqlite:///x"})
-    assert tomllib.loads(settings) == {"listen": "h:1", "database": "sqlite:///x"}
-    with pytest.raises(ValueError, match="stands 0 times"):
-        with_shell_settings(shipped("hooks/mark-job"), {"NOWHERE": "1"})

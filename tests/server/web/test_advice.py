@@ -143,15 +143,6 @@ def test_such_jobs_that_ran_out_are_said(learned: Any) -> None:
     assert "ran at most 40 min (2 ran out of memory, 1 ran out of time). This job requests" in text
 
 
-def test_the_comment_of_a_snakemake_job_says_its_application(learned: Any) -> None:
-    with learned.engine.begin() as connection:
-        connection.execute(update(schema.jobs).where(schema.jobs.c.user == "eve").values(name="snakejob.align"))
-    random = {"application": "7c9e6679-7425-40de-944b-e07fc1f90ae7", "slurm": {"num_tasks": 4}}
-    said = ask(learned, **random, comment="rule_align_wildcards_s1").json
-    assert (said["such_jobs"], ask(learned, **random, comment="rule_sort").json["such_jobs"]) == (14, 0)
-    assert ask(learned, comment="x" * 4097).status_code == 400
-
-
 def test_facts_in_a_comment_are_part_of_the_question_and_bad_ones_refuse_nothing(learned: Any) -> None:
     plain = ask(learned, slurm={"num_tasks": 4})
     for comment in ("jobsight:input_bytes=3.1e9", "jobsight:input_bytes=nan"):

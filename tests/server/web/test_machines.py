@@ -7,8 +7,10 @@ from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import insert
+from tests import make
 
 from jobsight_predictor.reliability.sessions import Presence
+from jobsight_server.forecasts import rebuild
 from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState, learn, write_reliability
@@ -71,14 +73,13 @@ def test_the_run_time_may_be_that_predicted_for_the_user(served: Served) -> None
     assert client.get("/api/v1/resources/rank?user=nobody").status_code == 404
     answer = client.get("/api/v1/resources/rank?user=ada")
     assert answer.status_code == 400  # on two clusters
-    answer = client.get("/api/v1/resources/rank?user=ada&cluster=alpha")
-    predicted = client.get("/api/v1/predictions?user=ada&cluster=alpha&metric=runtime").get_json()["predictions"][0]
-    if predicted["value"] is None:
-        assert answer.status_code == 404
-        assert "give a run time" in answer.get_json()["error"]
-    else:
-        assert answer.get_json()["run_time_s"] == pytest.approx(predicted["value"])
-        assert answer.get_json()["run_time_from"] == "predicted"
+    learned = {"start": NOW - 500, "end": NOW - 400, "used": {"runtime": 100.0}}
+    with served.engine.begin() as connection:
+        for number in range(3):
+            make.job(connection, f"r{number}", user="run", **learned)
+    rebuild(served.engine)
+    answer = client.get("/api/v1/resources/rank?user=run&cluster=alpha").get_json()
+    assert (answer["run_time_s"], answer["run_time_from"]) == (pytest.approx(100.0), "predicted")
 
 
 def test_a_machine_can_be_asked_for_by_name_with_its_rank_among_all(served: Served) -> None:

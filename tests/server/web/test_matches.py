@@ -204,19 +204,6 @@ def test_errors_name_the_job_as_it_was_sent(admin: Any) -> None:
     assert (twice.status_code, "'u' is there more than once" in twice.json["error"]) == (400, True)
 
 
-def test_an_unknown_type_keeps_out_only_the_job_that_has_it(served: Any, admin: Any) -> None:
-    tape = {"name": "t", "dependencies": [{"name": "d", "type": "tape"}]}
-    answer = post(admin, tape, job("a"))
-    assert [match["job"] for match in answer["matches"]] == ["a"]
-    [entry] = answer["unmatched"]
-    assert (entry["job"], entry["tier"]) == ("t", "type")
-    assert entry["reason"] == "d: there is no resource of type 'tape'"
-    [waiting, _] = post(admin, tape, job("b"), path="matches/queue")["queued"]
-    rounds_of(served).run()
-    found = admin.get(f"{API}/matches/{waiting['id']}").json["match"]
-    assert (found["state"], found["tier"]) == ("queued", "type")
-
-
 HOSTILE: list[tuple[Any, int]] = [
     (b'{"jobs": [' + b"[" * 50_000, 400),
     ({"jobs": [job("a", count=10**30)]}, 400),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert
+from tests import make
 
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
@@ -168,14 +169,10 @@ def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
 def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     """Two samples 20 s apart: 30 CPU seconds are 1.5 processors, 250 MB in and out are 200 Mb/s."""
     now = served.clock.now
-    row = {
-        "id": 50, "cluster": "alpha", "name": "m1", "boot_id": "b", "cpus": 4, "memory_total_bytes": 8 * 2**30,
-        "interfaces": '[{"name": "e", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9}]', "counters": "{}",
-        "agent": "{}", "first_time": now - 60, "last_time": now - 5, "received_at": now - 5, "clock_skew_s": 0.0,
-        "samples": 2, "wraps": 0, "resets": 0, "boots": 1, "missing": 0,
-    }  # fmt: skip
+    interfaces = '[{"name": "e", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9}]'
+    seen = {"first_time": now - 60, "last_time": now - 5, "received_at": now - 5, "clock_skew_s": 0.0}
     with served.engine.begin() as connection:
-        number = connection.scalar(insert(schema.nodes).values(row).returning(schema.nodes.c.id))
+        number = make.node(connection, "m1", cpus=4, memory_total_bytes=8 * 2**30, interfaces=interfaces, **seen)
         for at, moved, busy in ((now - 25, 0, 0.0), (now - 5, 250_000_000, 30.0)):
             sample = {"node_id": number, "time": at, "net_in_bytes": moved, "net_out_bytes": moved}
             sample |= {"cpu_busy_s": busy, "memory_used_bytes": 2**30, "gap_s": 0.0}
