@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 from sqlalchemy import Connection, func, select
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.amounts import MIB, memory_text, time_text
@@ -24,6 +25,7 @@ from jobsight_server.advice.scheduler_words import (
 from jobsight_server.advice.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.forecasts.reader import SeriesKey, read_answers
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.samples import memory_of_largest_nodes
@@ -228,9 +230,14 @@ def advise(
     pbs: PbsRequest | None = None,
     *,
     slurm: bool = False,
+    gpus: int | None = None,
 ) -> Advice:
-    """Advise on ``request``, of the same job as ``question``, in the words of PBS, of Slurm, or neither."""
-    found = recommend(connection, reader, cluster, question, request)
+    """Advise on ``request``, of the same job as ``question``, in the words of PBS, of Slurm, or neither.
+
+    ``gpus``: requested ones; None is unknown.
+    """
+    of_gpus = _metrics_of_gpus(connection, cluster, question.user or "", gpus)
+    found = recommend(connection, reader, cluster, question, request, (*ASKED_FOR, *of_gpus))
     such, memory, runtime = found.such_jobs, found.memory_bytes, found.runtime_s
     return Advice(
         cluster=cluster,
@@ -243,7 +250,10 @@ def advise(
         such_jobs_runtime_s=such.runtime_s,
         processors=request.processors,
         nodes=request.nodes or 1,
-        forecasts=[_forecast(found, metric) for metric in ASKED_FOR],
+        forecasts=[
+            *(_forecast(found, metric) for metric in ASKED_FOR),
+            *(_forecast_of_gpus(found.answers[metric], gpus) for metric in of_gpus),
+        ],
         slurm=slurm_advice(request, memory, runtime) if slurm else None,
         # PBS's words in an answer are of resident memory.
         pbs=None if pbs is None else pbs_advice(pbs, request, None if such.memory_is_virtual else memory, runtime),
@@ -275,6 +285,33 @@ def _forecast(found: Recommendation, metric: Resource) -> WholeJobForecast:
         level=answer.level,
         n=answer.n,
         kept=found.decisions[metric].kept,
+        reason=answer.reason,
+    )
+
+
+def _metrics_of_gpus(connection: Connection, cluster: str, user: str, gpus: int | None) -> list[str]:
+    """Return those to forecast: all for a job with GPUs; where that is unknown, those that the user's jobs had."""
+    names = [name for name, metric in METRICS.items() if metric.of_gpus]
+    if gpus is None:
+        used = read_answers(connection, [SeriesKey(cluster, user, name) for name in names])
+        return [name for name in names if SeriesKey(cluster, user, name) in used]
+    return names if gpus else []
+
+
+def _forecast_of_gpus(answer: Prediction, gpus: int | None) -> WholeJobForecast:
+    """Return the forecast of what jobs do not request, or of GPUs, of which no other number is recommended."""
+    return WholeJobForecast(
+        metric=answer.metric,
+        unit=answer.unit,
+        requested=gpus if answer.metric == "gpu_utilisation" else None,
+        forecast=answer.value,
+        probability=answer.probability,
+        reserve=answer.bound,
+        attempts=answer.attempts,
+        basis=answer.bound_basis,
+        level=answer.level,
+        n=answer.n,
+        kept=None,
         reason=answer.reason,
     )
 

@@ -46,10 +46,11 @@ _NODE = '{instance=~"{nodes}"{labels}}'
 _NODE_CARDS = '{instance=~"{nodes}",{devices}{labels}}'
 _NODE_BUSY = '{instance=~"{nodes}",mode!~"idle|iowait|steal|guest|guest_nice"{labels}}'
 _DCGM = '{hpc_job="{job}"{labels}}'
+_EVERY_GPU = '{gpuuuid!=""{labels}}'
 
 GPU_LABELS = (
-    ("uuid", "UUID", "gpu_uuid", "gpu", "minor_number", "ordinal", "index"),
-    ("GPU_I_ID", "gpu_instance_id"),
+    ("uuid", "UUID", "gpu_uuid", "gpuuuid", "gpu", "minor_number", "ordinal", "index"),
+    ("GPU_I_ID", "gpu_instance_id", "gpuiid"),
 )
 """Names of a GPU's label, and of that of a part of it (MIG)."""
 
@@ -62,6 +63,16 @@ def _memory(selector: str, **names: str) -> tuple[PresetQuery, ...]:
     """Return the queries of the parts of a job's memory: part -> metric."""
     parts: tuple[Part, ...] = ("anonymous", "rss", "shmem", "cache", "used")
     return tuple(PresetQuery("memory_bytes", names[part] + selector, part=part) for part in parts if part in names)
+
+
+def _of_ceems(quantity: Quantity, metric: str, scale: float = 1.0) -> PresetQuery:
+    """Return the query of a metric of dcgm-exporter, whose labels the site renames as CEEMS wants it, for the GPUs on
+    which CEEMS saw the job. Its flag is 1 for a whole GPU, and below that for a part of one.
+    """
+    held = f"max by (hostname, gpuuuid, gpuiid) (ceems_compute_unit_gpu_index_flag{_CEEMS}) > bool 0"
+    every = f"max by (gpuuuid, gpuiid) ({metric}{_EVERY_GPU})"
+    text = f"{every} * on (gpuuuid, gpuiid) group_right () ({held})"
+    return PresetQuery(quantity, text, scale, is_expression=True, labels=_GPU)
 
 
 PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
@@ -93,6 +104,7 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
         PresetQuery("peak_bytes", f"slurm_job_memory_max{_SLURM_JOB}"),
         PresetQuery("gpu_memory_bytes", f"slurm_job_memory_usage_gpu{_SLURM_JOB}", labels=_GPU),
         PresetQuery("gpus_busy", f"slurm_job_utilization_gpu{_SLURM_JOB}", _PER_CENT, labels=_GPU),
+        PresetQuery("gpu_memory_total_bytes", f"slurm_job_memory_total_gpu{_SLURM_JOB}", labels=_GPU),
     ),
     "ceems": (
         PresetQuery("cpu_s", f"ceems_compute_unit_cpu_user_seconds_total{_CEEMS}"),
@@ -102,6 +114,10 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
         ),
         PresetQuery("received_bytes", f"ceems_ebpf_ingress_bytes_total{_CEEMS}", labels=_FLOWS),
         PresetQuery("sent_bytes", f"ceems_ebpf_egress_bytes_total{_CEEMS}", labels=_FLOWS),
+        _of_ceems("gpu_memory_bytes", "DCGM_FI_DEV_FB_USED", _MIB),
+        _of_ceems("gpus_busy", "DCGM_FI_DEV_GPU_UTIL", _PER_CENT),
+        _of_ceems("gpus_busy", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),  # slices have no other
+        _of_ceems("gpu_memory_total_bytes", "DCGM_FI_DEV_FB_TOTAL", _MIB),
     ),
     "node_exporter": (
         PresetQuery("node_cpu_s", f"sum without (cpu, mode) (node_cpu_seconds_total{_NODE_BUSY})", is_expression=True),
@@ -119,6 +135,7 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
     "dcgm": (
         PresetQuery("gpu_memory_bytes", f"DCGM_FI_DEV_FB_USED{_DCGM}", _MIB, labels=_GPU),
         PresetQuery("gpus_busy", f"DCGM_FI_DEV_GPU_UTIL{_DCGM}", _PER_CENT, labels=_GPU),
+        PresetQuery("gpus_busy", f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{_DCGM}", labels=_GPU),  # slices have no other
         PresetQuery("gpu_memory_total_bytes", f"DCGM_FI_DEV_FB_TOTAL{_DCGM}", _MIB, labels=_GPU),
     ),
 }

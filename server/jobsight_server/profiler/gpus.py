@@ -18,6 +18,7 @@ from jobsight_server.profiler.usage import MOST_UNKNOWN
 from jobsight_server.profiler.values import (
     GPUS_NOT_ALL_READ,
     GPUS_NOT_READ,
+    GPUS_OF_OTHERS,
     GPUS_UNKNOWN,
     GpuUse,
     Measurement,
@@ -95,6 +96,17 @@ def gpus_of_nodes(nodes: Sequence[NodeEvidence], run: EndedRun) -> dict[str, Mea
     return missing | {name: replace(one, source=SAMPLES, attribution="exclusive") for name, one in found.items()}
 
 
+def gpus_of_monitoring(nodes: Mapping[str, OfGpus], run: EndedRun) -> dict[str, Measurement]:
+    """Return the metrics of the run's GPUs from a site's monitoring.
+
+    Some exporters name a job with all parts of its GPU (dcgm-exporter), or with all GPUs that it may open.
+    """
+    found = gpus_of(nodes, run.start, run.end, run.gpus)
+    if run.gpus and any(len(one.gpus or ()) > run.gpus for one in found.values()):
+        return {name: without(GPUS_OF_OTHERS, "unknown") for name in found}
+    return found
+
+
 def gpus_of(nodes: Mapping[str, OfGpus], start: float, end: float, held: int | None) -> dict[str, Measurement]:
     """Return the metrics of a job's GPUs that have series.
 
@@ -102,7 +114,11 @@ def gpus_of(nodes: Mapping[str, OfGpus], start: float, end: float, held: int | N
     of their utilisation is the average number that was busy from ``start`` to ``end``; None unless all of the ``held``
     ones were read for that long.
     """
-    memory, busy, total = (_by_gpu(nodes, name) for name in ("gpu_memory_bytes", "gpus_busy", "gpu_memory_total_bytes"))
+    names: tuple[Quantity, ...] = ("gpu_memory_bytes", "gpus_busy", "gpu_memory_total_bytes")
+    memory, busy, total = (_by_gpu(nodes, name) for name in names)
+    for whole in [gpu for gpu in {*memory, *busy} if not gpu[2] and _is_cut(gpu, {*memory, *busy})]:
+        memory.pop(whole, None)
+        busy.pop(whole, None)
     each = tuple(
         GpuUse(
             "/".join(filter(None, gpu)),
@@ -135,13 +151,19 @@ def gpus_busy(held: int | None, mean: float | None) -> float | None:
     return None if not held or mean is None else min(mean / held, 1.0)
 
 
-def _by_gpu(nodes: Mapping[str, Mapping[Quantity, Sequence[MetricSeries]]], name: Quantity) -> dict[_Gpu, MetricSeries]:
-    return {
-        (node, *_named(one.labels)): one
-        for node, series in nodes.items()
-        for one in series.get(name, ())
-        if len(one.time)
-    }
+def _is_cut(gpu: _Gpu, gpus: Iterable[_Gpu]) -> bool:
+    """Return whether parts of the GPU (MIG) are among ``gpus``: each counts as one, the whole does not."""
+    return any(other[:2] == gpu[:2] and other[2] for other in gpus)
+
+
+def _by_gpu(nodes: Mapping[str, OfGpus], name: Quantity) -> dict[_Gpu, MetricSeries]:
+    """Return the series of each GPU; of several, from the first query that has it."""
+    found: dict[_Gpu, MetricSeries] = {}
+    for node, series in nodes.items():
+        for one in series.get(name, ()):
+            if len(one.time):
+                found.setdefault((node, *_named(one.labels)), one)
+    return found
 
 
 def _named(labels: Mapping[str, str]) -> _Gpu:

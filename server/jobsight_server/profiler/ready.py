@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
-from jobsight_server.profiler.gpus import gpus_of, gpus_of_nodes, nodes_with_gpus, read_gpus
+from jobsight_server.profiler.gpus import gpus_of_monitoring, gpus_of_nodes, nodes_with_gpus, read_gpus
 from jobsight_server.profiler.memory import Idle, idle_before, idle_beside, inside
 from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.runs import (
@@ -228,7 +228,7 @@ def profiles_of(
             if stop and stop.is_set():
                 return found
             own = measured.get(run.id)
-            gpus = {} if own is None else gpus_of(own.nodes, run.start, run.end, run.gpus)
+            gpus = {} if own is None else gpus_of_monitoring(own.nodes, run)
             if not gpus and any(node.gpus is not None for node in nodes):
                 gpus = gpus_of_nodes(nodes, run)
             found.append((run, profile(run, nodes, fabric, gpus)))

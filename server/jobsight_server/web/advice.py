@@ -18,7 +18,7 @@ from jobsight_server.advice.scheduler_words import (
 )
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, readable_name
-from jobsight_server.web.kit.inputs import DescribedJob, job_in_body, parsed_body
+from jobsight_server.web.kit.inputs import DescribedJob, Gpus, job_in_body, parsed_body
 from jobsight_server.web.kit.routes import Route, context
 
 COMMENT_AT_MOST = 4096  # characters
@@ -34,6 +34,7 @@ class AdviceQuestion(DescribedJob, kw_only=True):
 
     comment: Annotated[str, Meta(max_length=COMMENT_AT_MOST)] | None = None
 
+    gpus: Gpus | None = None
     slurm: SlurmRequest | None = None
     pbs: PbsRequest | None = None
 
@@ -70,7 +71,7 @@ def give_advice() -> Advice:
     here = context()
     with here.read_engine.connect() as connection:
         slurm = asked.slurm is not None
-        return advise(connection, here.answers, cluster, question, request, asked.pbs, slurm=slurm)
+        return advise(connection, here.answers, cluster, question, request, asked.pbs, slurm=slurm, gpus=asked.gpus)
 
 
 ROUTES = (

@@ -14,7 +14,9 @@ from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.forecasts.record import Metric
 from jobsight_server.web.kit.inputs import (
+    GPUS_AT_MOST,
     PARAMETERS,
+    Gpus,
     JobFields,
     cluster_argument,
     metric_argument,
@@ -27,7 +29,6 @@ from jobsight_server.web.kit.inputs import (
 from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, context, json_text
 
 QUESTIONS_AT_MOST = 10_000
-GPUS_AT_MOST = 1_000_000
 _GPUS: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": GPUS_AT_MOST}
 
 
@@ -35,7 +36,7 @@ class AskedQuestion(JobFields, kw_only=True):
     """One question; without metric: all of them."""
 
     metric: Metric | None = None
-    gpus: Annotated[int, Meta(ge=0, le=GPUS_AT_MOST)] | None = None
+    gpus: Gpus | None = None
 
 
 class Questions(msgspec.Struct, forbid_unknown_fields=True):

@@ -426,11 +426,46 @@ def test_replicas_that_see_bursts_of_a_gpu_do_not_contradict_one_another(engine:
     assert (series.value.min(), series.value.max()) == (0.0, 1.0)
 
 
-def test_slices_of_one_gpu_are_several(engine: Engine) -> None:
-    for part in range(3):
-        labels = {"hpc_job": "7", "Hostname": "n1", "UUID": "GPU-0", "gpu": "0", "GPU_I_ID": str(part)}
-        add(engine, "DCGM_FI_DEV_FB_USED", labels, Exporter({}).points(lambda _: 1024.0))
-    assert gpus_of(measured(engine, "dcgm").nodes, START, END, 3)["gpu_memory"].value == 3 * GIB
+@pytest.mark.parametrize("preset", ["dcgm", "slurm_job_exporter"])
+def test_a_slice_is_a_gpu_of_its_own_and_its_parent_none(engine: Engine, preset: str) -> None:
+    """The parent may have series of its own, of memory, of use or of both; whole GPUs stand beside it."""
+    for variant in VARIANTS:
+        rng = random.Random(variant)
+        engine.series.clear()
+        uuid_of = rng.choice(["UUID", "uuid", "gpu_uuid"])
+        part_of = rng.choice(["GPU_I_ID", "gpu_instance_id"])
+        cut, whole, slices = rng.choice([1, 2]), rng.choice([0, 1]), rng.choice([1, 2, 7])
+        found: list[tuple[dict[str, str], bool, float]] = []  # labels, whether it is a parent, and its use
+        for gpu in range(cut + whole):
+            of_gpu = {uuid_of: f"GPU-{gpu}", "gpu": str(gpu), "gpu_type": "A100"}
+            if gpu >= cut or rng.random() < 0.7:
+                found.append((of_gpu, gpu < cut, 0.9))
+            if gpu < cut and preset == "dcgm":
+                profile = {"GPU_I_PROFILE": "1g.10gb"}
+                found += [({**of_gpu, part_of: str(part), **profile}, False, rng.random()) for part in range(slices)]
+            elif gpu < cut:  # named by a UUID of their own, without a parent
+                found = [one for one in found if not one[1]]
+                found += [({"gpu": f"MIG-{gpu}-{part}"}, False, rng.random()) for part in range(slices)]
+        rng.shuffle(found)
+        exporter = Exporter({"instance": "n1:9400", "Hostname": "n1"}, rng.uniform(0.0, 14.0), 15.0)
+        of_job = {"hpc_job": "7"} if preset == "dcgm" else PRESETS["slurm_job_exporter"][0]
+        names = ("DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+        scales = (2.0**20, 0.01, 1.0)
+        if preset != "dcgm":
+            names, scales = ("slurm_job_memory_usage_gpu", "slurm_job_utilization_gpu", ""), (1.0, 0.01, 1.0)
+        for labels, is_parent, use in found:
+            has_use = names[1] if preset != "dcgm" or not any(name in labels for name in (part_of,)) else names[2]
+            for name, amount in ((names[0], 5 * GIB), (has_use, use)):
+                if is_parent and rng.random() < 0.3:
+                    continue
+                value = amount / scales[names.index(name)]
+                points = exporter.points(lambda _, value=value: value)  # type: ignore[misc]
+                add(engine, name, {**of_job, **exporter.labels, **labels}, points)
+        own = [(labels, use) for labels, is_parent, use in found if not is_parent]
+        gpus = gpus_of(measured(engine, preset).nodes, START, END, len(own))
+        assert gpus["gpu_memory"].value == pytest.approx(5 * GIB * len(own)), variant
+        assert gpus["gpu_utilisation"].mean == pytest.approx(sum(use for _, use in own)), variant
+        assert len(gpus["gpu_utilisation"].gpus or ()) == len(own), variant
 
 
 def bursts(rng: random.Random) -> Curve:

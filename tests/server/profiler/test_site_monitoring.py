@@ -120,6 +120,29 @@ def add_ceems(history: History, job: str, node: str, parts: list[tuple[float, fl
             history.add(f"ceems_ebpf_{name}_bytes_total{labels}", scrapes(used_since(rate, first), since, until))
 
 
+def add_gpus_of_ceems(history: History) -> None:
+    """Job 9 holds a whole GPU and a slice of another on n9; other jobs hold the rest, or its GPU after it.
+
+    Series of dcgm-exporter name no job; their labels are renamed as CEEMS wants it, and two servers scrape them.
+    """
+    for job, gpu, part, share, since, until in (
+        ("9", "GPU-a", "", 1.0, START, END), ("9", "GPU-b", "7", 0.25, START, END),
+        ("10", "GPU-b", "8", 0.5, START, END), ("10", "GPU-a", "", 1.0, END + 60.0, END + HOUR_S),
+    ):  # fmt: skip
+        named = f'gpuuuid="{gpu}",' + (f'gpuiid="{part}",' if part else "")
+        labels = f'{{uuid="{job}",manager="slurm",hostname="n9",instance="n9:9010",{named}index="0"}}'
+        history.add(f"ceems_compute_unit_gpu_index_flag{labels}", scrapes(lambda _, share=share: share, since, until))
+    whole = (BEGIN, BEGIN + 6 * HOUR_S)
+    for gpu, part, busy in (("GPU-a", "", 80.0), ("GPU-b", "7", 0.5), ("GPU-b", "8", 1.0), ("GPU-c", "", 100.0)):
+        for scraped_by in ("dcgm", "dcgm-2"):
+            named = f'Hostname="x",instance="n9:9400",job="{scraped_by}",gpuuuid="{gpu}"'
+            labels = f'{{{named},gpuiid="{part}"}}' if part else f"{{{named}}}"
+            name = "DCGM_FI_PROF_GR_ENGINE_ACTIVE" if part else "DCGM_FI_DEV_GPU_UTIL"
+            history.add(f"{name}{labels}", scrapes(lambda _, busy=busy: busy, *whole))
+            history.add(f"DCGM_FI_DEV_FB_USED{labels}", scrapes(lambda _: 1024.0, *whole))
+            history.add(f"DCGM_FI_DEV_FB_TOTAL{labels}", scrapes(lambda _: 81920.0, *whole))
+
+
 def add_node_exporter(history: History, node: str) -> None:
     """A node that holds 1 GiB and is quiet without the job."""
     whole = (BEGIN, BEGIN + 6 * HOUR_S)
@@ -157,6 +180,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     add_ceems(history, "4", "n5", [(START, END)])
     add_ceems(history, "5", "n5", [(START, OUTAGE[0]), (OUTAGE[1], END)])
     add_ceems(history, "6", "n5", [(START, LONG_OUTAGE[0]), (LONG_OUTAGE[1], END)])
+    add_gpus_of_ceems(history)
     add_node_exporter(history, "n6")
     with request.param(tmp_path_factory.mktemp("monitoring"), history) as address:
         yield address
@@ -201,6 +225,28 @@ def test_jobstats_with_gpus_and_one_cluster_of_several(site: Any, url: str) -> N
         ("n3/0", near(0.8), 8.5e10),
         ("n3/1", near(0.5), 8.5e10),
     ]
+
+
+def test_ceems_says_which_gpus_and_slices_were_the_jobs(site: Any, url: str) -> None:
+    run = site.run("9", START, END, {"n9": 4}, gpus=2)
+    found = measured(site, run, url=url, presets=("ceems",))
+    assert found["gpu_memory"].value == near(2 * GIB)
+    assert (found["gpu_utilisation"].value, found["gpu_utilisation"].mean) == (near(1.3), near(1.3))
+    gpus = json.loads(found["gpu_utilisation"].gpus)
+    assert [(gpu["gpu"], gpu["busy"], gpu["memory_total_bytes"]) for gpu in gpus] == [
+        ("n9/GPU-a", near(0.8), 80 * GIB),
+        ("n9/GPU-b/7", near(0.5), 80 * GIB),
+    ]
+    assert not found["gpu_utilisation"].lower_bound
+
+
+def test_gpus_that_an_exporter_names_beyond_those_held_are_unknown(sqlite_site: Any, url: str) -> None:
+    """Such as all slices of a GPU, with the label of a job that holds one."""
+    run = sqlite_site.run("8", START, END, {"n8": 4}, gpus=1)
+    found = measured(sqlite_site, run, url=url, presets=("jobstats",), labels=ALPHA)
+    for metric in ("gpu_memory", "gpu_utilisation"):
+        assert found[metric].value is None
+        assert found[metric].reason == "more GPUs were read than it held, and which of them were its is unknown"
 
 
 def test_a_peak_between_two_scrapes_is_a_lower_bound(site: Any, url: str) -> None:

@@ -63,6 +63,19 @@ def test_a_job_that_requests_gpus_is_forecast_in_them_and_no_other(site: Any) ->
     assert site.client("scheduler").get("/api/v1/predictions?cluster=gamma&user=kim&gpus=-1").status_code == 400
 
 
+def test_advice_has_them_as_predictions_do(site: Any) -> None:
+    """Where the job requests GPUs; where that is unknown, for users of GPUs."""
+    for user, gpus, metrics in (("kim", 2, GPU_METRICS), ("kim", 0, []), ("kim", None, GPU_METRICS), ("joe", None, [])):
+        asked = {"cluster": "gamma", "user": user, "application": "solve", "processors": 4, "gpus": gpus}
+        answer = site.client("submitter").post("/api/v1/advice", json=asked)
+        assert [one["metric"] for one in answer.json["forecasts"]] == ["memory", "runtime", *metrics]
+    of_kim = site.client("submitter").post("/api/v1/advice", json={**asked, "user": "kim", "gpus": 2}).json
+    memory, gpus_busy = of_kim["forecasts"][2:]
+    assert 30 * GIB <= memory["forecast"] <= memory["reserve"] == memory["attempts"][0]
+    assert (memory["requested"], gpus_busy["requested"], gpus_busy["forecast"]) == (None, 2, pytest.approx(0.9))
+    assert site.client("submitter").post("/api/v1/advice", json={**asked, "gpus": -1}).status_code == 400
+
+
 def test_values_of_the_whole_job_are_not_multiplied(site: Any) -> None:
     one, whole = (
         predictions(site, user="kim", application="solve", processors=4, metric="gpu_memory", per=per)[0]

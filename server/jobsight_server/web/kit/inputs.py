@@ -285,6 +285,10 @@ class JobProperties(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     facts: Facts | None = None
 
 
+GPUS_AT_MOST = 1_000_000
+Gpus = Annotated[int, Meta(ge=0, le=GPUS_AT_MOST)]
+
+
 class DescribedJob(JobProperties, kw_only=True):
     """A job in a body, with its cluster."""
 
