@@ -149,7 +149,7 @@ def test_no_bound_exceeds_a_request_that_is_a_limit() -> None:
     group = group_of(np.random.default_rng(2).lognormal(3, 1, 50).tolist())
     free = reserve(Priced(), [group], Case(request=20.0))
     assert free.value > 20.0
-    found = Priced().reserve(prospect([[Witness(group)]], 20.0), Case(request=20.0, is_limit=True))
+    found = Priced().reserve(prospect([[Witness(group)]]).cut(20.0), Case(request=20.0, is_limit=True))
     assert found == Bound(20.0, 0.0, "request")
 
 
@@ -203,7 +203,7 @@ def test_another_coverage_is_answered_at_once() -> None:
 def test_until_a_few_jobs_of_an_application_have_ended_its_limit_pays_for_caution() -> None:
     """Bursts of a new application fail together; where nothing caps what caution costs, there is none."""
     group = group_of(np.random.default_rng(4).lognormal(3, 1, 400).tolist())
-    found = prospect([[Witness(group)]], 1e4)
+    found = prospect([[Witness(group)]]).cut(1e4)
     for objective in ("coverage", "waste"):
         bounds = grown_up(Priced(0.9, objective))  # type: ignore[arg-type]
         cautious, usual, unlimited = (

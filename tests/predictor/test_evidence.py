@@ -62,7 +62,7 @@ def test_a_distribution_is_one_and_leaves_room_for_a_new_largest() -> None:
         assert above == pytest.approx(0.5 / (n + 0.5))
         twice = found.beyond + sum(mass for place, mass in found.places.items() if place > 200.0)
         assert twice == pytest.approx(0.5 / (n + 0.5) / 8)
-        capped = prospect([[Witness(group)]], 120.0)
+        capped = prospect([[Witness(group)]]).cut(120.0)
         assert max(capped.places) == 120.0
 
 

@@ -34,7 +34,7 @@ def score(
     forecast.value = answered
     hit = None if answered is None else abs(answered - actual) <= 0.2 * actual
     again = AtStart(None, None, None, None, None, at_start)
-    keys = JobKeys(None, [], key_of(user), key_of(user), [])
+    keys = JobKeys(None, [], [], key_of(user), key_of(user), [])
     experts.score(FinishedJob(Question(user), actual, 1.0, keys, forecast, again, hit, 1, True, True, 1.0))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import numpy as np
 import pytest
 from tests import make
@@ -49,9 +47,9 @@ def test_too_few_jobs_and_unknown_facts_tell_nothing() -> None:
     history = FactsHistory()
     for i in range(LEAST - 1):
         history.learn((("input_bytes", float(i)),), 5.0)
-    assert history.prospect((("input_bytes", 3.0),), inf) is None
+    assert history.prospect((("input_bytes", 3.0),)) is None
     history.learn((("input_bytes", 4.0),), 5.0)
-    assert history.prospect((("samples", 3.0),), inf) is None
+    assert history.prospect((("samples", 3.0),)) is None
     found = history.prospect((("input_bytes", 3.0),), 5.5)
     assert found is not None
     assert max(found.places) <= 5.5

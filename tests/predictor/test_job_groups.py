@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import numpy as np
+
+from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.groups import level_name
 from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question, label
 
@@ -35,3 +38,20 @@ def test_different_fields_of_equal_value_are_different_groups() -> None:
 def test_names_of_levels() -> None:
     assert label(()) == "site"
     assert label(("user", "queue")) == "user + queue"
+
+
+def test_groups_of_the_same_jobs_are_one_object_and_learn_as_if_each_were_its_own() -> None:
+    rng = np.random.default_rng(5)
+    shared, apart = Profile("B", metric="memory"), Profile("B", metric="memory")
+    for i in range(120):
+        user, application, asked = int(rng.integers(1, 4)), int(rng.integers(1, 3)), float(rng.choice([4e9, 8e9]))
+        question = Question(f"u{user}", f"a{application}", "q", 4, asked, 3600.0)
+        value = float(rng.lognormal(20.0, 0.3))
+        for profile in (shared, apart):
+            profile.learn(question, value, seconds=60.0)
+        if i % 7 == 0:  # groups that are read are not shared
+            state = {key: tuple(part) for key, part in apart.state().items()}
+            apart = Profile("B", metric="memory")
+            apart.load(state)
+    assert len({id(group) for group in shared.groups.values()}) < len(shared.groups)
+    assert shared.state() == apart.state()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from jobsight_predictor.question import Moment, label
+from jobsight_predictor.question import GroupKey, Moment, label
 
 from .forecast import PendingForecast
-from .groups import CANDIDATES, SHARE_OF_REQUEST, SHARES, Group, Voter, level_name
+from .groups import CANDIDATES, SHARE, SHARE_OF_REQUEST, SHARES, Group, level_name
 from .reserve import Basis, exceeding, needs_of
 
 if TYPE_CHECKING:
@@ -87,14 +86,14 @@ def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, 
     last_values: tuple[float, ...] = ()
     if value is not None:
         assert forecast.keys is not None
-        weights = profile.experts.weights(forecast.keys.user, moment)
-        forecaster, voter, group = _source(profile, forecast, value, weights)
-        level, n = level_name(voter.key), group.mode.n
-        last_values = tuple([last * voter.scale for last in group.recent])
+        forecaster, key, group = _source(profile, forecast, value)
+        level, n = level_name(key), group.mode.n
+        scale = max(forecast.keys.request or 0.0, group.least) if key[0] & SHARE else 1.0
+        last_values = tuple([last * scale for last in group.recent])
         for _, other in forecast.ranking:
             if abs(other - value) > DIFFERENT * value:
-                its_forecaster, its_voter, _ = _source(profile, forecast, other, weights)
-                runner_up = RunnerUp(other, its_forecaster, level_name(its_voter.key))
+                its_forecaster, its_key, _ = _source(profile, forecast, other)
+                runner_up = RunnerUp(other, its_forecaster, level_name(its_key))
                 break
     correct = profile.calibrations[moment].exceeding.correct
     exceed_probability = forecast.exceed_probability
@@ -131,19 +130,17 @@ def candidate_name(profile: Profile, index: int) -> str:
     return f"{CANDIDATES[candidate]} by {groups[of_group]}"
 
 
-def _source(
-    profile: Profile, forecast: PendingForecast, value: float, weights: Sequence[float]
-) -> tuple[str, Voter, Group]:
-    """The candidate, voter and group of the most specific group that forecast ``value``, by the greatest weight."""
+def _source(profile: Profile, forecast: PendingForecast, value: float) -> tuple[str, GroupKey, Group]:
+    """The candidate, key and group of the most specific group that forecast ``value``, by the greatest weight."""
     width = len(CANDIDATES)
     assert forecast.keys is not None
-    for voter in forecast.keys.voters:
-        first = voter.number * width
+    for number, key in (*forecast.keys.values, *forecast.keys.shares):
+        first = number * width
         matching = [i for i in range(first, first + width) if forecast.forecasts[i] == value]
         if matching:
-            best = max(matching, key=weights.__getitem__)
-            return CANDIDATES[best % width], voter, profile.groups[voter.key]
+            best = max(matching, key=forecast.weights.__getitem__)
+            return CANDIDATES[best % width], key, profile.groups[key]
     for key in forecast.keys.first_jobs:  # of a new application
         if (group := profile.groups.get(key)) is not None:
-            return CANDIDATES[1], Voter(-1, key, forecast.keys.request or 1.0), group
+            return CANDIDATES[1], key, group
     raise LookupError(f"no candidate forecast {value!r}")

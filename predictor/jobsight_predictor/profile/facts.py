@@ -48,8 +48,8 @@ class FactsHistory(Aging):
         self._wasted_by_groups = WASTE_FADE * self._wasted_by_groups + wasted(by_groups, value)
         self._wasted_by_facts = WASTE_FADE * self._wasted_by_facts + wasted(by_facts, value)
 
-    def prospect(self, facts: Facts, ceiling: float) -> Prospect | None:
-        """The distribution of the need of a job with these facts, at most ``ceiling``; None if too few had all of them.
+    def prospect(self, facts: Facts) -> Prospect | None:
+        """The distribution of the need of a job with these facts; None if too few had all of them.
 
         Each of the ``NEAREST`` jobs is as likely, and ``PRIOR`` parts lie above the largest of them. Nearest by
         Euclidean distance in the inverse hyperbolic sines of the facts, each in units of its standard deviation.
@@ -69,10 +69,9 @@ class FactsHistory(Aging):
         each = 1.0 / (len(values) + PRIOR)
         masses: dict[float, float] = {}
         for value in values:
-            place = min(value, ceiling)
-            masses[place] = masses.get(place, 0.0) + each
+            masses[value] = masses.get(value, 0.0) + each
         for up, share in tail.places:
-            place = min(up * top, ceiling)
+            place = up * top
             masses[place] = masses.get(place, 0.0) + PRIOR * each * share
         return Prospect(masses, PRIOR * each * tail.rest)
 

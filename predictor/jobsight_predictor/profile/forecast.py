@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import NEAR
 
 from .calibration import Calibration
-from .groups import CANDIDATES, SHARE, USER, Group, JobKeys, Voter
+from .groups import CANDIDATES, SHARE, USER, Group, JobKeys
 from .parts import Stored
 from .probability import Forecasts, best_vote
-from .prospect import Prospect, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
+from .prospect import Prospect, Witness, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
 from .reserve import FEW, Basis, Bound, Case, exceeding, ladder
 
 if TYPE_CHECKING:
@@ -29,21 +28,23 @@ class PendingForecast(Stored):
     ``forecasts`` are those of each candidate of each job group. ``known`` is the number of jobs of the site learned by
     then; ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by
     the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
-    of jobs near their limit (``stated_near_limit``). ``keys``, ``ranking``, ``exceed_probability``, ``limit`` (the
-    request that it is held to), ``of_time`` and ``prospect`` serve the immediate answer and are not kept.
+    of jobs near their limit (``stated_near_limit``). ``keys``, ``weights`` (of the candidates), ``ranking``,
+    ``exceed_probability``, ``limit`` (the request that it is held to), ``of_time`` and ``prospect`` serve the immediate
+    answer and are not kept.
     """
 
     kept = (
         "forecasts", "value", "bound", "probability", "features", "known", "basis", "by_groups", "by_facts",
         "stated_exceed", "_attempts", "out_near_limit",
     )  # fmt: skip
-    __slots__ = (*kept, "exceed_probability", "keys", "limit", "of_time", "prospect", "ranking")
+    __slots__ = (*kept, "exceed_probability", "keys", "limit", "of_time", "prospect", "ranking", "weights")
 
     def __init__(self, forecasts: Forecasts | None = None, keys: JobKeys | None = None, known: int = 0) -> None:
         self.forecasts: Forecasts = forecasts or []
         self.keys = keys
         self.known = known
         self.basis: Basis | None = None
+        self.weights: list[float] = []
         self.ranking: list[tuple[float, float]] = []
         self.value: float | None = None
         self.bound: float | None = None
@@ -133,15 +134,14 @@ ROUNDED = 1.01  # factor; a lower bound may have been this much larger than repo
 class SimilarJobs:
     """The votes, the distribution and the case of jobs similar to one, which do not depend on the moment of its life.
 
-    ``votes`` has the index and the value of each candidate's forecast, ``forecasts`` the values of all candidates.
-    ``closest`` is the most specific group, None if there are no votes; ``of_first_jobs`` the forecast for a job of a
-    new application, whose distribution is that of the first jobs of others, once there are ``FEW``; ``by_facts`` the
-    distribution and the case of jobs with similar facts; ``out_near_limit`` see ``stated_near_limit``.
+    ``forecasts`` are those of all candidates. ``closest`` is the most specific group, None if there are no forecasts;
+    ``of_first_jobs`` the forecast for a job of a new application, whose distribution is that of the first jobs of
+    others, once there are ``FEW``; ``by_facts`` the distribution and the case of jobs with similar facts;
+    ``out_near_limit`` see ``stated_near_limit``.
     """
 
     keys: JobKeys
     forecasts: Forecasts
-    votes: list[tuple[int, float]]
     closest: Group | None
     prospect: Prospect
     case: Case
@@ -150,67 +150,73 @@ class SimilarJobs:
     out_near_limit: float | None = None
     of_first_jobs: float | None = None
 
+    def held_to(self, request: float) -> SimilarJobs:
+        """The same for a job that needs no more than its request."""
+        case = self.case._replace(is_limit=True)
+        by_facts = self.by_facts and (self.by_facts[0].cut(request), self.by_facts[1]._replace(is_limit=True))
+        forecasts = [value if value is None or value < request else request for value in self.forecasts]
+        return replace(self, forecasts=forecasts, prospect=self.prospect.cut(request), case=case, by_facts=by_facts)
 
-def similar_jobs(profile: Profile, question: Question, *, cut: bool = True) -> SimilarJobs:
-    """The jobs similar to this one; changes nothing. ``cut`` at its request, where requests are limits."""
-    keys = profile.keys(question)
+
+def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
+    """The jobs similar to this one; changes nothing."""
+    keys, groups, width = profile.keys(question), profile.groups, len(CANDIDATES)
     request = keys.request
-    shortfall = profile.shortfalls.of(keys)
-    is_limit = (
-        cut
-        and request is not None
-        and request > ROUNDED * shortfall.lower_bound
-        and profile.requests.are_limits
-        and not _beyond(profile, keys)
-    )
-    ceiling = request if request is not None and is_limit else LARGEST
     forecasts: Forecasts = [None] * profile.size
-    votes: list[tuple[int, float]] = []
-    present: list[tuple[Voter, Group]] = []
-    for index, key, scale in keys.voters:
-        if (group := profile.groups.get(key)) is not None:
-            present.append((Voter(index, key, max(scale, group.least)), group))
-            values = group.forecasts()
-            if scale != 1.0 or is_limit:
-                values = tuple([min(value * scale, ceiling) for value in values])
-            first = index * len(CANDIDATES)
-            forecasts[first : first + len(CANDIDATES)] = values
-            votes.extend(enumerate(values, first))
+    values: list[tuple[int, Group]] = []
+    shares: dict[int, Witness] = {}
+    for number, key in keys.values:
+        if (group := groups.get(key)) is not None:
+            values.append((key[0], group))
+            forecasts[number * width : (number + 1) * width] = group.forecasts()
+    for number, key in keys.shares:
+        if (group := groups.get(key)) is not None:
+            scale = max(request or 0.0, group.least)
+            shares[key[0] & ~SHARE] = Witness(group, scale)
+            forecasts[number * width : (number + 1) * width] = [value * scale for value in group.forecasts()]
+    shortfall = profile.shortfalls.of(keys)
 
     def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0) -> Case:
         missed = 0.0 if explained else shortfall.share
-        return Case(question.requested_time_s, request, is_limit, ended, evidence, missed, largest)
+        return Case(question.requested_time_s, request, False, ended, evidence, missed, largest)
 
-    if not present:
-        unknown = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
-        return SimilarJobs(keys, forecasts, votes, None, unknown, case(False, 0.0))
-    is_new = keys.application not in profile.bursts and not _lacks_application(profile, question)
-    levels = first_jobs(profile.groups, keys) if is_new else []
+    if not values:
+        unknown = with_shortfall(Prospect({}, 0.0), shortfall, 0)
+        return SimilarJobs(keys, forecasts, None, unknown, case(False, 0.0))
+    is_new = keys.application not in profile.bursts and not _lacks_application(profile, question, keys)
+    levels = first_jobs(groups, keys) if is_new else []
     of_first_jobs = None
     if levels and levels[-1][0].group.mode.n >= FEW:
         of_first_jobs = levels[0][0].group.forecasts()[1] * levels[0][0].scale
-    levels = levels or levels_of(present)
-    plain = [(key, group) for (_, key, _), group in present if not key[0] & SHARE]
-    of_user = [group for key, group in plain if key[0] & USER or question.user is None]
-    evidence = of_user[-1].evidence if of_user else 0
+    levels = levels or levels_of(values, shares)
+    anyone = question.user is None
+    evidence = next((group.evidence for bits, group in reversed(values) if bits & USER or anyone), 0)
     fields = keys.application[0]
-    ended = max([group.mode.n for key, group in plain if key[0] & fields == fields], default=0)
-    by_groups = prospect(levels, ceiling, of_time=profile.of_time)
-    decides = with_shortfall(by_groups, shortfall, ended, ceiling)
+    ended = max([group.mode.n for bits, group in values if bits & fields == fields], default=0)
+    by_groups = prospect(levels, of_time=profile.of_time)
+    decides = with_shortfall(by_groups, shortfall, ended)
     largest = max([group.top * scale for group, scale, _ in levels[0]])
     of_groups = case(decides is by_groups, largest, evidence, ended)
-    similar = SimilarJobs(keys, forecasts, votes, present[0][1], decides, of_groups)
+    similar = SimilarJobs(keys, forecasts, values[0][1], decides, of_groups)
     similar.of_first_jobs = of_first_jobs
     history = profile.facts.get(keys.application) if question.facts else None
-    by_facts = None if history is None else history.prospect(question.facts, ceiling)
+    by_facts = None if history is None else history.prospect(question.facts)
     if history is not None and by_facts is not None:
-        raised = with_shortfall(by_facts, shortfall, ended, ceiling)
+        raised = with_shortfall(by_facts, shortfall, ended)
         similar.by_facts = raised, case(raised is by_facts, inf, evidence, ended)
         similar.facts_are_better = history.is_better
         decides = raised if history.is_better else decides
     if request is not None:
         similar.out_near_limit = stated_near_limit(decides, request)
     return similar
+
+
+def limit_of(profile: Profile, keys: JobKeys) -> float | None:
+    """The request of a job that is held to it; None of one that may need more."""
+    request = keys.request
+    if request is None or not profile.requests.are_limits or _beyond(profile, keys):
+        return None
+    return request if request > ROUNDED * profile.shortfalls.of(keys).lower_bound else None
 
 
 def _beyond(profile: Profile, keys: JobKeys) -> bool:
@@ -220,12 +226,12 @@ def _beyond(profile: Profile, keys: JobKeys) -> bool:
     return of_application is not None and median_low(of_application.recent) > BEYOND
 
 
-def _lacks_application(profile: Profile, question: Question) -> bool:
+def _lacks_application(profile: Profile, question: Question, keys: JobKeys) -> bool:
     """Whether the question leaves out the application, rather than naming a new one: jobs of the user are known.
 
     A log without applications has none for its first jobs either, but then their user is new too.
     """
-    known = profile.n > 0 if question.user is None else profile.keys(question).user in profile.experts.users
+    known = profile.n > 0 if question.user is None else keys.user in profile.experts.users
     return question.application is None and known
 
 
@@ -251,11 +257,12 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
     _use(calibration, forecast, by_groups, profile.bounds.reserve(by_groups, similar.case, price))
     if group is None:  # there are no votes
         return forecast
-    weights = profile.experts.weights(keys.user, moment)
+    forecast.weights = profile.experts.weights(keys.user, moment)
     votes: dict[float, float] = {}
     vote = votes.get
-    for i, value in similar.votes:
-        votes[value] = vote(value, 0.0) + weights[i]
+    for value, weight in zip(similar.forecasts, forecast.weights, strict=True):
+        if value is not None:
+            votes[value] = vote(value, 0.0) + weight
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
     if similar.of_first_jobs is not None and forecast.bound is not None and forecast.value > forecast.bound:

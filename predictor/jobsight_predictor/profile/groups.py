@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobsight_predictor.forecasters import LARGEST, DecayedMode
-from jobsight_predictor.question import FIELDS, GroupKey, JobGroups, Question, group_name, label
+from jobsight_predictor.question import GroupKey, JobGroups, Question, group_name, label
 
 from .parts import STAYS, Aging, Parts
 from .probability import Hits
@@ -25,24 +25,18 @@ FIRST = 1 << 17
 USER, APPLICATION = 1, 2
 
 
-class Voter(NamedTuple):
-    """A group that votes on a job: its ``number`` among all, its ``key``, and the factor of its values to the unit."""
-
-    number: int
-    key: GroupKey
-    scale: float
-
-
 class JobKeys(NamedTuple):
     """The keys under which similar jobs are kept; made once, when the job is forecast.
 
-    ``voters`` from specific to general: of each job group, then, for a job with a ``request``, of each of ``SHARES``.
-    ``application`` is the user's application, or the user where no application is known: the jobs that a burst is made
-    of. ``first_jobs`` hold the first job to end of each application: of the user, and of the site.
+    ``values`` are those of groups, from specific to general, each with its number among all that vote; ``shares`` those
+    of ``SHARES``, for a job with a ``request``. ``application`` is the user's application, or the user where no
+    application is known: the jobs that a burst is made of. ``first_jobs`` hold the first job to end of each
+    application: of the user, and of the site.
     """
 
     request: float | None
-    voters: list[Voter]
+    values: list[tuple[int, GroupKey]]
+    shares: list[tuple[int, GroupKey]]
     user: GroupKey
     application: GroupKey
     first_jobs: list[GroupKey]
@@ -50,27 +44,18 @@ class JobKeys(NamedTuple):
 
 def job_keys(job_groups: JobGroups, question: Question, request: float | None) -> JobKeys:
     """The keys of a job that requests this of the metric; None: nothing."""
-    named = {name: value for name in ("user", "application") if (value := getattr(question, name)) is not None}
-    user = _key(named, ("user",))
-    application = _key(named, ("user", "application"))
-    voters = [Voter(index, key, 1.0) for index, key in job_groups.keys(question)]
-    flag = FIRST
+    user, application = question.user, question.application
+    bits, names = (0, ()) if user is None else (USER, (user,))
+    of_user: GroupKey = bits, names
+    of_application = of_user if application is None else (bits | APPLICATION, (*names, application))
+    flag = FIRST if request is None else FIRST | SHARE
+    first_jobs: list[GroupKey] = [(flag, ())] if user is None else [(flag | USER, names), (flag, ())]
+    shares: list[tuple[int, GroupKey]] = []
     if request is not None:
-        flag |= SHARE
+        known: tuple[GroupKey, ...] = ((USER | APPLICATION, (user, application)), (USER, (user,)), (0, ()))
         first = len(job_groups.groups)
-        voters += [
-            Voter(first + i, _key(named, fields, SHARE), request)
-            for i, fields in enumerate(SHARES)
-            if named.keys() >= set(fields)
-        ]
-    first_jobs = list(dict.fromkeys([(flag | user[0], user[1]), (flag, ())]))
-    return JobKeys(request, voters, user, application, first_jobs)
-
-
-def _key(named: dict[str, Any], fields: Sequence[str], flag: int = 0) -> GroupKey:
-    """The key by those of the fields that are named."""
-    known = [field for field in fields if field in named]
-    return sum([1 << FIELDS.index(field) for field in known], flag), tuple([named[field] for field in known])
+        shares = [(first + i, (SHARE | bits, names)) for i, (bits, names) in enumerate(known) if None not in names]
+    return JobKeys(request, job_groups.keys(question), shares, of_user, of_application, first_jobs)
 
 
 SHARE_OF_REQUEST = ", share of request"
@@ -134,15 +119,19 @@ class Group(Aging):
     ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
     ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all. ``least`` is the smallest
     request that shares were learned from: no less is reserved by them; 0 where values are no shares.
+
+    Groups of the same jobs are one object, which has this many ``names``, until a job belongs to only some of them:
+    most of a site's groups have one job each, and many users have only one application.
     """
 
     __slots__ = (
-        "_forecasts", "_mark", "_values", "blocks", "evidence", "hits", "least", "mode", "recent", "top",
+        "_forecasts", "_mark", "_values", "blocks", "evidence", "hits", "least", "mode", "names", "recent", "top",
     )  # fmt: skip
     kept = ("top", "evidence", "_mark", "least", "hits", "recent", "blocks")
 
     def __init__(self) -> None:
         super().__init__()
+        self.names = 1
         self.mode = DecayedMode()
         self.hits = Hits()
         self.recent: deque[float] = deque(maxlen=SHOWN)
@@ -189,6 +178,14 @@ class Group(Aging):
             self._values = self.mode.distribution()
         return self._values
 
+    def split(self, names: int) -> Group:
+        """A copy of the group, which takes over this many of its names."""
+        twin = Group()
+        twin.load(self.state())
+        twin.names, twin.until = names, self.until
+        self.names -= names
+        return twin
+
     def state(self) -> list[Any]:
         """The whole state, as JSON values; of a group of one job, which most are, little more than its value."""
         if self.mode.n == 1:
@@ -210,18 +207,30 @@ class Groups(Parts[Group]):
 
     def score(self, job: FinishedJob) -> None:
         """Add the job to its groups: by what it used, and by its share of the request."""
-        for _, key, _ in job.keys.voters:
-            self._add(key, job, job.hit, job.begins_burst)
-        for key in job.keys.first_jobs if job.is_first else ():
-            self._add(key, job, None, None)
+        keys = job.keys
+        self._add([key for _, key in keys.values], job, 0.0, job.hit, job.begins_burst)
+        unit = 0.0 if keys.request is None else keys.request or 1.0
+        self._add([key for _, key in keys.shares], job, unit, job.hit, job.begins_burst)
+        if job.is_first:
+            self._add(keys.first_jobs, job, unit, None, None)
 
-    def _add(self, key: GroupKey, job: FinishedJob, hit: bool | None, adds: bool | None) -> None:
-        group, value = self.to_learn(key), job.value
-        if key[0] & SHARE:
-            request = job.keys.request or 1.0
-            value = min(value / request, LARGEST)
-            group.least = min(group.least or request, request)
-        if hit is not None and group.mode.n:
-            group.hits.score(hit)
-        group.learn(value, job.forecast.known, job.n, adds)
-        group.until = self.period + min(group.mode.n, STAYS)
+    def _add(self, keys: list[GroupKey], job: FinishedJob, unit: float, hit: bool | None, adds: bool | None) -> None:
+        """Add the job to the groups of these keys, once to those of the same jobs; in shares of ``unit``, unless 0."""
+        value = min(job.value / unit, LARGEST) if unit else job.value
+        self.changed.update(keys)
+        found: dict[Group | None, list[GroupKey]] = {}
+        for key in keys:
+            found.setdefault(self.get(key), []).append(key)
+        for known, its_keys in found.items():
+            group = known
+            if group is None or len(its_keys) < group.names:
+                group = Group() if group is None else group.split(len(its_keys))
+                group.names = len(its_keys)
+                for key in its_keys:
+                    self[key] = group
+            if unit:
+                group.least = min(group.least or unit, unit)
+            if hit is not None and group.mode.n:
+                group.hits.score(hit)
+            group.learn(value, job.forecast.known, job.n, adds)
+            group.until = self.period + min(group.mode.n, STAYS)

@@ -139,33 +139,6 @@ def capped_error(forecast: float, actual: float) -> float:
     return miss / actual if miss < actual else float(miss > 0.0)
 
 
-class FadedLosses(Stored):
-    """The losses of each expert's forecasts, older ones fading, and the weights that its votes have for them.
-
-    A row for each moment, (moments, experts).
-    """
-
-    __slots__ = kept = ("losses", "counts", "weights")
-
-    def __init__(self, experts: int) -> None:
-        self.losses = np.zeros((len(MOMENTS), experts))
-        self.counts = np.zeros((len(MOMENTS), experts))
-        self.weights: list[list[float]] = []
-
-    def take(self, lost: Floats, spoke: Floats) -> None:
-        """Fade the losses of the experts that ``spoke`` (1, else 0), and add what they ``lost`` (0 for the silent)."""
-        fades = 1.0 - (1.0 - FADE) * spoke
-        self.losses *= fades
-        self.counts *= fades
-        self.losses += lost
-        self.counts += spoke
-
-    def expected(self) -> Floats:
-        """Expected capped relative error of each expert, starting as if each had been half wrong once."""
-        expected: Floats = (self.losses + 0.5) / (self.counts + 1.0)
-        return expected
-
-
 class ExpertLosses(Aging):
     """A user's losses of each expert: faded; plain, for the mean error; of the answers. The last two at submission."""
 
@@ -173,7 +146,7 @@ class ExpertLosses(Aging):
 
     def __init__(self, experts: int) -> None:
         super().__init__()
-        self.faded = FadedLosses(experts)
+        self.faded = np.zeros((2, len(MOMENTS), experts))
         self.totals = np.zeros(experts)
         self.hits = Hits()
         self.answered = 0.0
@@ -184,34 +157,44 @@ class ExpertWeights(Stored):
     """Turns the losses of a fixed number of experts into weights for their votes.
 
     A user's weights rest on the user's own jobs, and on the site's while those are few; an unknown user gets the
-    site's. Forecasts at submission and at the start have weights of their own.
+    site's. Forecasts at submission and at the start have weights of their own. Losses, older ones fading, are kept
+    beside the forecasts that they are of, which fade alike: (2, moments, experts).
     """
 
-    kept = ("site",)
+    kept = ("_site",)
 
     def __init__(self, experts: int) -> None:
-        self.site = FadedLosses(experts)
+        self._site = np.zeros((2, len(MOMENTS), experts))
         self.users = Parts("user", lambda: ExpertLosses(experts))
 
     def weights(self, user: GroupKey, moment: Moment) -> list[float]:
-        """Weight of each expert's vote, (experts,), 1 for the one expected to be best."""
+        """Weight of each expert's vote, (experts,), 1 for the one expected to be best.
+
+        Each starts as if it had been half wrong once.
+        """
+        row = MOMENTS.index(moment)
+        lost, spoke = self._site[:, row]
+        expected = (lost + 0.5) / (spoke + 1.0)
         losses = self.users.get(user)
-        weights = _votes(self.site.expected()) if losses is None else losses.faded.weights
-        return weights[MOMENTS.index(moment)]
+        if losses is not None:
+            lost, spoke = losses.faded[:, row]
+            expected = (lost + PRIOR * expected) / (spoke + PRIOR)
+        weights: list[float] = np.exp(TRUST * (expected.min() - expected)).tolist()
+        return weights
 
     def score(self, job: FinishedJob) -> None:
         """Learn how far each expert and the answer were off, at submission and as the job started."""
         at_submission, at_start = job.forecast.forecasts, job.at_start.forecasts
         losses = self.users.to_learn(job.keys.user)
         moments = [at_submission] if at_start is None or at_start is at_submission else [at_submission, at_start]
-        lost, spoke = _lost(np.array(moments, dtype=np.float64), job.value)
+        lost, spoke = of_job = _lost(np.array(moments, dtype=np.float64), job.value)
         losses.totals += lost[0]
         losses.jobs += 1
         lost *= spoke
-        site, user = self.site, losses.faded
-        site.take(lost, spoke)
-        user.take(lost, spoke)
-        user.weights = _votes((user.losses + PRIOR * site.expected()) / (user.counts + PRIOR))
+        fades = 1.0 - (1.0 - FADE) * spoke
+        for faded in (self._site, losses.faded):
+            faded *= fades
+            faded += of_job
         if job.hit is None or job.forecast.value is None:
             losses.answered += 1.0
         else:
@@ -219,22 +202,18 @@ class ExpertWeights(Stored):
             losses.hits.score(job.hit)
 
 
-def _lost(forecasts: Floats, actual: float) -> tuple[Floats, Floats]:
+def _lost(forecasts: Floats, actual: float) -> Floats:
     """The relative error of each forecast, at most 1, which silence costs, and which of them spoke (1, else 0)."""
-    spoke = (forecasts == forecasts).astype(np.float64)  # not NaN
-    lost = np.abs(forecasts - actual)
+    found = np.empty((2, *forecasts.shape))
+    lost, found[1] = found[0], forecasts == forecasts  # not NaN
+    np.abs(forecasts - actual, out=lost)
     if actual > 0.0:
         # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so silence costs the whole loss.
         np.fmin(lost, actual, out=lost)
         lost /= actual
     else:
-        lost = (lost != 0.0).astype(np.float64)
-    return lost, spoke
-
-
-def _votes(expected: Floats) -> list[list[float]]:
-    votes: list[list[float]] = np.exp(TRUST * (expected.min(axis=1, keepdims=True) - expected)).tolist()
-    return votes
+        lost[:] = lost != 0.0
+    return found
 
 
 def best_vote(votes: Mapping[float, float]) -> list[tuple[float, float]]:

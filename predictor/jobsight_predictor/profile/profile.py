@@ -16,7 +16,7 @@ from jobsight_predictor.series import NEAR
 from .answer import JobForecast, MeanError, candidate_name, explain
 from .calibration import NEARLY_ALL, Calibration, NearLimit
 from .facts import FactsHistories, FactsHistory
-from .forecast import AtStart, FinishedJob, PendingForecast, SimilarJobs, similar_jobs, weigh
+from .forecast import AtStart, FinishedJob, PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
 from .groups import CANDIDATES, SHARES, Burst, Group, Groups, JobKeys, job_keys
 from .parts import Clock, Part, Parts, Stored
 from .probability import ExpertWeights, HitProbability
@@ -28,7 +28,7 @@ QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 18
+_SHAPE = 19
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -94,7 +94,7 @@ class Profile:
         }  # fmt: skip
         self._is_site_changed = False
         # Emptied whenever something is learned.
-        self._latest: dict[tuple[Question, bool], tuple[SimilarJobs, dict[Moment, PendingForecast]]] = {}
+        self._latest: dict[Question, tuple[SimilarJobs, SimilarJobs, dict[tuple[Moment, bool], PendingForecast]]] = {}
 
     @property
     def are_limits(self) -> bool:
@@ -119,15 +119,18 @@ class Profile:
         Jobs of a burst that ask the same question before anything new is learned share one forecast. As of their start
         they share with it what does not depend on the moment.
         """
-        latest = self._latest.get((question, cut))
-        if latest is None:
+        found = self._latest.get(question)
+        if found is None:
             if len(self._latest) >= QUESTIONS_AT_MOST:
                 self._latest.clear()
-            latest = self._latest[question, cut] = similar_jobs(self, question, cut=cut), {}
-        similar, by_moment = latest
-        forecast = by_moment.get(moment)
+            whole = similar_jobs(self, question)
+            limit = limit_of(self, whole.keys)
+            found = self._latest[question] = whole, whole if limit is None else whole.held_to(limit), {}
+        whole, held, forecasts = found
+        similar = held if cut else whole
+        forecast = forecasts.get((moment, similar is whole))
         if forecast is None:
-            forecast = by_moment[moment] = weigh(self, question, similar, moment)
+            forecast = forecasts[moment, similar is whole] = weigh(self, question, similar, moment)
         return forecast
 
     def outlook(self, question: Question) -> Outlook:
@@ -221,7 +224,7 @@ class Profile:
             (self.bursts, [keys.application]),
             (self.shortfalls, [keys.application, keys.user]),
             (self.facts, [keys.application] if question.facts else []),
-            (self.groups, [*[key for _, key, _ in keys.voters], *keys.first_jobs]),
+            (self.groups, [*[key for _, key in (*keys.values, *keys.shares)], *keys.first_jobs]),
         ]
         named = [parts.state_key(key) for parts, of_job in needed for key in dict.fromkeys(of_job)]
         return [_SITE_KEY, *named]

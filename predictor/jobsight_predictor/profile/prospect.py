@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobsight_predictor.question import GroupKey
 
-from .groups import APPLICATION, SHARE, USER, Group, JobKeys, Voter
+from .groups import APPLICATION, USER, Group, JobKeys
 from .parts import Aging, Parts
 
 if TYPE_CHECKING:
@@ -129,18 +127,17 @@ Level = Sequence[Witness]
 """Groups of the same jobs, or as specific: they share their weight."""
 
 
-def levels_of(present: Sequence[tuple[Voter, Group]]) -> list[Level]:
-    """Of the groups of a job: the most specific, one in between, the user's, the site's; shares beside these."""
-    values = [(key, group) for (_, key, _), group in present if not key[0] & SHARE]
-    shares = {key[0] & ~SHARE: Witness(group, scale) for (_, key, scale), group in present if key[0] & SHARE}
-    of_user = [group for key, group in values if key[0] & USER]
-    first_key, first = values[0]
+def levels_of(values: Sequence[tuple[int, Group]], shares: Mapping[int, Witness]) -> list[Level]:
+    """Of the groups of a job, by their fields: the most specific, one in between, the user's, the site's; shares beside
+    these."""
+    of_user = [group for fields, group in values if fields & USER]
+    first_fields, first = values[0]
     chosen = (
         (values[len(values) // BETWEEN][1], USER | APPLICATION),
         (of_user[-1] if of_user else first, USER),
         (values[-1][1], 0),
     )
-    levels: list[Level] = [[Witness(first, 1.0, bool(first_key[0] & USER))]]
+    levels: list[Level] = [[Witness(first, 1.0, bool(first_fields & USER))]]
     n, n_shares = first.mode.n, 0
     for group, fields in chosen:
         level, share = [], shares.get(fields)
@@ -170,16 +167,41 @@ def first_jobs(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
     return levels
 
 
-@dataclass(frozen=True, slots=True)
+SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); where jobs near a known place lie
+FAINT = 2e-3  # probability; places less likely than this are left out
+
+Step = tuple[float, float]
+"""A value that may be reserved, and the probability that the job needs exactly that."""
+
+
 class Prospect:
     """``places`` maps possible needs to probabilities; ``beyond`` is that of needing more than all of these."""
 
-    places: dict[float, float]
-    beyond: float
+    __slots__ = ("_steps", "beyond", "places")
+
+    def __init__(self, places: dict[float, float], beyond: float) -> None:
+        self.places = places
+        self.beyond = beyond
+        self._steps: list[Step] | None = None
+
+    @property
+    def steps(self) -> list[Step]:
+        """The values that may be needed, ascending; made once."""
+        if self._steps is None:
+            likely = [(place, mass) for place, mass in self.places.items() if mass > FAINT]
+            self._steps = sorted([(place * up, mass * share) for up, share in SPREAD for place, mass in likely])
+        return self._steps
+
+    def cut(self, ceiling: float) -> Prospect:
+        """The same where nothing needs more than ``ceiling``."""
+        places = {place: mass for place, mass in self.places.items() if place < ceiling}
+        if len(places) < len(self.places):
+            places[ceiling] = sum([mass for place, mass in self.places.items() if place >= ceiling])
+        return Prospect(places, self.beyond)
 
 
-def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = False) -> Prospect:
-    """The distribution of the next value, by ``levels`` from specific to general; nothing lies above ``ceiling``.
+def prospect(levels: Sequence[Level], *, of_time: bool = False) -> Prospect:
+    """The distribution of the next value, by ``levels`` from specific to general.
 
     With ``of_time`` the values are run times, of which fewer lie far above all seen.
 
@@ -201,8 +223,6 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
             top = group.top * scale
             for up, share in tail.places:
                 place = top * up
-                if place > ceiling:
-                    place = ceiling
                 places[place] = known(place, 0.0) + PRIOR * weight * share
             seen = evidence * weight
             in_bursts = group.in_bursts() if bursts else 0.0
@@ -210,26 +230,22 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
                 each = seen * in_bursts / len(group.blocks)
                 for value in group.blocks:
                     place = value * scale
-                    if place > ceiling:
-                        place = ceiling
                     places[place] = known(place, 0.0) + each
             if in_bursts < 1.0:
                 values, total = group.distribution()
                 each = seen * (1.0 - in_bursts) / total
                 for value, share in values:
                     place = value * scale
-                    if place > ceiling:
-                        place = ceiling
                     places[place] = known(place, 0.0) + each * share
         left *= PRIOR * wider / parts
     return Prospect(places, beyond)
 
 
-def with_shortfall(by_groups: Prospect, shortfall: Shortfall, evidence: int, ceiling: float = inf) -> Prospect:
+def with_shortfall(by_groups: Prospect, shortfall: Shortfall, evidence: int) -> Prospect:
     """The distribution where jobs lately needed more than a lower bound: needing more is at least as likely as that.
 
     What such a job needs follows the ``evidence`` jobs above the lower bound, and the lower bound itself, which counts
-    as one job with that value. Nothing lies above ``ceiling``.
+    as one job with that value.
     """
     if shortfall.share <= 0.0:
         return by_groups
@@ -249,7 +265,7 @@ def with_shortfall(by_groups: Prospect, shortfall: Shortfall, evidence: int, cei
         beyond += by_known * by_groups.beyond / known
     tail = pareto(TAIL, GATHERED)
     for up, part in tail.places:
-        place = min(up * lower_bound, ceiling)
+        place = up * lower_bound
         places[place] = places.get(place, 0.0) + more * part
     return Prospect(places, beyond + more * tail.rest)
 

@@ -8,38 +8,22 @@ from math import inf, log
 from operator import mul
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-
-from jobsight_predictor.forecasters import LARGEST, Floats
+from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.question import OBJECTIVES, Limit, Objective, Question
 
 from .parts import Stored
-from .prospect import Prospect
+from .prospect import SPREAD, Prospect, Step
 
 if TYPE_CHECKING:
     from .forecast import FinishedJob
 
-SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); where jobs near a known place lie
 FARTHEST = 4.0  # factor; a quantile is at most this many times the highest place
 LEAST_FIT = 0.25  # share; steps into which fewer would fit are never the cheapest, and not worth computing
-FAINT = 2e-3  # probability; places less likely than this are left out
 CLOSE = 1.05  # factor; an attempt is at least this many times the one before
 RETRIES = 10  # doublings; after this many the job gets exactly what it needs
 
 RETRIED = 2.0 / log(2.0) - 1.0
 """A job that needs y and is tried with b, 2 b, 4 b .. until it fits holds 2 / ln 2 y - b idly, if y may be anything."""
-
-Step = tuple[float, float]
-"""A value that may be reserved, and the probability that the job needs exactly that."""
-
-
-def steps_of(prospect: Prospect) -> list[Step]:
-    """The values that may be needed, ascending."""
-    steps = [
-        (place * up, mass * share) for place, mass in prospect.places.items() if mass > FAINT for up, share in SPREAD
-    ]
-    steps.sort()
-    return steps
 
 
 def cheapest(
@@ -116,15 +100,23 @@ NEED_SHARES = (0.5, 0.75, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99)
 
 
 def needs_of(prospect: Prospect | None) -> list[tuple[float, float]]:
-    """(amount, share of jobs that need more), ascending, as far as the distribution says."""
+    """(amount, share of jobs that need more), ascending, as far as the distribution says: its ``quantile`` of each."""
     if prospect is None or not prospect.places:
         return []
-    steps, beyond = steps_of(prospect), prospect.beyond
-    return [
-        (quantile(steps, beyond, 1.0 - share)[0], 1.0 - share)
-        for share in NEED_SHARES
-        if beyond < FARTHEST * (1.0 - share)
-    ]
+    steps, exceeds = prospect.steps, prospect.beyond
+    found: list[tuple[float, float]] = []
+    k = len(steps) - 1
+    for share in reversed(NEED_SHARES):
+        more = 1.0 - share
+        if exceeds > more:
+            if exceeds < FARTHEST * more:
+                found.append((steps[k][0] * exceeds / more, more))
+            continue
+        while k > 0 and exceeds + steps[k][1] <= more:
+            exceeds += steps[k][1]
+            k -= 1
+        found.append((steps[k][0], more))
+    return found[::-1]
 
 
 def exceeding(prospect: Prospect | None, amount: float) -> float:
@@ -133,7 +125,7 @@ def exceeding(prospect: Prospect | None, amount: float) -> float:
         return 1.0
     top = max(prospect.places)
     beyond = prospect.beyond if amount <= top else prospect.beyond * top / amount
-    return min(1.0, beyond + sum([mass for step, mass in steps_of(prospect) if step > amount]))
+    return min(1.0, beyond + sum([mass for step, mass in prospect.steps if step > amount]))
 
 
 def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -> tuple[float, ...]:
@@ -145,29 +137,39 @@ def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -
     """
     if not prospect.places:
         return (bound,)
-    above = [(min(place, ceiling), mass) for place, mass in steps_of(prospect) if place > CLOSE * bound]
-    top = max([bound, *[place for place, _ in above]])
-    above.append((2.0 * top if ceiling == inf else max(ceiling, top), prospect.beyond))
-    places, index = np.unique([place for place, _ in above], return_inverse=True)
-    masses: Floats = np.bincount(index, [mass for _, mass in above]).astype(np.float64)
-    return (bound, *_cheapest_rungs(places, masses * places if of_time else masses))
+    above: dict[float, float] = {}
+    for place, mass in prospect.steps:
+        if place > CLOSE * bound:
+            place = min(place, ceiling)
+            above[place] = above.get(place, 0.0) + mass
+    top = max([bound, *above])
+    last = 2.0 * top if ceiling == inf else max(ceiling, top)
+    above[last] = above.get(last, 0.0) + prospect.beyond
+    places = list(above)
+    return (bound, *_cheapest_rungs(places, [above[place] * (place if of_time else 1.0) for place in places]))
 
 
-def _cheapest_rungs(places: Floats, masses: Floats) -> list[float]:
+def _cheapest_rungs(places: list[float], masses: list[float]) -> list[float]:
     """Which of the places to try, given their masses; places ascending, the last is always enough."""
     n = len(places)
-    left = np.append(np.cumsum(masses[::-1])[::-1], 0.0)  # mass from each place on
-    cost = np.zeros(n + 1)  # of everything from this place on, what is used left out
-    best = np.zeros(n, dtype=np.intp)
+    cost = [0.0] * (n + 1)  # of everything from this place on, what is used left out
+    best = [0] * n
+    left = 0.0  # mass from this place on
     for first in range(n - 1, -1, -1):
-        costs = places[first:] * left[first] + cost[first + 1 :]
-        best[first] = first + int(np.argmin(costs))
-        cost[first] = costs[best[first] - first]
+        left += masses[first]
+        least = inf
+        for k in range(first, n):
+            held = places[k] * left
+            if held >= least:
+                break
+            if held + cost[k + 1] < least:
+                least, best[first] = held + cost[k + 1], k
+        cost[first] = least
     found: list[float] = []
     first = 0
     while first < n:
-        found.append(float(places[best[first]]))
-        first = int(best[first]) + 1
+        found.append(places[best[first]])
+        first = best[first] + 1
     return found
 
 
@@ -297,7 +299,7 @@ class Bounds:
         if not prospect.places:  # nothing is known but the request
             return Bound(request or 0.0, 0.0 if case.is_limit else may_fail, "request")
         ceiling = request if request is not None and case.is_limit else inf
-        steps = steps_of(prospect)
+        steps = prospect.steps
         price = 0.0
         if self.objective == "coverage":
             price = price_mean_jobs * self.mean_job.value_seconds

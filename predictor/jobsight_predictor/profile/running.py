@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 
 from .probability import TENTHS
 from .prospect import NEAR_LIMIT, TAIL, TIME_TAIL, Prospect
-from .reserve import steps_of
 
 GROWTH_S = 600.0  # seconds; memory of the growth of a job's use
 HELD_WITHIN = 1.1  # factor; a use that is above the limit by more than this is not held to it
@@ -36,7 +35,7 @@ class Outlook:
     def of(cls, prospect: Prospect | None, shifts: Sequence[float] = (), *, of_time: bool) -> Self:
         """That of a job with this distribution; ``of_time``: the values are run times."""
         index = TIME_TAIL if of_time else TAIL
-        steps = [] if prospect is None else steps_of(prospect)
+        steps = [] if prospect is None else prospect.steps
         if prospect is None or not steps:
             return cls(index=index, shifts=tuple(shifts))
         sums = list(accumulate([prospect.beyond, *[mass for _, mass in reversed(steps)]]))

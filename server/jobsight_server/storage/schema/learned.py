@@ -107,7 +107,8 @@ series = Table(
 )
 
 # The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack. ``until``: the
-# last month in which a part counts, by the end of jobs; null for parts of any age.
+# last month in which a part counts, by the end of jobs; null for parts of any age. With row ids, since without them a
+# state of more than a quarter of a page takes pages of its own.
 model_state = Table(
     "model_state",
     metadata,
@@ -116,7 +117,6 @@ model_state = Table(
     Column("key", Text, primary_key=True),
     Column("until", Integer),
     Column("state", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 # How far the model has learned (one row, written with it): the last ``learn_seq`` of ``profiles``, and the last ``id``
