@@ -35,7 +35,10 @@ _MEANINGS = {
 
 
 def show_openapi() -> Response:
-    return json_text(msgspec.json.encode(openapi(current_app.extensions["jobsight_routes"])))
+    kept = current_app.extensions
+    if "jobsight_openapi" not in kept:
+        kept["jobsight_openapi"] = msgspec.json.encode(openapi(kept["jobsight_routes"]))
+    return json_text(kept["jobsight_openapi"])
 
 
 def openapi(routes: Iterable[Route]) -> dict[str, Any]:
