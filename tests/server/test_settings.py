@@ -18,7 +18,7 @@ from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.systems.all_settings import all_sections
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.offers.settings import OffersSettings
-from jobsight_server.systems.ranking.board import rank_config
+from jobsight_server.systems.ranking.settings import RankingSettings
 
 
 def test_the_later_source_wins(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_placing_systems_have_tables_of_their_own(tmp_path: Path) -> None:
     again = Settings.from_json(settings.to_json())
     assert again.section(MatchingSettings) == MatchingSettings(hold_s=80.0)
     assert again.section(OffersSettings).nodes == ("alpha=4",)
-    assert rank_config(again).method == "grv"
+    assert again.section(RankingSettings).method == "grv"
     assert load_settings(file, environment).section(MatchingSettings) == MatchingSettings()
 
 

@@ -33,7 +33,6 @@ from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.systems.matching.periodic import schedule_node_reports
 from jobsight_server.systems.periodic import BackgroundWork
-from jobsight_server.systems.ranking.board import rank_config
 from jobsight_server.systems.ranking.queries import MachineRanker
 
 log = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ def run_until(
     for system in SYSTEMS:
         cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
     # The one figure that a placing system gets from another.
-    schedule_node_reports(work, MachineRanker(rank_config(settings)).chances)
+    schedule_node_reports(work, MachineRanker().chances)
     log.info("following %d accounting logs", len(settings.accounting))
     work.run()
 

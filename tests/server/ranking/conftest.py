@@ -10,10 +10,11 @@ import pytest
 from sqlalchemy import Engine, select, update
 from tests import make
 
+from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMachine, Submission
 from jobsight_server.storage.schema import jobs
-from jobsight_server.systems.ranking.board import MachineBoard, MachineRanks, RankConfig, RankQuestion, rank_machines
+from jobsight_server.systems.ranking.board import MachineBoard, MachineRanks, RankQuestion, rank_machines
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
 
@@ -27,7 +28,7 @@ class Farm:
 
     engine: Engine
     now: float = START
-    config: RankConfig = field(default_factory=RankConfig)
+    settings: SessionSettings = field(default_factory=SessionSettings)
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     jobs: int = 0
     boot: dict[str, str] = field(default_factory=dict)
@@ -101,7 +102,7 @@ class Farm:
     def round(self, after_s: float = 5.0) -> None:
         """A round of the background, a little later than now."""
         self.now += after_s
-        update_machines(self.engine, self.config, lambda: self.now)
+        update_machines(self.engine, self.settings, lambda: self.now)
 
     def row(self, name: str, cluster: str = "alpha") -> Any:
         with self.engine.connect() as connection:
@@ -124,7 +125,7 @@ class Farm:
     def ranks(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> MachineRanks:
         question = replace(RankQuestion(hours * HOUR_S, method), **more)
         with self.engine.connect() as connection:
-            return rank_machines(MachineBoard().columns(connection), self.config, question, self.now)
+            return rank_machines(MachineBoard().columns(connection), question, self.now)
 
     def order(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> list[str]:
         """The names of the ranked machines, best first."""

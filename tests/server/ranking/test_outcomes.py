@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from jobsight_predictor.reliability.resource_vector import VectorSettings
-from jobsight_server.systems.ranking.board import RankConfig
-
 from .conftest import START, Farm
 
 
@@ -100,15 +97,6 @@ def test_a_job_that_ran_out_of_what_it_asked_for_does_not_count_against_its_mach
     farm.job(["n1"], start=START - 4000, end=START - 3000, exit_status=status, failure=failure)
     farm.round()
     assert farm.row("n1").score == (-1.0 if failure is None else 0.0)
-
-
-def test_blame_for_users_and_work_done_are_options(farm: Farm) -> None:
-    farm.config = RankConfig(vector=VectorSettings(by_work=True, blame_users=True))
-    fleet(farm, "n1")
-    farm.job(["n1"], start=START - 7200, end=START - 5400)  # half an hour on 16 processors
-    farm.job(["n1"], start=START - 5000, end=START - 3000, exit_status=271)
-    farm.round()
-    assert (farm.row("n1").score, farm.row("n1").user_failures) == (7.0, 1)
 
 
 def test_a_machine_that_only_the_log_names_has_a_rank_but_is_not_first(farm: Farm) -> None:

@@ -81,10 +81,10 @@ def test_rounds_repeated_and_interrupted_change_nothing(farm: Farm) -> None:
 
     once = everything()
     for _ in range(3):
-        update_machines(farm.engine, farm.config, lambda: farm.now)
+        update_machines(farm.engine, farm.settings, lambda: farm.now)
     with farm.engine.begin() as connection:  # as if only the position had been lost
         connection.execute(text("UPDATE reliability_state SET batches_until = 0, jobs_until = 0"))
-    update_machines(farm.engine, farm.config, lambda: farm.now)
+    update_machines(farm.engine, farm.settings, lambda: farm.now)
     assert everything() == once
 
 
@@ -166,7 +166,7 @@ def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None
 def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: Farm) -> None:
     farm.up("n1", 30)
     farm.round()
-    assert report_nodes(farm.engine, lambda: farm.now, 90.0, MachineRanker(farm.config).chances) == 1
+    assert report_nodes(farm.engine, lambda: farm.now, 90.0, MachineRanker().chances) == 1
     with farm.engine.connect() as connection:
         attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
     assert 0.5 < attributes["reliability"] < 1.0

@@ -12,7 +12,6 @@ from tests import make
 from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts import rebuild
 from jobsight_server.systems.ranking import tables as ranking_tables
-from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState, learn, write_reliability
 from jobsight_server.systems.ranking.queries import MachineRanker
 from jobsight_server.systems.ranking.rows import MachineRow, StoredFacts, write_machines
@@ -56,7 +55,7 @@ def test_the_answer_says_why(served: Served) -> None:
         for start, end, ending in ((NOW - 9e5, NOW - 8e5, "shutdown"), (NOW - 9e4, NOW - 8e4, "owner")):
             values = {"machine_id": row.id, "start": start, "end": end, "ending": ending}
             connection.execute(insert(ranking_tables.machine_sessions).values(values))
-        known = MachineRanker(RankConfig()).reliability(connection, ("alpha", "n1"), HOUR_S, NOW)
+        known = MachineRanker().reliability(connection, ("alpha", "n1"), HOUR_S, NOW)
     assert known is not None
     assert [(one.end, one.ending) for one in known.history] == [
         (NOW - 8e5, "shutdown"),

@@ -14,8 +14,8 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, text
 from tests import make
 
+from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.forecasts import rebuild
-from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.units import FORMATS
 
@@ -233,7 +233,7 @@ def test_whether_the_server_is_healthy(ask: Ask, sql: Sql) -> None:
 
 
 def test_what_the_fault_of_a_node_cost(ask: Ask, sql: Sql, engine: Engine) -> None:
-    update_machines(engine, RankConfig(), lambda: NOW)
+    update_machines(engine, SessionSettings(), lambda: NOW)
     walk = ask("What did the fault of a node cost?")
     walk.click("Nodes")
     cost = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,31 +11,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.rank import Bools, Ranking, ranked
-from jobsight_predictor.reliability.resource_vector import Floats, Vectors, VectorSettings, capacities, vectors
-from jobsight_predictor.reliability.sessions import SessionSettings
+from jobsight_predictor.reliability.resource_vector import Floats, Vectors, capacities, vectors
 from jobsight_predictor.reliability.success import both, chance_not_to_fail
 from jobsight_predictor.reliability.survival import Chances, Survival
-from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.learning import read_reliability, survival_of
 from jobsight_server.systems.ranking.rows import Name, StoredFacts, load_facts
-from jobsight_server.systems.ranking.settings import RankingSettings, RankMethod
-
-
-@dataclass(frozen=True, slots=True)
-class RankConfig:
-    """``method`` is the default for questions."""
-
-    method: RankMethod = "survival"
-    vector: VectorSettings = field(default_factory=VectorSettings)
-    sessions: SessionSettings = field(default_factory=SessionSettings)
-
-
-def rank_config(settings: Settings) -> RankConfig:
-    """Return the configuration from the settings."""
-    ranking = settings.section(RankingSettings)
-    return RankConfig(ranking.method, sessions=SessionSettings(silence_s=ranking.silence_s))
-
+from jobsight_server.systems.ranking.settings import RankMethod
 
 _STORED = ("since", "busy_processors", "score", "jobs", "events", "seconds", "weighted", "watched", "sound", "failed")
 _NUMBERS = (*_STORED, "flops", "cores", "processors")  # a column each; the last are facts
@@ -141,7 +123,7 @@ class MachineRanks:
         return self.ranking.order
 
 
-def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQuestion, now: float) -> MachineRanks:
+def rank_machines(columns: MachineColumns, question: RankQuestion, now: float) -> MachineRanks:
     """Rank all machines that the question allows, best first."""
     numbers = columns.numbers
     age_s = np.maximum(now - numbers["since"], 0.0)
@@ -149,13 +131,8 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
     # A machine without an agent has an unknown number of processors: it takes one job.
     free = numbers["busy_processors"] + question.processors <= np.nan_to_num(numbers["processors"], nan=1.0)
     asked = np.array([question.cluster in (None, cluster) for cluster, _ in columns.names], dtype=np.bool_)
-    vector = vectors(
-        age_s,
-        numbers["score"],
-        numbers["jobs"],
-        capacities(numbers["flops"], numbers["cores"], config.vector),
-        config.vector,
-    )
+    speeds = capacities(numbers["flops"], numbers["cores"])
+    vector = vectors(age_s, numbers["score"], numbers["jobs"], speeds)
     stays = columns.survival.chance(np.arange(len(columns)), age_s, question.run_time_s)
     sound = chance_not_to_fail(numbers["sound"], numbers["failed"])
     chances = both(stays, sound)

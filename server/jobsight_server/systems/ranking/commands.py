@@ -20,7 +20,7 @@ from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.all_settings import all_sections
-from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion, rank_config
+from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion
 from jobsight_server.systems.ranking.queries import MachineRanking, RankedMachine, machine_ranking, predicted_run_time
 from jobsight_server.systems.ranking.settings import RankingSettings
 
@@ -53,7 +53,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--limit {args.limit} is not above 0")
     engine = open_existing(args, "read")
     settings = settings_of(args, all_sections())
-    config = rank_config(settings)
     try:
         with engine.connect().execution_options(reading=True) as connection:
             columns = MachineBoard().columns(connection)
@@ -63,12 +62,13 @@ def run(args: argparse.Namespace) -> int:
                 reader = AnswerReader(engine, forecast_config(settings))
                 run_time_s = predicted_run_time(connection, reader, args.user, args.application, args.cluster)
                 predicted = True
-            question = RankQuestion(run_time_s, config.method, args.cluster, everywhere=not args.free)
+            question = RankQuestion(
+                run_time_s, settings.section(RankingSettings).method, args.cluster, everywhere=not args.free
+            )
             limit = args.limit or (_LISTED if args.format == "table" else _ALL)
             found = machine_ranking(
                 connection,
                 columns,
-                config,
                 question,
                 time.time(),
                 predicted=predicted,

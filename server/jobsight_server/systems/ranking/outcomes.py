@@ -8,12 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, blamed, new_record
+from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, blamed
 from jobsight_predictor.reliability.success import with_end
 from jobsight_server.storage.engine import fetch, fetch_by_keys, pieces, rows_of
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs
-from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState
 from jobsight_server.systems.ranking.rows import MachineRow, Name, Taken, read_machines
 from jobsight_server.systems.ranking.tables import outcomes_pending
@@ -145,7 +144,7 @@ _COUNTED = (
 )
 
 
-def take_runs(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> Taken:
+def take_runs(connection: Connection, state: ReliabilityState, now: float) -> Taken:
     """Take in the runs whose ends were recorded since ``state.jobs_until``, and those that had to wait.
 
     It changes no row, and adds machines without an agent.
@@ -159,7 +158,7 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
     rows |= {row.id: row for row in rows_of(connection, ended, jobs.c.id, sorted(waiting - rows.keys()))}
     runs = _runs(connection, rows)
     names = dict.fromkeys((run.cluster, node) for run in runs.values() for node in run.nodes)
-    found = read_machines(connection, names, new_record(config.vector))
+    found = read_machines(connection, names)
     counted = counted_before(connection, runs.values(), found)
     away = went_away(connection, list(runs.values()), found)
     undecided = []
@@ -173,15 +172,14 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
             continue
         for node in left:
             if (end := ends.get(node)) is not None:
-                count_end(found[run.cluster, node], run, end, config, now)
+                count_end(found[run.cluster, node], run, end, now)
     _keep_waiting(connection, waiting, undecided)
     return Taken([one for one in found.values() if one.touched], until, bool(top))
 
 
-def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConfig, now: float) -> None:
+def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, now: float) -> None:
     """Count the end of a run on one of its machines."""
-    work_h = run.nodes[machine.name] * max(run.end - run.start, 0.0) / 3600.0
-    machine.record = after_job(machine.record, end, config.vector, work_h)
+    machine.record = after_job(machine.record, end)
     machine.sound, machine.failed = with_end(machine.sound, machine.failed, end, max(now - run.end, 0.0))
     machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued"))
     about = {"job_id": run.job_id, "start": run.start, "end": run.end}

@@ -7,8 +7,9 @@ from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.accounting.amounts import SPAN_PATTERN, span_s
-from jobsight_server.systems.ranking.board import RankQuestion, rank_config
+from jobsight_server.systems.ranking.board import RankQuestion
 from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking, predicted_run_time
+from jobsight_server.systems.ranking.settings import RankingSettings
 from jobsight_server.web.kit.inputs import (
     PROCESSORS_AT_MOST,
     WALLTIME_AT_MOST_S,
@@ -34,11 +35,10 @@ def rank() -> MachineRanking:
     limit = integer_argument("limit", _LISTED, MACHINES_AT_MOST)
     with here.read_engine.connect() as connection:
         run_time_s, predicted = _run_time(connection, cluster)
-        question = RankQuestion(run_time_s, ranker.config.method, cluster, processors, everywhere)
+        question = RankQuestion(run_time_s, ranker.method, cluster, processors, everywhere)
         return machine_ranking(
             connection,
             ranker.board.columns(connection),
-            ranker.config,
             question,
             here.clock(),
             predicted=predicted,
@@ -97,4 +97,4 @@ def add_pages(pages: Blueprint) -> None:
 
 
 def make_part(here: AppContext) -> MachineRanker:
-    return MachineRanker(rank_config(here.settings))
+    return MachineRanker(here.settings.section(RankingSettings).method)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, select, text
 
+from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.periodic import BackgroundWork
-from jobsight_server.systems.ranking.board import RankConfig, rank_config
 from jobsight_server.systems.ranking.learning import ReliabilityState, fade, learn, lock_reliability, write_reliability
 from jobsight_server.systems.ranking.outcomes import take_runs
 from jobsight_server.systems.ranking.rows import MachineRow, write_machines
@@ -58,23 +58,23 @@ Step = Callable[[Connection, ReliabilityState], tuple[bool, bool]]
 
 
 def update_machines(
-    engine: Engine, config: RankConfig, clock: Callable[[], float], stop: threading.Event | None = None
+    engine: Engine, settings: SessionSettings, clock: Callable[[], float], stop: threading.Event | None = None
 ) -> None:
     """Run one round. Interrupted, or run twice, it counts nothing twice."""
 
     def batches(connection: Connection, state: ReliabilityState) -> tuple[bool, bool]:
-        taken = take_batches(connection, config, state, clock())
+        taken = take_batches(connection, settings, state, clock())
         state.batches_until = taken.until
         return _written(connection, state, taken.machines), taken.more
 
     def absent(connection: Connection, state: ReliabilityState) -> tuple[bool, bool]:
         now = clock()
-        changed = _written(connection, state, take_owner_reports(connection, config, now))
-        changed |= _written(connection, state, end_silent(connection, config, now))
+        changed = _written(connection, state, take_owner_reports(connection, settings, now))
+        changed |= _written(connection, state, end_silent(connection, settings, now))
         return changed, False
 
     def runs(connection: Connection, state: ReliabilityState) -> tuple[bool, bool]:
-        taken = take_runs(connection, config, state, clock())
+        taken = take_runs(connection, state, clock())
         state.jobs_until = taken.until
         return _written(connection, state, taken.machines), taken.more
 
@@ -108,13 +108,6 @@ def _written(connection: Connection, state: ReliabilityState, rows: Sequence[Mac
 
 
 def schedule(work: BackgroundWork) -> None:
-    config = rank_config(work.settings)
-    work.every(
-        work.settings.section(RankingSettings).interval_s,
-        "machines",
-        update_machines,
-        work.engine,
-        config,
-        work.clock,
-        work.stop,
-    )
+    ranking = work.settings.section(RankingSettings)
+    settings = SessionSettings(silence_s=ranking.silence_s)
+    work.every(ranking.interval_s, "machines", update_machines, work.engine, settings, work.clock, work.stop)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
-import numpy as np
 from sqlalchemy import Connection, and_, func, select
 
+from jobsight_predictor.reliability.resource_vector import DEFAULTS
 from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.record import Record, Share
@@ -24,7 +24,6 @@ from jobsight_server.systems.ranking.board import (
     MachineBoard,
     MachineColumns,
     MachineRanks,
-    RankConfig,
     RankQuestion,
     rank_machines,
 )
@@ -99,7 +98,6 @@ class MachineRanking(Record):
 def machine_ranking(
     connection: Connection,
     columns: MachineColumns,
-    config: RankConfig,
     question: RankQuestion,
     now: float,
     *,
@@ -108,19 +106,18 @@ def machine_ranking(
     limit: int = 100,
 ) -> MachineRanking:
     """Return the first ``limit`` machines, or those of ``name``."""
-    ranks = rank_machines(columns, config, question, now)
+    ranks = rank_machines(columns, question, now)
     places = [
         (rank, int(number))
         for rank, number in enumerate(ranks.order if name is not None else ranks.order[:limit], 1)
         if name is None or columns.names[number][1] == name
     ]
-    weights = np.array(config.vector.weights) / sum(config.vector.weights)
     return MachineRanking(
         now,
         question.method,
         question.run_time_s,
         "predicted" if predicted else "given",
-        (float(weights[0]), float(weights[1]), float(weights[2])),
+        DEFAULTS.weights,
         len(columns),
         len(ranks.order),
         NotRanked(
@@ -224,20 +221,20 @@ _HISTORY_S = 28 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class MachineRanker(Machines):
-    """The site's configuration and the state of its machines."""
+    """The site's method for questions, and the state of its machines."""
 
-    config: RankConfig
+    method: RankMethod = "survival"
     board: MachineBoard = field(default_factory=MachineBoard)
 
     def chances(self, connection: Connection, run_time_s: float, now: float) -> Mapping[NodeName, float | None]:
         columns = self.board.columns(connection)
-        ranking = rank_machines(columns, self.config, _question(run_time_s), now).ranking
+        ranking = rank_machines(columns, _question(run_time_s), now).ranking
         known = zip(columns.names, ranking.score.tolist(), ranking.known.tolist(), strict=True)
         return {name: score if is_known else None for name, score, is_known in known}
 
     def reliability(self, connection: Connection, name: NodeName, run_time_s: float, now: float) -> Reliability | None:
         columns, question = self.board.columns(connection), _question(run_time_s)
-        found = machine_ranking(connection, columns, self.config, question, now, name=name[1], limit=len(columns))
+        found = machine_ranking(connection, columns, question, now, name=name[1], limit=len(columns))
         for row in found.machines:
             if row.cluster == name[0] and row.score is not None:
                 number, since = int(columns.ids[columns.by_name[name]]), now - _HISTORY_S

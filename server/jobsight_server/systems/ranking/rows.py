@@ -108,15 +108,15 @@ class MachineRow:
     outcomes: list[dict[str, Any]] = field(default_factory=list)
     """New rows of ``machine_outcomes``, without the machine."""
 
-    def take(self, step: Step, fresh: SuccessRecord) -> None:
-        """Take in a step of the machine's presence; ``fresh`` is the record of a machine without jobs."""
+    def take(self, step: Step) -> None:
+        """Take in a step of the machine's presence."""
         before = self.presence
         self.presence, self.touched = step.presence, True
         if step.ended is not None:
             self.ended.append(step.ended)
             self.sessions += 1
         if step.forget:
-            self.record, self.stretches, self.learned_until = fresh, [], None
+            self.record, self.stretches, self.learned_until = _NO_JOBS, [], None
             self.events = self.seconds = self.weighted = self.sound = self.failed = 0.0
         elif step.ended is not None:
             self._learn(step.ended.start_s, step.ended.end_s, step.ended.is_event)
@@ -157,9 +157,9 @@ class Taken(NamedTuple):
     more: bool
 
 
-def read_machines(connection: Connection, names: Collection[Name], fresh: SuccessRecord) -> dict[Name, MachineRow]:
+def read_machines(connection: Connection, names: Collection[Name]) -> dict[Name, MachineRow]:
     """Read the rows of these machines; create missing ones in memory."""
-    found = {name: MachineRow(None, *name, record=fresh) for name in names}
+    found = {name: MachineRow(None, *name) for name in names}
     by_cluster: dict[str, list[str]] = {}
     for cluster, name in found:
         by_cluster.setdefault(cluster, []).append(name)

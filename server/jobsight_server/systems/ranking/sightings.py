@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, select
 
-from jobsight_predictor.reliability.resource_vector import new_record
 from jobsight_predictor.reliability.sessions import SessionSettings, Sighting, owner_state, seen, silent
 from jobsight_server.storage.engine import fetch, rows_of
 from jobsight_server.storage.schema import nodes, owner_reports
-from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.learning import ReliabilityState
 from jobsight_server.systems.ranking.rows import (
     MachineRow,
@@ -57,7 +55,7 @@ class SeenBatch(NamedTuple):
     owner_present: bool | None
 
 
-def take_batches(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> Taken:
+def take_batches(connection: Connection, settings: SessionSettings, state: ReliabilityState, now: float) -> Taken:
     """Take in batches received since ``state.batches_until``, at most some 20,000 at once. Changes no row."""
     since = min(state.batches_until, now)  # the server's clock may have been set back
     settled = now - _SETTLE_S
@@ -68,7 +66,7 @@ def take_batches(connection: Connection, config: RankConfig, state: ReliabilityS
     for row in rows:
         by_node.setdefault(row[0], []).append(SeenBatch(*row))
     described = _describe(connection, list(by_node))
-    found = read_machines(connection, [name for name, _ in described.values()], new_record(config.vector))
+    found = read_machines(connection, [name for name, _ in described.values()])
     for node_id, batches in by_node.items():
         if node_id not in described:
             continue
@@ -77,7 +75,7 @@ def take_batches(connection: Connection, config: RankConfig, state: ReliabilityS
         taken = False
         for batch in in_order(batches):
             installation = installation_of(node.machine) if batch.boot_id == node.boot_id else None
-            took = take_batch(machine, batch, installation, config, now, since)
+            took = take_batch(machine, batch, installation, settings, now, since)
             if took is None:
                 break
             taken |= took
@@ -98,7 +96,7 @@ def in_order(batches: Iterable[SeenBatch]) -> list[SeenBatch]:
 
 
 def take_batch(
-    machine: MachineRow, batch: SeenBatch, installation: str | None, config: RankConfig, now: float, since: float
+    machine: MachineRow, batch: SeenBatch, installation: str | None, settings: SessionSettings, now: float, since: float
 ) -> bool | None:
     """Take one batch in; False for a known one, or one too late to count; None to wait for an earlier one."""
     if batch.boot_id == machine.boot_id:
@@ -107,31 +105,30 @@ def take_batch(
             return False
         last = machine.presence.seen_s
         hole = known is not None and batch.sequence > known + 1
-        gap = last is not None and batch.first_time - last > config.sessions.silence_s
+        gap = last is not None and batch.first_time - last > settings.silence_s
         if hole and gap and now - batch.received_at < _MISSING_S:
             return None
     elif batch.boot_id in machine.earlier_boots or _found_again(machine, batch, since):
         return False
     else:
         machine.begin_boot(batch.boot_id, batch.first_time)
-    _see(machine, batch, installation, config)
+    _see(machine, batch, installation, settings)
     machine.sequence = batch.last_sequence
     machine.received_at = max(batch.received_at, machine.received_at or 0.0)
     return True
 
 
-def _see(machine: MachineRow, batch: SeenBatch, installation: str | None, config: RankConfig) -> None:
-    fresh = new_record(config.vector)
-    at_first, at_last = _from(machine, batch, config.sessions), batch.last_time
+def _see(machine: MachineRow, batch: SeenBatch, installation: str | None, settings: SessionSettings) -> None:
+    at_first, at_last = _from(machine, batch, settings), batch.last_time
     span = max(at_last - at_first, 0.0)
     uptime_s = None if batch.uptime_s is None or batch.uptime_s < span else batch.uptime_s - span
     first = Sighting(at_first, batch.boot_id, uptime_s, installation=installation)
-    machine.take(seen(machine.presence, first, config.sessions), fresh)
+    machine.take(seen(machine.presence, first, settings))
     # The agent was reading all the time, if seldom; a long batch is no silence.
     machine.presence = replace(machine.presence, seen_s=max(at_first, at_last), uptime_s=batch.uptime_s)
     owner = None if batch.owner_present is None else bool(batch.owner_present)
     last = Sighting(max(at_first, at_last), batch.boot_id, batch.uptime_s, owner, installation)
-    machine.take(seen(machine.presence, last, config.sessions), fresh)
+    machine.take(seen(machine.presence, last, settings))
 
 
 def _from(machine: MachineRow, batch: SeenBatch, settings: SessionSettings) -> float:
@@ -157,38 +154,37 @@ _REPORTS_AT_ONCE = 10_000
 _DEFAULT_CLUSTER = "default"
 
 
-def end_silent(connection: Connection, config: RankConfig, now: float) -> list[MachineRow]:
+def end_silent(connection: Connection, settings: SessionSettings, now: float) -> list[MachineRow]:
     """End the sessions of machines that sent nothing for the time of silence. Changes no row.
 
     By the server's clock: readings may be old because they waited in a spool.
     """
-    silence_s = config.sessions.silence_s
+    silence_s = settings.silence_s
     query = select(machines).where(machines.c.since.is_not(None), machines.c.received_at < now - silence_s)
     found = [machine_of_row(dict(row)) for row in connection.execute(query).mappings()]
     for machine in found:
         last = machine.presence.seen_s or 0.0
-        step = silent(machine.presence, max(now, last + silence_s + 1.0), config.sessions)
-        machine.take(step, new_record(config.vector))
+        step = silent(machine.presence, max(now, last + silence_s + 1.0), settings)
+        machine.take(step)
     return found
 
 
-def take_owner_reports(connection: Connection, config: RankConfig, now: float) -> list[MachineRow]:
+def take_owner_reports(connection: Connection, settings: SessionSettings, now: float) -> list[MachineRow]:
     """Take in reports in the order of their time, and delete them. Changes no machine's row."""
     rows = connection.execute(select(owner_reports).order_by(owner_reports.c.id).limit(_REPORTS_AT_ONCE)).all()
     if not rows:
         return []
-    fresh = new_record(config.vector)
     names = _names(connection, rows)
-    found = read_machines(connection, list(dict.fromkeys(names)), fresh)
+    found = read_machines(connection, list(dict.fromkeys(names)))
     for row, name in zip(rows, names, strict=True):
         machine = found[name]
         last = machine.presence.seen_s
         if machine.boot_id is None:  # without an agent, the report itself is the sign of the machine
             sighting = Sighting(row.time if last is None else max(row.time, last), owner=row.present)
-            machine.take(seen(machine.presence, sighting, config.sessions), fresh)
+            machine.take(seen(machine.presence, sighting, settings))
             machine.received_at = now
         elif last is not None:
-            machine.take(owner_state(machine.presence, max(row.time, last), row.present), fresh)
+            machine.take(owner_state(machine.presence, max(row.time, last), row.present))
     connection.execute(delete(owner_reports).where(owner_reports.c.id <= rows[-1].id))
     return list(found.values())
 
