@@ -12,7 +12,7 @@ from sqlalchemy import Engine, insert
 from tests import make
 
 from jobsight_server import cli
-from jobsight_server.commands.export import whole_file
+from jobsight_server.command_line.answers import whole_file
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, profiles
 
@@ -43,17 +43,17 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
 
     def interrupted() -> None:
-        with whole_file(file, replace=False) as place:
+        with whole_file(file) as place:
             place.write_text("half")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(file.parent.iterdir()) == []
-    with whole_file(file, replace=False) as place:
+    with whole_file(file) as place:
         place.write_text("all")
-    with pytest.raises(UserError, match="exists"), whole_file(file, replace=False) as place:
-        place.write_text("other")  # another process has written it meanwhile
+    with pytest.raises(UserError, match="No such file"), whole_file(tmp_path / "none" / "x.csv"):
+        pass
     assert [path.read_text() for path in file.parent.iterdir()] == ["all"]
 
 

@@ -17,7 +17,7 @@ from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
-from jobsight_server.command_line.arguments import open_existing
+from jobsight_server.command_line.answers import existing
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as jobs_table
@@ -93,12 +93,8 @@ def open_database_trace(trace: str, cluster: str | None = None) -> Iterator[Conn
             yield None
             return
         url = f"sqlite:///{trace}"
-    engine = open_existing(argparse.Namespace(config=None, database=url), "read")
-    try:
-        with engine.connect() as connection:
-            yield connection
-    finally:
-        engine.dispose()
+    with existing(argparse.Namespace(config=None, database=url), "read") as engine, engine.connect() as connection:
+        yield connection
 
 
 def cluster_of(connection: Connection, cluster: str | None) -> str:

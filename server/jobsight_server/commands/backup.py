@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import Engine
 
+from jobsight_server.command_line.answers import whole_file
 from jobsight_server.command_line.arguments import add_settings, open_existing
 from jobsight_server.storage.engine import database_file
 from jobsight_server.storage.errors import UserError
@@ -47,18 +47,11 @@ def back_up(engine: Engine, copy: Path, watch: Watch | None = None, pages_at_onc
         raise UserError("this is PostgreSQL: use its own pg_dump, or pg_basebackup with an archive of its log")
     if copy.exists() and copy.samefile(file):
         raise UserError(f"{copy} is the database itself; give the name of a new file")
-    unfinished = copy.with_name(f"{copy.name}.unfinished")
     try:
-        unfinished.unlink(missing_ok=True)
-        unfinished.touch(mode=0o600)
-        _copy(engine, unfinished, watch, pages_at_once)
-        _to_disk(unfinished)
-        unfinished.replace(copy)
-        _to_disk(copy.parent)
-    except (OSError, sqlite3.Error) as error:
+        with whole_file(copy, 0o600) as unfinished:
+            _copy(engine, unfinished, watch, pages_at_once)
+    except sqlite3.Error as error:
         raise UserError(f"{copy}: {error}; an older copy of this name, if there was one, is unchanged") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _copy(engine: Engine, copy: Path, watch: Watch | None, pages_at_once: int) -> None:
@@ -77,11 +70,3 @@ def _copy(engine: Engine, copy: Path, watch: Watch | None, pages_at_once: int) -
     finally:
         target.close()
         checked_out.close()
-
-
-def _to_disk(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from jobsight_server.accounting.amounts import utc_span
-from jobsight_server.command_line.arguments import add_settings, open_existing
+from jobsight_server.command_line.answers import existing, whole_file
+from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
@@ -44,16 +43,13 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{file} exists; give --replace to write it again")
     since = None if args.since is None else args.since[0]
     until = None if args.until is None else args.until[1]
-    engine = open_existing(args, "read", acts_elsewhere=True)
-    try:
+    with existing(args, "read", acts_elsewhere=True) as engine:
         with engine.connect() as connection:
             if args.cluster is not None and args.cluster not in (known := stored_clusters(connection)):
                 raise UserError(f"unknown cluster {args.cluster!r}; known: {listed(known)}")
         rows = finished_jobs(engine, args.cluster, since, until)
-        with whole_file(file, replace=args.replace) as place, closing(rows):
+        with whole_file(file) as place, closing(rows):
             count = (_parquet if file.suffix == ".parquet" else _csv)(place, rows)
-    finally:
-        engine.dispose()
     print(f"{count:,} jobs in {file}")
     return 0
 
@@ -93,39 +89,6 @@ def _csv(place: Path, rows: Iterator[Mapping[str, Any]]) -> int:
         return write_csv(text, tuple(JOB_COLUMNS), map(cells, rows), times)
 
 
-@contextmanager
-def whole_file(file: Path, *, replace: bool) -> Iterator[Path]:
-    """Yield a temporary path beside ``file``, renamed to ``file`` if the block ends without an error.
-
-    Raises:
-        UserError: ``file`` exists and must not be replaced, or the directory is missing or cannot be written.
-    """
-    try:
-        # Readers of directories skip names that begin with a dot.
-        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
-    except FileNotFoundError as error:
-        raise UserError(f"there is no directory {file.parent}; create it first") from error
-    except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}") from error
-    try:
-        os.fchmod(handle, 0o666 & ~_umask())
-        os.close(handle)
-        yield Path(name)
-        _onto_disk(Path(name))
-        if replace:
-            Path(name).replace(file)
-        else:
-            os.link(name, file)
-        _onto_disk(file.parent)
-    except FileExistsError as error:
-        raise UserError(f"{file} exists; give --replace to write it again") from error
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror or error}") from error
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-
-
 def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow
@@ -135,20 +98,6 @@ def _pyarrow() -> tuple[Any, Any]:
             f"Parquet needs pyarrow ({error.name} is not installed): pip install 'jobsight[parquet]'"
         ) from error
     return pyarrow, pyarrow.parquet
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _onto_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _span(text: str) -> tuple[float, float]:

@@ -39,15 +39,6 @@ _RUNS_AT_ONCE = 1000
 _LIVE_WITHIN_S = 86_400.0
 
 
-_OTHER_NAMES = {
-    "openpbs": "OpenPBS is pbspro",
-    "pbs": "PBS Pro and OpenPBS are pbspro",
-    "sge": "SGE is gridengine",
-    "uge": "UGE is gridengine",
-    "slurmdbd": "what sacct prints is slurm",
-    "sacct": "what sacct prints is slurm",
-    "lsf": "convert LSF's log to a table, see docs/operate/sources.md",
-}
 _KINDS = {
     "Q": "queued",
     "S": "started",
@@ -137,22 +128,12 @@ def _split_format(args: argparse.Namespace) -> None:
     args.format = named[0] if named else None
     args.files = args.files[len(named) :]
     absent = [str(file) for file in args.files if not file.exists()]
-    if absent and not named and not args.forget:
-        _refuse_format(str(args.files[0]), len(args.files))
     if absent and args.forget:
         raise UserError(
             f"no such file: {', '.join(absent)}; it shows which runs to withdraw: restore it, under any name"
         )
     if absent:
         raise UserError(f"no such file: {', '.join(absent)}; formats are {', '.join(ACCOUNTING_FORMATS)}")
-
-
-def _refuse_format(word: str, count: int) -> None:
-    """Refuse a first argument that looks like a format but is not one."""
-    hint = _OTHER_NAMES.get(word.lower())
-    if not Path(word).exists() and (hint or (count > 1 and word.isalpha())):
-        formats = f"formats are {', '.join(ACCOUNTING_FORMATS)}"
-        raise UserError(f"unknown format {word!r}; {f'{hint}; ' if hint else ''}{formats}")
 
 
 def _format_of(file: Path, named: AccountingFormat | None) -> AccountingFormat | None:

@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 from sqlalchemy import Connection, select
 
-from jobsight_server.command_line.arguments import open_existing, settings_of
+from jobsight_server.command_line.answers import existing
+from jobsight_server.command_line.arguments import settings_of
 from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.forecasts import forecast_config, rebuild
 from jobsight_server.storage.clusters import listed
@@ -21,12 +22,8 @@ from jobsight_server.storage.schema import accounting_files
 
 def show_files(args: argparse.Namespace) -> int:
     """List every file read by an import or by a server that follows a directory."""
-    engine = open_existing(args, "read")
-    try:
-        with engine.connect().execution_options(reading=True) as connection:
-            found = _read_files(connection, args.cluster)
-    finally:
-        engine.dispose()
+    with existing(args, "read") as engine, engine.connect() as connection:
+        found = _read_files(connection, args.cluster)
     if args.json:
         print(json.dumps(found))
         return 0
@@ -41,8 +38,7 @@ def show_files(args: argparse.Namespace) -> int:
 def forget_files(args: argparse.Namespace) -> int:
     """Withdraw the files, and retrain the model without their runs."""
     settings = settings_of(args)
-    engine = open_existing(args)
-    try:
+    with existing(args) as engine:
         with engine.connect().execution_options(reading=True) as connection:
             cluster = _cluster(args.cluster, {entry["cluster"] for entry in _read_files(connection)})
         followed = {
@@ -55,8 +51,6 @@ def forget_files(args: argparse.Namespace) -> int:
         if found.runs:
             with Console(stderr=True).status("retraining"):
                 rebuild(engine, forecast_config(settings))
-    finally:
-        engine.dispose()
     if args.json:
         print(json.dumps({"cluster": cluster, **asdict(found)}))
         return 0

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 import msgspec
 from sqlalchemy import Engine
 
-from jobsight_server.command_line.arguments import add_settings, open_existing
+from jobsight_server.command_line.answers import existing
+from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.queries.rejected import LISTED, Rejected, rejected_data
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.quarantined import body_of, mark_for_retry, outcomes_of
@@ -44,16 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    engine = open_existing(args, "write" if args.action == "retry" else "read")
-    try:
+    with existing(args, "write" if args.action == "retry" else "read") as engine:
         if args.action == "show":
             return _show(engine, args.id, body_only=args.body)
         if args.action == "retry":
             return _retry(engine, args.ids, args.wait)
         with engine.connect() as connection:
             found = rejected_data(connection, max(0, args.limit))
-    finally:
-        engine.dispose()
     if args.json:
         print(msgspec.json.encode(found).decode())
     else:

@@ -187,9 +187,7 @@ def test_import_refuses_a_wrong_format_before_anything_is_read(
 @pytest.mark.parametrize(
     ("word", "shown"),
     [
-        ("openpbs", "unknown format 'openpbs'; OpenPBS is pbspro; formats are torque, "),
-        ("SGE", "unknown format 'SGE'; SGE is gridengine; "),
-        ("condor", "unknown format 'condor'; formats are "),
+        ("condor", "no such file: condor; formats are torque, "),
         ("20261101", "no such file: 20261101; formats are "),
     ],
 )

@@ -15,7 +15,8 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
 from jobsight_server.accounting.amounts import span_s
-from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
+from jobsight_server.command_line.answers import existing
+from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
@@ -51,32 +52,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.limit is not None and args.limit < 1:
         raise UserError(f"--limit {args.limit} is not above 0")
-    engine = open_existing(args, "read")
     settings = settings_of(args, all_sections())
-    try:
-        with engine.connect().execution_options(reading=True) as connection:
-            columns = MachineBoard().columns(connection)
-            _check_names(connection, columns, args)
-            run_time_s, predicted = 3600.0 if args.run_time is None else args.run_time, False
-            if args.user is not None:
-                reader = AnswerReader(engine, forecast_config(settings))
-                run_time_s = predicted_run_time(connection, reader, args.user, args.application, args.cluster)
-                predicted = True
-            question = RankQuestion(
-                run_time_s, settings.section(RankingSettings).method, args.cluster, everywhere=not args.free
-            )
-            limit = args.limit or (_LISTED if args.format == "table" else _ALL)
-            found = machine_ranking(
-                connection,
-                columns,
-                question,
-                time.time(),
-                predicted=predicted,
-                name=args.name,
-                limit=limit,
-            )
-    finally:
-        engine.dispose()
+    with existing(args, "read") as engine, engine.connect() as connection:
+        columns = MachineBoard().columns(connection)
+        _check_names(connection, columns, args)
+        run_time_s, predicted = 3600.0 if args.run_time is None else args.run_time, False
+        if args.user is not None:
+            reader = AnswerReader(engine, forecast_config(settings))
+            run_time_s = predicted_run_time(connection, reader, args.user, args.application, args.cluster)
+            predicted = True
+        question = RankQuestion(
+            run_time_s, settings.section(RankingSettings).method, args.cluster, everywhere=not args.free
+        )
+        limit = args.limit or (_LISTED if args.format == "table" else _ALL)
+        found = machine_ranking(
+            connection,
+            columns,
+            question,
+            time.time(),
+            predicted=predicted,
+            name=args.name,
+            limit=limit,
+        )
     if args.format == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif args.format == "table":
