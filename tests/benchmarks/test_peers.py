@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from sizing import rules, rules_by_size  # noqa: E402
-from sizing.protocols import Rule, protocol_a, protocol_b  # noqa: E402
+from sizing.protocols import Rule, protocol_b  # noqa: E402
 from sizing.tasks import Task  # noqa: E402
 
 GB = 1e9
@@ -100,14 +100,6 @@ class Recorder(Rule):
 
     def learn(self, task: Task, need: float) -> None:
         self.log.append(("learn", need / GB))
-
-
-def test_waste_counts_a_failed_attempt_whole() -> None:
-    # 2 GB and 3 GB for 2 h fail, 4 GB leave .5 idle; 2 GB leave 1 idle for 1 h.
-    tasks = [task(3.5, hours=2.0), task(1.0)]
-    assert protocol_b(tasks, Recorder()) == pytest.approx((2 * 2 + 3 * 2 + 0.5 * 2 + 1.0, 2))
-    with_parts = [one._replace(part="test") for one in tasks]
-    assert protocol_a(with_parts, Recorder()) == pytest.approx((12.0, 2))
 
 
 def test_protocol_b_knows_nothing_that_has_not_happened() -> None:

@@ -17,28 +17,12 @@ from jobsight_scheduler.coallocation.communication import draw_communication
 from jobsight_scheduler.figures import interval
 from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import write_swf
 
 TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 
 
 def case(policy: str, seed: int = 0, scenario: str = "100 Mb/s", jobs: int = 0) -> ExperimentCase:
     return ExperimentCase("t.swf", scenario, policy, seed, jobs)
-
-
-def test_what_scenarios_change(tmp_path: Path) -> None:
-    file = tmp_path / "t.swf"
-    write_swf(lublin(1500, 128, seed=1), file)
-    narrow, wide = run_case(case("none"), file), run_case(case("none", scenario="wide jobs too"), file)
-    assert narrow["jobs"] < wide["jobs"] == 1500
-    assert narrow["spread"] == 0.0 < wide["spread"]
-    # Statements of a tenth fill the links of those who believe them; who knows the truth is not concerned.
-    given, lied = (run_case(case("aware user", scenario=name), file) for name in ("100 Mb/s", "users state a tenth"))
-    assert lied["saturated"] > given["saturated"]
-    assert run_case(case("aware oracle", scenario="users state a tenth"), file) == run_case(case("aware oracle"), file)
-    assert run_case(case("aware user", scenario="users state nothing"), file)["spread"] == 0.0
-    rising = run_case(case("naive", scenario="share rises, 100 Mb/s"), file)
-    assert rising["mean_stretch"] > run_case(case("naive"), file)["mean_stretch"]
 
 
 def test_statements_and_names_of_a_scenario() -> None:

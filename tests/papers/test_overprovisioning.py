@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from tests import make
 
 from jobsight_papers.__main__ import main
-from jobsight_papers.overprovisioning.report import show
 
 COUNT = 400
 
@@ -96,12 +93,6 @@ def test_steps_and_groups_are_ranked_by_what_they_bring(trace: Path, capsys: pyt
     fields = [set(row["fields"]) for row in account["group_fields"]]
     assert {"user", "application"} <= fields[0]
     assert len(fields) == 7  # what is the same for all jobs makes no groups
-    text = StringIO()
-    show(account, Console(file=text, width=80))
-    shown = text.getvalue()
-    assert "Steps of successive approximation" in shown
-    assert "400 jobs in 40 similarity groups." in shown
-    assert max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,12 @@ from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.lock import is_held, role_lock
+from jobsight_server.storage.lock import is_held, role_lock, take_over
 from jobsight_server.storage.schema import quarantine
 from site_run import JOBSIGHT, wait_until
 
 NOW = 1_700_000_100.0
+URL = "/api/v1/samples"
 SETTINGS = load_settings(flags={"database": "unused", "clusters": "alpha beta"})
 
 
@@ -53,15 +53,17 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
         body = make.batch(cluster="beta")
         kept = {"received_at": NOW, "reason": "x", "bytes": len(body), "body": body, "retry": True}
         connection.execute(insert(quarantine).values(kept))
-    writers = {
-        name: create_writer(SETTINGS, engine, lambda: NOW, [_fence(engine, name)], frozenset({name}))
-        for name in ("alpha",)
-    }
-    post: Callable[[str], Any] = lambda cluster: (  # noqa: E731
-        writers["alpha"]
-        .test_client()
-        .post("/api/v1/samples", json={**make.GOLDEN, "cluster": cluster}, headers={"Authorization": f"Bearer {token}"})
-    )
+
+    def writer(name: str) -> Any:
+        fence = take_over(engine, f"writer of {name}", lambda: None)
+        return create_writer(SETTINGS, engine, lambda: NOW, [fence], frozenset({name}))
+
+    writers = [writer("alpha")]
+
+    def post(cluster: str) -> Any:
+        headers = {"Authorization": f"Bearer {token}"}
+        return writers[0].test_client().post(URL, json={**make.GOLDEN, "cluster": cluster}, headers=headers)
+
     try:
         assert post("alpha").status_code == 200
         refused = post("beta")
@@ -74,7 +76,7 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
                 return connection.execute(query).scalars().all() == ["beta"]
 
         wait_until(handed_on, 30, lambda: "the batch of beta was not left to the writer of beta")
-        writers["beta"] = create_writer(SETTINGS, engine, lambda: NOW, [_fence(engine, "beta")], frozenset({"beta"}))
+        writers.append(writer("beta"))
 
         def stored() -> bool:
             with engine.connect() as connection:
@@ -85,16 +87,10 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
         # A second writer of other clusters does not fence off the first.
         assert post("alpha").json["status"] == "duplicate"
     finally:
-        for app in writers.values():
+        for app in writers:
             app.extensions["committer"].close()
     with engine.connect() as connection:
         assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
-
-
-def _fence(engine: Engine, cluster: str) -> Any:
-    from jobsight_server.storage.lock import take_over
-
-    return take_over(engine, f"writer of {cluster}", lambda: None)
 
 
 def test_a_query_server_without_a_writer_is_ready_and_refuses_samples(sqlite_engine: Engine) -> None:
@@ -103,9 +99,9 @@ def test_a_query_server_without_a_writer_is_ready_and_refuses_samples(sqlite_eng
     client: Any = create_app(replace(SETTINGS, ingest_listen=""), sqlite_engine, sqlite_engine).test_client()
     assert client.get("/ready").json == {"status": "ok", "reason": None}
     headers = {"Authorization": f"Bearer {token}"}
-    answer = client.post("/api/v1/samples", json=make.GOLDEN, headers=headers)
+    answer = client.post(URL, json=make.GOLDEN, headers=headers)
     assert (answer.status_code, "no writer" in answer.json["error"]) == (403, True)
-    assert client.post("/api/v1/samples", json=make.GOLDEN, headers={"Authorization": "Bearer x"}).status_code == 401
+    assert client.post(URL, json=make.GOLDEN, headers={"Authorization": "Bearer x"}).status_code == 401
     with sqlite_engine.connect() as connection:
         assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
 

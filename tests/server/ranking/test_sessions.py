@@ -8,7 +8,6 @@ import random
 import pytest
 from sqlalchemy import select, text
 
-from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.systems.matching.reports import report_nodes, take_reports
 from jobsight_server.systems.matching.resource_state import ResourceReport
 from jobsight_server.systems.matching.tables import resources
@@ -108,23 +107,6 @@ def test_any_cut_of_the_same_reports_gives_the_same_sessions(farm: Farm) -> None
         farm.report("all", *span)
     farm.round()
     assert farm.sessions("each") == farm.sessions("some") == farm.sessions("all") != []
-
-
-def test_an_owner_is_reported_over_http_with_and_without_an_agent(farm: Farm) -> None:
-    farm.report("pc", START - 3600, START - 10)
-    farm.round()
-    with farm.engine.begin() as connection:
-        report_owner(connection, "alpha", "pc", True, farm.now)
-        report_owner(connection, "alpha", "bare", False, farm.now - 300)
-        report_owner(connection, "alpha", "bare", True, farm.now)
-    farm.round(after_s=10)
-    assert farm.sessions("pc") == [(START - 3600, START + 5, "owner")]
-    assert farm.sessions("bare") == [(START + 5 - 300, START + 5, "owner")]
-    assert farm.order() == []
-    with farm.engine.begin() as connection:
-        report_owner(connection, "alpha", "pc", False, farm.now)
-    farm.round(after_s=10)
-    assert farm.order() == ["pc"]
 
 
 @pytest.mark.storage

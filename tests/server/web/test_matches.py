@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,7 +16,6 @@ from tests.held import over_capacity
 
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.serve.app import create_app
-from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.matching.periodic import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
@@ -238,26 +236,9 @@ def test_a_hostile_batch_is_refused_and_nothing_is_held(served: Any, admin: Any,
         assert admin.put(f"{API}/matches/1", json={"duration_s": duration}).status_code == 400
 
 
-@pytest.fixture
-def processes(served: Any, serve: Any, database_url: str, admin: Any) -> Iterator[Callable[[], Any]]:
-    """Clients of further processes on the same database, each with a cache and engines of its own."""
-    opened = []
-
-    def start() -> Any:
-        engines = open_engine(database_url, "read"), open_engine(database_url)
-        opened.extend(engines)
-        client = create_app(serve(), *engines, served.clock).test_client()
-        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['admin']}"
-        return client
-
-    yield start
-    for engine in opened:
-        engine.dispose()
-
-
-def test_several_matchers_never_hand_out_the_same_capacity(served: Any, processes: Any) -> None:
+def test_several_matchers_never_hand_out_the_same_capacity(served: Any, admin: Any, another: Any) -> None:
     """Four matchers fight for 8 slots and 100 GB; each releases what it got, so that there is always something."""
-    clients = [processes() for _ in range(4)]
+    clients = [another() for _ in range(4)]  # as many processes, each with a cache of its own
     made = []
     stop = threading.Event()
     faults: list[str] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
 import jsonschema
 import pytest
@@ -49,7 +48,6 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     ran_out = {"cluster": "alpha", "user": "ada", "processors": 4, "value": 500.0, "lower_bound": True}
     yield "post", f"{api}/outcomes", ran_out, 200
     yield "get", f"{api}/users", None, 200
-    yield "get", f"{api}/user?name={quote(HOSTILE, safe='')}", None, 200
     yield (
         "get",
         f"{api}/user?name=ada&cluster=alpha&application=cfd&processors=4&memory_bytes=8G&walltime_s=01:00:00",
@@ -63,7 +61,6 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/efficiency?name=77.server", None, 200
     yield "get", f"{api}/jobs.csv", None, 200
     yield "get", f"{api}/job?name=77.server", None, 200
-    yield "get", f"{api}/job?name={quote('<img src=x>/../1[2]', safe='')}", None, 200
     yield "get", f"{api}/job/forecast?name=77.server", None, 200
     yield "get", f"{api}/forecasts?ids=77.server,none", None, 200
     yield "post", f"{api}/forecasts", {"ids": ["77.server"], "cluster": "alpha"}, 200
@@ -75,7 +72,6 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/node?name=n1&since=2023-11-14T21:56:40Z&points=3", None, 200
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
-        yield "get", f"{api}/trust", None, 200
     yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
     yield "get", f"{api}/now", None, 200
     yield "get", f"{api}/node-loads", None, 200

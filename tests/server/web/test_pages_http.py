@@ -149,21 +149,6 @@ def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> N
         assert "{{7*7}}" in answer.text
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/job?cluster=c&name=0", "/users?sort=x"])
-def test_a_page_about_an_error_keeps_the_navigation(client: FlaskClient, path: str) -> None:
-    page = client.get(path).text
-    assert 'aria-label="Pages"' in page
-    assert "Log out" in page
-
-
-def test_without_a_login_an_error_leads_to_the_login_and_nowhere_else(app: Flask) -> None:
-    page = app.test_client().get("/nowhere")
-    assert page.status_code == 404
-    assert 'href="/login"' in page.text
-    assert 'aria-label="Pages"' not in page.text
-    assert "Log out" not in page.text
-
-
 @pytest.mark.parametrize(
     ("failure", "status", "said"),
     [("memory", -27, "killed: ran out of memory"), ("time", 137, "killed: exceeded its walltime"), (None, -11, "-11")],

@@ -71,11 +71,7 @@ def test_a_share_held_is_marked_where_chance_does_not_explain_it(planted: FlaskC
     assert memory["is_short"] is False  # 98 % of all are held
 
 
-def test_lists_are_sorted_narrowed_and_counted(planted: FlaskClient) -> None:
-    for sort in ("jobs", "accuracy", "held", "name"):
-        for order, reverse in (("asc", False), ("desc", True)):
-            values = [row[sort] for row in ask(planted, range="90d", metric="memory", sort=sort, order=order)["rows"]]
-            assert values == sorted(values, reverse=reverse)
+def test_lists_are_narrowed_and_counted(planted: FlaskClient) -> None:
     found = {row["name"] for row in ask(planted, range="90d", metric="memory", search="O")["rows"]}
     assert found == {"low", "zoe", "memo", "slow"}
     assert {row["cluster"] for row in ask(planted, range="90d", cluster="beta")["rows"]} == {"beta"}
