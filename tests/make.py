@@ -23,6 +23,7 @@ from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
+from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 from site_run import Site, free_address
 
@@ -35,6 +36,7 @@ def job_row(job_id: str = "1", **columns: Any) -> dict[str, Any]:
     at = row["start"] if row["end"] is None else row["end"]
     row.setdefault("state", "running" if row["end"] is None else "ended")
     row.setdefault("profiled", row["state"] == "ended")
+    row.setdefault("application", application(row["name"]) if row.get("name") else None)
     row.setdefault("recorded_at", at if math.isfinite(at) else 0.0)
     return row
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from jobsight_predictor.question import Question
 from jobsight_server.advice.decision import Decision
-from jobsight_server.advice.recommendation import Recommendation, sentence
+from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.advice.such_jobs import SuchJob, such_jobs
+from jobsight_server.advice.words import sentence
 
 MIB = 2**20
-MEASURED = SuchJob(1, "1", "cfd", None, None, None, 1, 1600 * MIB, 300.0, 104 * MIB, 4.0, None)
+MEASURED = SuchJob(1, "1", "cfd", "cfd", None, None, None, 1, 1600 * MIB, 300.0, 104 * MIB, 4.0, None)
 KILLED = MEASURED._replace(run_id=2, memory_bytes=None, runtime_s=None, failure="memory")
 
 

@@ -237,9 +237,9 @@ class MeanJob(Stored):
 FEW = 5  # jobs; of an application, before its next ones may be reserved below their own quantile
 CAUTION = 0.03  # share; that may fail of them, at most: they come in bursts, and fail together
 
-Basis = Literal["quantile", "largest seen", "request", "facts"]
+Basis = Literal["quantile", "largest seen", "request", "facts", "similar jobs"]
 """What a bound rests on: the distribution of values; the largest value seen or reservation that ran out, with a margin;
-the job's own request; jobs with similar facts."""
+the job's own request; jobs with similar facts; what similar jobs used or failed with (decided by the server)."""
 
 
 class Bound(NamedTuple):

@@ -1,4 +1,4 @@
-"""Plans the change of one job: its known need, within the site's limits and above failed values."""
+"""Plans the change of one job: what is recommended, within the site's limits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.adjust.ledger import first_requests
 from jobsight_server.adjust.present import Change, PresentJob, Resource
-from jobsight_server.advice.decision import MORE_THAN_FAILED
 from jobsight_server.advice.recommendation import recommend
 from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.advice.such_jobs import FAILURE_OF, LOOKED_AT, SuchJob, last_runs
+from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import asked_for, question_of
 from jobsight_server.settings.adjust import AdjustLimits
-from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import jobs
 
 
@@ -29,14 +27,12 @@ class Known:
     """A job's known need of one resource, for the whole job.
 
     ``request`` is the user's; ``recommended`` is None without a better one. ``failed`` is the most that a similar job
-    had when it ran out of it, ``used`` the most that one used; 0 for none. ``attempts``: the requests to try one after
-    the other.
+    had when it ran out of it, 0 for none. ``attempts``: the requests to try one after the other.
     """
 
     request: float
     recommended: float | None
     failed: float = 0.0
-    used: float = 0.0
     attempts: tuple[float, ...] = ()
 
 
@@ -60,8 +56,6 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
     floors = {
         "the least that the settings allow": least,
         "the share of the request that the settings keep": limits.keep_share * known.request,
-        "a similar job used as much": known.used,
-        "less has failed": MORE_THAN_FAILED * known.failed,
     }
     for why, floor in floors.items():
         if wanted < floor:
@@ -79,11 +73,11 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
 
 
 def planned_running(job: PresentJob, known: Known, now: float, limits: AdjustLimits) -> Change | None:
-    """Return more time for a running job that reaches its limit soon, if recommended or a similar job ran longer."""
+    """Return more time for a running job that reaches its limit soon, if more is recommended."""
     present = job.amounts["runtime"]
     assert job.start is not None
     left_s = job.start + present.value - now
-    longer = [amount for amount in (*known.attempts, known.recommended or 0.0, known.used) if amount > present.value]
+    longer = [amount for amount in known.attempts if amount > present.value]
     if not 0 < left_s <= limits.running_within_s or not longer:
         return None
     most = limits.raise_to * known.request
@@ -94,9 +88,6 @@ def planned_running(job: PresentJob, known: Known, now: float, limits: AdjustLim
 def is_chosen(cluster: str, user: str, limits: AdjustLimits) -> bool:
     """Return whether the user is among the share whose jobs are changed."""
     return share_of("users", cluster, user) < limits.users_share
-
-
-_GIVEN: Mapping[Resource, Any] = {"memory": jobs.c.requested_memory_bytes, "runtime": jobs.c.requested_walltime_s}
 
 
 class Needs:
@@ -110,7 +101,6 @@ class Needs:
         query = select(jobs).where(jobs.c.cluster == cluster, jobs.c.state.in_((QUEUED, RUNNING)))
         self._runs: dict[str, Row[Any]] = {run.job_id: run for run in connection.execute(query.order_by(jobs.c.id))}
         self._last: dict[str, list[SuchJob]] = {}
-        self._failed: dict[str, list[Row[Any]]] = {}
 
     def of(self, job: PresentJob) -> dict[Resource, Known] | None:
         """Return the known need of a waiting or running job; None if its log or queue has not been read yet."""
@@ -141,27 +131,8 @@ class Needs:
             resource: Known(
                 requests[resource],
                 found.decisions[resource].amount,
-                self._most_failed(job, run, resource),
-                found.such_jobs.used(resource) or 0.0,
-                found.attempts(resource),
+                max((use.amount for use in found.such_jobs.uses[resource] if use.failed), default=0.0),
+                found.answers[resource].attempts,
             )
             for resource in requests
         }
-
-    def _most_failed(self, job: PresentJob, run: Row[Any], resource: Resource) -> float:
-        """Return the most that earlier runs of this job, or similar jobs of the user, had when they ran out of it."""
-        if job.user not in self._failed:
-            query = select(jobs).where(
-                jobs.c.cluster == self._cluster, jobs.c.user == job.user, jobs.c.failure.is_not(None)
-            )
-            latest = self._connection.execute(query.order_by(jobs.c.end.desc()).limit(LOOKED_AT))
-            self._failed[job.user] = list(latest.all())
-        name, failure = application(run.name or ""), FAILURE_OF[resource]
-        processors = asked_for(run).processors
-        given = []
-        for other in self._failed[job.user]:
-            like = name is not None and application(other.name or "") == name
-            is_similar = like and asked_for(other).processors == processors
-            if other.failure == failure and (other.job_id == job.job_id or is_similar):
-                given.append(getattr(other, _GIVEN[resource].name) or 0.0)
-        return float(max(given, default=0.0))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+import math
+from collections.abc import Iterable, Iterator
+from typing import Literal, Protocol
 
-from jobsight_server.accounting.amounts import clock_text
-from jobsight_server.advice.recommendation import Recommendation
+from jobsight_server.accounting.amounts import MIB, clock_text
+from jobsight_server.advice.decision import Resource
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation
 from jobsight_server.advice.scheduler_words import (
     MINUTE_S,
     JobRequest,
@@ -44,73 +46,81 @@ class AskLine(Record):
     text: str
 
 
-def ask_lines(
-    scheduler: Scheduler | None,
-    request: JobRequest,
-    memory_bytes: float | None,
-    runtime_s: float | None,
-    requested_nodes: str | None = None,
-    memory_word: str | None = None,
-) -> list[AskLine]:
-    """Write memory and run time of the whole job for ``scheduler``, for Slurm and PBS if None; empty without either.
+class Asked(Protocol):
+    """A job that asked: its ``select`` or ``nodes``, the word by which it requested memory, and its GPUs; as in
+    ``jobs``, None if unknown."""
 
-    ``requested_nodes``: the job's ``select`` or ``nodes``, if it had one; ``memory_word``: as in ``jobs``.
-    """
-    wanted: tuple[Scheduler, ...] = ("slurm", "pbs") if scheduler is None else (scheduler,)
-    if memory_bytes is None and runtime_s is None:
-        return []
-    write = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine}
-    words = requested_nodes, memory_word
-    return [AskLine(name, write[name](request, memory_bytes, runtime_s, *words)) for name in wanted]
+    @property
+    def requested_nodes(self) -> str | None: ...
+    @property
+    def memory_word(self) -> str | None: ...
+    @property
+    def gpus(self) -> int | None: ...
 
 
 def lines_to_ask(
-    found: Recommendation, scheduler: Scheduler | None, requested_nodes: str | None = None
+    found: Recommendation,
+    scheduler: Scheduler | None,
+    like: Asked | None = None,
+    metrics: Iterable[Resource] = ASKED_FOR,
 ) -> list[AskLine]:
-    """Write the recommended memory and run time as ``ask_lines`` does; the job's own request where that is best."""
-    best, word = (found.best("memory"), found.best("runtime")), found.such_jobs.memory_word
-    return ask_lines(scheduler, found.request, *best, requested_nodes, word)
+    """Write the recommended memory and run time, or the job's own request where that is best, for ``scheduler``.
+
+    In the form in which ``like`` asked, by default the last similar job. For Slurm and PBS if the scheduler is None;
+    empty without an amount.
+    """
+    memory, runtime = (found.best(metric) if metric in metrics else None for metric in ASKED_FOR)
+    if memory is None and runtime is None:
+        return []
+    if like is None and found.such_jobs.runs:
+        like = found.such_jobs.runs[0]
+    wanted: tuple[Scheduler, ...] = ("slurm", "pbs") if scheduler is None else (scheduler,)
+    write = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine}
+    return [AskLine(name, "\n".join(write[name](found.request, memory, runtime, like))) for name in wanted]
 
 
 def _slurm(
-    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None, _word: str | None
-) -> str:
-    """Write ``#SBATCH --mem-per-cpu=683M`` and the time limit."""
-    found = slurm_advice(request, memory_bytes, runtime_s)
-    lines = [] if found.mem_per_cpu is None else [f"#SBATCH --mem-per-cpu={found.mem_per_cpu}M"]
+    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None
+) -> Iterator[str]:
+    """Write ``#SBATCH --mem=683M``, or another word, because sbatch takes only one of them, and the time limit."""
+    found, word = slurm_advice(request, memory_bytes, runtime_s), like and like.memory_word
+    if memory_bytes is not None:
+        per = {"mem-per-cpu": found.mem_per_cpu}
+        if like is not None and like.gpus:
+            per["mem-per-gpu"] = math.ceil(memory_bytes / like.gpus / MIB)
+        option, amount = (word, per[word]) if word in per else ("mem", found.mem)
+        yield f"#SBATCH --{option}={amount}M"
     if found.time_limit is not None:
-        lines.append(f"#SBATCH --time={clock_text(found.time_limit * MINUTE_S)}")
-    return "\n".join(lines)
+        yield f"#SBATCH --time={clock_text(found.time_limit * MINUTE_S)}"
+    if memory_bytes is not None and request.memory_bytes is not None and word not in (option, "mem"):
+        yield "# --mem replaces --mem-per-cpu and --mem-per-gpu: the log does not say which the job had"
 
 
-def _pbs(
-    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, nodes: str | None, word: str | None
-) -> str:
+def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None) -> Iterator[str]:
     """Write memory into the chunks of a ``select``: PBS rejects ``mem`` of the whole job beside it."""
+    nodes, word = (None, None) if like is None else (like.requested_nodes, like.memory_word)
     # ``nodes=2:ppn=8`` is TORQUE's; a select names resources with a value, such as ncpus.
     select = nodes if nodes is not None and "ncpus=" in nodes else None
     try:
         found = pbs_advice(PbsRequest(select=select), request, memory_bytes, runtime_s)
     except RequestError:  # unreadable; the user can split the memory
         select, found = None, pbs_advice(PbsRequest(), request, memory_bytes, runtime_s)
-    lines = []
     if word in ("pmem", "vmem", "pvmem") and memory_bytes is not None:
-        lines.append(f"#PBS -l {word}={found.mem if word == 'vmem' else found.pmem}")
+        yield f"#PBS -l {word}={found.mem if word == 'vmem' else found.pmem}"
     elif found.select is not None:
-        lines.append(f"#PBS -l select={found.select}")
+        yield f"#PBS -l select={found.select}"
     elif found.mem is not None:
-        lines.append(f"#PBS -l mem={found.mem}")
+        yield f"#PBS -l mem={found.mem}"
     if found.walltime is not None:
-        lines.append(f"#PBS -l walltime={found.walltime}")
-    return "\n".join(lines)
+        yield f"#PBS -l walltime={found.walltime}"
 
 
 def _gridengine(
-    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, _nodes: str | None, word: str | None
-) -> str:
-    """Write ``h_vmem``, or the ``word`` by which memory was requested, and ``h_rt``; per slot."""
+    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None
+) -> Iterator[str]:
+    """Write ``h_vmem``, or the word by which memory was requested, and ``h_rt``; per slot."""
     found = slurm_advice(request, memory_bytes, runtime_s)
-    lines = [] if found.mem_per_cpu is None else [f"#$ -l {word or 'h_vmem'}={found.mem_per_cpu}M"]
+    if found.mem_per_cpu is not None:
+        yield f"#$ -l {(like and like.memory_word) or 'h_vmem'}={found.mem_per_cpu}M"
     if found.time_limit is not None:
-        lines.append(f"#$ -l h_rt={found.time_limit // 60:02}:{found.time_limit % 60:02}:00")
-    return "\n".join(lines)
+        yield f"#$ -l h_rt={found.time_limit // 60:02}:{found.time_limit % 60:02}:00"

@@ -20,7 +20,7 @@ from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.profile.groups import level_fields
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB
-from jobsight_server.advice.decision import LEAST_JOBS, MORE_THAN_FAILED
+from jobsight_server.advice.decision import LEAST_JOBS, MORE_THAN_FAILED, Need
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.reader import short_key
@@ -100,18 +100,16 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     failed_bytes = None if submitted.retry_of is None else _failed_bytes(connection, submitted)
     question = replace(submitted.job, requested_memory_bytes=requested / (submitted.job.processors or 1))
     found = recommend(connection, reader, cluster, question, plain_request(question))
-    confidence = None
+    decision, confidence = found.decisions["memory"], None
     if _is_measured(found):
-        amount, enough = (
-            _reported(found) if _is_reported(found) else (found.memory_bytes, found.decisions["memory"].enough)
-        )
+        amount, enough = _by_reports(found) if _is_reported(found) else (decision.amount, decision.enough)
         if failed_bytes is not None:
             attempts = found.answers["memory"].attempts
             amount = next((one for one in attempts if one >= MORE_THAN_FAILED * failed_bytes), None)
         given = requested if amount is None else min(_whole_mib(amount), requested)
         if failed_bytes is None and given < requested:
             confidence = enough
-        reason = _reason(found, given < requested)
+        reason = _reason(found, given, requested)
     else:
         given = requested if failed_bytes is not None else _tried(connection, submitted)
         reason = "No similar job has been measured, so it gets its request."
@@ -161,10 +159,10 @@ def _is_reported(found: Recommendation) -> bool:
     return not found.decisions["memory"].similar and answer.n >= LEAST_JOBS and {"user", "application"} <= {*fields}
 
 
-def _reported(found: Recommendation) -> tuple[float | None, float | None]:
+def _by_reports(found: Recommendation) -> tuple[float | None, float | None]:
     """Return what such jobs need, and the probability that it is enough."""
     answer = found.answers["memory"]
-    return answer.bound, None if answer.exceed_probability is None else 1.0 - answer.exceed_probability
+    return answer.need, None if answer.need is None else Need(answer.need, answer.need_steps).share(answer.need)
 
 
 def _whole_mib(amount: float) -> int:
@@ -193,15 +191,17 @@ def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
     return failed
 
 
-def _reason(found: Recommendation, is_less: bool) -> str:
-    answer = found.answers["memory"]
+def _reason(found: Recommendation, given: float, requested: float) -> str:
+    answer, recommended = found.answers["memory"], found.decisions["memory"].amount or 0.0
     if not answer.user_jobs:
         return "No job of this user has ended yet, so it gets its request."
     jobs = f"{answer.n:,} similar {'job' if answer.n == 1 else 'jobs'} ({answer.level})"
     used = ""
     if answer.last_values:
         used = f", the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
-    return f"Of {jobs}{used}." if is_less else f"Of {jobs}{used}; it gets its request."
+    if recommended > requested:
+        return f"Of {jobs}{used}; it gets its request, which is too little: request {_mib(recommended)}."
+    return f"Of {jobs}{used}." if given < requested else f"Of {jobs}{used}; it gets its request."
 
 
 def _mib(memory_bytes: float) -> str:

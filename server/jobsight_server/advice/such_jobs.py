@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, false, func, or_, select
 
 from jobsight_predictor.question import Facts, Question
-from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.accounting.runs import FAILED_METRIC, Failure
 from jobsight_server.advice.decision import Resource, Use
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.storage.facts import application, facts_of
+from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import jobs, profiles
 
 CHECK = "jobsight-check"
@@ -33,6 +33,7 @@ class SuchJob(NamedTuple):
     run_id: int
     job_id: str
     name: str | None
+    application: str | None
     queue: str | None
     group: str | None
     account: str | None
@@ -50,6 +51,7 @@ class SuchJob(NamedTuple):
     end: float | None = None
     memory_word: str | None = None
     memory_is_virtual: bool | None = None
+    gpus: int | None = None
 
     def requested(self, metric: str) -> float | None:
         """Return the requested memory or run time."""
@@ -58,29 +60,49 @@ class SuchJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SuchJobs:
-    """The use of ``jobs`` runs, the latest first, and the largest; ``with_memory`` of them have measured memory.
+    """``runs`` that are similar to a job of so many ``processors``, the latest first, and what each used of a resource.
 
-    ``on_processors``: processors of the run with the most memory, if no run had as many as the job in question.
-    ``out_of_memory`` and ``out_of_time`` count those that ran out of it and would have used more.
-
-    ``memory_word``: by which the last of them requested memory. ``memory_is_virtual``: that was address space. Where
-    only some of them asked for that, there is no use of memory to go by.
+    Where only some of them asked for address space, there is no use of memory to go by.
     """
 
-    jobs: int = 0
-    with_memory: int = 0
-    memory_bytes: float | None = None
-    runtime_s: float | None = None
-    on_processors: int | None = None
-    out_of_memory: int = 0
-    out_of_time: int = 0
-    uses: Mapping[Resource, Sequence[Use]] = field(default_factory=lambda: {"memory": (), "runtime": ()})
-    memory_word: str | None = None
-    memory_is_virtual: bool = False
+    runs: Sequence[SuchJob]
+    processors: int
+    uses: Mapping[Resource, Sequence[Use]]
 
-    def used(self, metric: str) -> float | None:
-        """Return the largest use of memory or run time."""
-        return self.memory_bytes if metric == "memory" else self.runtime_s
+    @property
+    def jobs(self) -> int:
+        """Return how many there are."""
+        return len(self.runs)
+
+    @property
+    def with_memory(self) -> int:
+        """Return how many have measured memory."""
+        return sum(run.memory_bytes is not None for run in self.runs)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Return the most memory that one used."""
+        return max((run.memory_bytes for run in self.runs if run.memory_bytes is not None), default=None)
+
+    @property
+    def runtime_s(self) -> float | None:
+        """Return the longest run time."""
+        return max((run.runtime_s for run in self.runs if run.runtime_s is not None), default=None)
+
+    @property
+    def on_processors(self) -> int | None:
+        """Return the processors of the run with the most memory, if no run had as many as the job."""
+        largest = max(self.runs, key=lambda run: run.memory_bytes or 0.0, default=None)
+        return None if largest is None or largest.processors == self.processors else largest.processors
+
+    @property
+    def memory_is_virtual(self) -> bool:
+        """Return whether the memory that the last of them asked for was address space."""
+        return bool(self.runs and self.runs[0].memory_is_virtual)
+
+    def ran_out(self, of: Failure) -> int:
+        """Return how many ran out of memory or time, and would have used more."""
+        return sum(run.failure == of for run in self.runs)
 
 
 def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> SuchJobs:
@@ -92,22 +114,10 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
     alike = [run for run in runs if run.processors == processors]
     # One that ran out counts even without a measurement: its user reads why more is recommended.
     found = [run for run in alike or runs if run.failure or (run.memory_bytes, run.runtime_s) != (None, None)]
-    largest = max(found, key=lambda run: run.memory_bytes or 0.0, default=None)
     uses = _uses(found, processors)
     if len({bool(run.memory_is_virtual) for run in found if run.memory_bytes is not None}) > 1:
         uses["memory"] = []
-    return SuchJobs(
-        jobs=len(found),
-        with_memory=sum(run.memory_bytes is not None for run in found),
-        memory_bytes=largest and largest.memory_bytes,
-        runtime_s=max((run.runtime_s for run in found if run.runtime_s is not None), default=None),
-        on_processors=None if alike or largest is None else largest.processors,
-        out_of_memory=sum(run.failure == "memory" for run in found),
-        out_of_time=sum(run.failure == "time" for run in found),
-        uses=uses,
-        memory_word=found[0].memory_word if found else None,
-        memory_is_virtual=bool(found and found[0].memory_is_virtual),
-    )
+    return SuchJobs(found, processors, uses)
 
 
 def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]:
@@ -143,7 +153,7 @@ def of_application(runs: Sequence[SuchJob], name: str | None) -> list[SuchJob]:
     """Select the runs of this application; all of them if it is None, but those that ``jobsight check`` submits."""
     if name is None:
         return [run for run in runs if run.name != CHECK]
-    return [run for run in runs if run.name is not None and application(run.name) == name]
+    return [run for run in runs if run.application == name]
 
 
 def _measured(metric: Any, name: str) -> Any:
@@ -162,6 +172,7 @@ _LAST_RUNS = (
         jobs.c.id,
         jobs.c.job_id,
         jobs.c.name,
+        jobs.c.application,
         jobs.c.queue,
         jobs.c.group,
         jobs.c.account,
@@ -179,6 +190,7 @@ _LAST_RUNS = (
         jobs.c.end,
         jobs.c.memory_word,
         jobs.c.memory_is_virtual,
+        jobs.c.gpus,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))
@@ -205,7 +217,7 @@ def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:
                 requested_memory_bytes=run.requested_memory_bytes or None,  # 0 is none
                 requested_walltime_s=run.requested_walltime_s or None,
                 memory_bytes=None if run.memory_bytes is None else run.memory_bytes * count,
-                facts=facts_of(row.facts),
+                facts=facts_of(row.facts) if row.facts else (),
             )
         )
     return found

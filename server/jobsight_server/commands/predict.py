@@ -16,12 +16,14 @@ from sqlalchemy import Connection, select
 from jobsight_predictor.metrics import METRICS, Format
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s, time_text
-from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, predictions, recommend
 from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.advice.such_jobs import last_runs, of_application
+from jobsight_server.advice.words import sentence
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
@@ -65,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             _say_who_is_unknown(connection, args.cluster, args.user, settings_of(args))
             if args.json:
                 request = ForecastRequest(args.cluster, _question(args, args.processors), args.metric, args.per)
-                print(msgspec.json.format(reader.reply([request]), indent=2))
+                print(msgspec.json.format(reply_of(predictions(connection, reader, [request])), indent=2))
             else:
                 found = _found(connection, reader, args)
                 show(found, tuple(found.answers) if args.metric is None else (args.metric,), Console())
@@ -113,11 +115,8 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     for answer in answers:
         write = _WRITTEN[METRICS[answer.metric].format]
         used = sorted(answer.last_values)
-        attempts = answer.attempts
-        for resource in ASKED_FOR:
-            if resource == answer.metric:
-                attempts = found.attempts(resource) if found.best(resource) is not None else ()
-        first, second, *_ = (*attempts, None, None)
+        unknown = any(resource == answer.metric and found.best(resource) is None for resource in ASKED_FOR)
+        first, second, *_ = (*(() if unknown else answer.attempts), None, None)
         table.add_row(
             METRICS[answer.metric].name,
             _or_dash(answer.value, write),

@@ -50,20 +50,8 @@ class AnswerReader:
         self._look_ups = LookUps(engine)
         self._by_metric, self._by_user = self._look_ups.statement(_BY_METRIC), self._look_ups.statement(_BY_USER)
 
-    def reply(self, requests: Sequence[ForecastRequest]) -> str:
-        """``{"predictions": [...]}``: the answers as JSON, in the order of the requests, one for each metric.
-
-        For a user without any history, the answer comes from other users' jobs; if no cluster was named, there is only
-        a reason, and the cluster is null.
-
-        Raises:
-            UserError: a request is for something that is not forecast.
-        """
-        with self._engine.connect() as connection:
-            return _reply(self.texts(connection, requests))
-
     def stored_reply(self, cluster: str, user: str, metric: str | None) -> str | None:
-        """The same for a waiting scheduler that names the user alone: the stored answers, bypassing SQLAlchemy.
+        """The answers for a waiting scheduler that names the user alone, as stored, bypassing SQLAlchemy.
 
         ``metric`` is one that is forecast, or None for all. Returns None unless every answer is stored and up to date.
         """
@@ -75,14 +63,23 @@ class AnswerReader:
         needed = {*metrics_of(gpus=False), *(name for name, _ in rows)} if metric is None else {metric}
         if not known.keys() >= needed:
             return None
-        return _reply([written(cluster, user, name, known[name]) for name in METRICS if name in known])
+        return reply_of([written(cluster, user, name, known[name]) for name in METRICS if name in known])
 
     def answers(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[Prediction]:
-        """The same answers, consistent with other reads on ``connection``."""
-        return [read_prediction(text) for text in self.texts(connection, requests)]
+        """The answers, in the order of the requests, one for each metric.
 
-    def texts(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[str]:
-        """The same, each as JSON: the names of its subject are put before a stored text, which is not parsed.
+        For a user without any history, the answer comes from other users' jobs; if no cluster was named, there is only
+        a reason, and the cluster is null.
+
+        Raises:
+            UserError: a request is for something that is not forecast.
+        """
+        return [read_prediction(text) for _, text in self.asked_texts(connection, requests)]
+
+    def asked_texts(
+        self, connection: Connection, requests: Sequence[ForecastRequest]
+    ) -> list[tuple[ForecastRequest, str]]:
+        """The same, each as JSON, with its cluster and metric: names are put before a stored text, which is not parsed.
 
         Who asks for all metrics gets those of GPUs for a job that requests some; where this is unknown, for users
         whose jobs used some.
@@ -112,7 +109,7 @@ class AnswerReader:
         rest = list(dict.fromkeys(entry for entry in asked if entry not in found))
         for begin in range(0, len(rest), _COMPUTED_AT_ONCE):
             found |= self._computed(connection, rest[begin : begin + _COMPUTED_AT_ONCE], stored)
-        return [self._text(request, metric, found) for request, metric in wanted]
+        return [(request._replace(metric=name), self._text(request, name, found)) for request, name in wanted]
 
     def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[SeriesKey, Prediction]:
         """The answers for (cluster, user) in those metrics of which these users have a value."""
@@ -164,7 +161,8 @@ class AnswerReader:
         return found
 
 
-def _reply(texts: Iterable[str]) -> str:
+def reply_of(texts: Iterable[str]) -> str:
+    """Return ``{"predictions": [...]}`` with these answers."""
     return f'{{"predictions":[{",".join(texts)}]}}'
 
 

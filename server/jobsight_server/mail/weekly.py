@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, delete, insert, select
 
 from jobsight_server.accounting.amounts import memory_text
-from jobsight_server.advice.ask_lines import ask_lines, scheduler_of
+from jobsight_server.advice.ask_lines import lines_to_ask, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.mail.send import DeliveryError, send_mail
@@ -121,7 +121,7 @@ def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
         return []
     like, advice = found
     scheduler = scheduler_of(settings.accounting, row.cluster)
-    lines = ask_lines(scheduler, advice.request, advice.best("memory"), None, like.requested_nodes, like.memory_word)
+    lines = lines_to_ask(advice, scheduler, like, ["memory"])
     return [line for script in lines for line in script.text.splitlines()]
 
 

@@ -31,10 +31,10 @@ from jobsight_server.profiler.kept_sums import (
     month_of,
     score_of,
 )
+from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.storage.facts import application
-from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to_do
 
 METRICS = ("memory", "runtime")

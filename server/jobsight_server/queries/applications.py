@@ -151,7 +151,7 @@ def applications(
                 memory_advice=advice["memory"],
                 runtime_advice=advice["runtime"],
                 like=last and _like(last[0]),
-                ask_lines=[] if last is None else lines_to_ask(last[1], scheduler, last[0].requested_nodes),
+                ask_lines=[] if last is None else lines_to_ask(last[1], scheduler, last[0]),
                 borrowed=[] if last is None else borrowed(last[1], ASKED_FOR),
             )
         )

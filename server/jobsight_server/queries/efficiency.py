@@ -12,8 +12,9 @@ from sqlalchemy import Connection, Row
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
-from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend
 from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.advice.words import sentence
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.request import asked_for, question_of
@@ -87,7 +88,7 @@ def efficiencies(
     by_metric = {entry.metric: entry for entry in profile}
     return (
         sentence(found),
-        lines_to_ask(found, scheduler, run.requested_nodes),
+        lines_to_ask(found, scheduler, run),
         [
             _efficiency(
                 resource,

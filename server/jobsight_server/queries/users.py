@@ -20,9 +20,9 @@ from jobsight_server.advice.recommendation import (
     plain_request,
     recommend,
     recommend_as_last,
-    sentence,
 )
 from jobsight_server.advice.such_jobs import last_runs
+from jobsight_server.advice.words import sentence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
@@ -85,7 +85,7 @@ def next_job(
     like = runs[0]
     found = recommend_as_last(connection, reader, cluster, user, like, runs, None)
     name = like.name and application(like.name)
-    return _answer(found, name, like.queue, lines_to_ask(found, scheduler, like.requested_nodes), like.job_id)
+    return _answer(found, name, like.queue, lines_to_ask(found, scheduler, like), like.job_id)
 
 
 def borrowed(found: Recommendation, metrics: Iterable[str] | None = None) -> list[Borrowed]:

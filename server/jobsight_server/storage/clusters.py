@@ -1,4 +1,4 @@
-"""The known clusters: those declared in the settings, and those in the database.
+"""The known clusters: those declared in the settings, and those in the database, and the memory of their nodes.
 
 An administrator accepted the clusters in a database of an earlier release, so they count as declared.
 """
@@ -20,6 +20,12 @@ _LISTED = 20
 def stored_clusters(connection: Connection) -> set[str]:
     """Return the clusters with jobs or nodes in the database."""
     return {*_distinct(connection, jobs.c.cluster), *_distinct(connection, nodes.c.cluster)}
+
+
+def memory_of_largest_nodes(connection: Connection) -> dict[str, int]:
+    """Return bytes by cluster, without clusters whose agents report none."""
+    query = select(nodes.c.cluster, func.max(nodes.c.memory_total_bytes)).group_by(nodes.c.cluster)
+    return {cluster: most for cluster, most in connection.execute(query) if most}
 
 
 def listed(clusters: Iterable[str]) -> str:

@@ -12,11 +12,10 @@ from math import inf, nextafter
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.sample_columns import MASK, NAMES, TOTALS, WHOLE, SampleColumns, Totals, joined
-from jobsight_server.storage.schema import nodes
 
 CHUNK_S = 6 * 3600.0
 """Longest time of one chunk, which stays within one multiple of it."""
@@ -115,9 +114,3 @@ def _shifted(packed: bytes, shifts: Sequence[Any]) -> SampleColumns:
 def lock_name(node_id: int) -> str:
     """Return the name of the lock for packing readings of the node, or summarising and deleting them."""
     return f"jobsight samples {node_id}"
-
-
-def memory_of_largest_nodes(connection: Connection) -> dict[str, int]:
-    """Return bytes by cluster, without clusters whose agents report none."""
-    query = select(nodes.c.cluster, func.max(nodes.c.memory_total_bytes)).group_by(nodes.c.cluster)
-    return {cluster: most for cluster, most in connection.execute(query) if most}

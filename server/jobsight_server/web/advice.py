@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.advice.recommendation import Advice, advise, plain_request
+from jobsight_server.advice.recommendation import plain_request
 from jobsight_server.advice.scheduler_words import (
     PbsRequest,
     RequestError,
@@ -16,6 +16,7 @@ from jobsight_server.advice.scheduler_words import (
     pbs_request,
     slurm_request,
 )
+from jobsight_server.advice.words import Advice, advise
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, readable_name
 from jobsight_server.web.kit.inputs import DescribedJob, Gpus, job_in_body, parsed_body

@@ -10,8 +10,10 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
+from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.record import Metric
 from jobsight_server.web.kit.inputs import (
     GPUS_AT_MOST,
@@ -51,17 +53,19 @@ def ask_one() -> Response:
     if user is None:
         raise BadRequest("query parameter user is missing; ask /api/v1/predictions?cluster=NAME&user=NAME")
     gpus = number_argument("gpus", _GPUS)
-    return json_text(
-        context().answers.reply(
-            [request_in_query(cluster, user, metric)._replace(gpus=None if gpus is None else int(gpus))]
-        )
-    )
+    request = request_in_query(cluster, user, metric)._replace(gpus=None if gpus is None else int(gpus))
+    return _answered([request])
 
 
 def ask_many() -> Response:
     """Return the answers, in the order of the questions."""
+    return _answered(_questions(context().settings.max_body_bytes))
+
+
+def _answered(requests: list[ForecastRequest]) -> Response:
     here = context()
-    return json_text(here.answers.reply(_questions(here.settings.max_body_bytes)))
+    with here.read_engine.connect() as connection:
+        return json_text(reply_of(predictions(connection, here.answers, requests)))
 
 
 def _questions(limit: int) -> list[ForecastRequest]:

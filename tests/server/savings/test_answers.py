@@ -143,7 +143,7 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     assert f"Next time, ask for {advice} instead of 8G." in user
     eve = " ".join(client.get("/user?cluster=beta&name=eve").text.split())
     assert "Recommended requests would have freed no memory." in eve, "there was none"
-    assert "#SBATCH --mem-per-cpu=" in eve
+    assert "#SBATCH --mem=" in eve
 
 
 def test_the_command_says_the_same(

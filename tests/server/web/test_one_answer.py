@@ -248,7 +248,8 @@ def test_no_share_is_said_of_an_amount_that_the_nodes_cut(served: Any) -> None:
             run(connection, number, used_memory_bytes=(7000 + 80 * (number % 12)) * MIB)
             connection.execute(insert(schema.job_nodes).values(run_id=5000 + number, node="n9", processors=1))
     learn(served)
-    assert predicted(served, "memory", memory_bytes="64G")["bound"] > 8000 * MIB
+    cut = predicted(served, "memory", memory_bytes="64G", walltime_s=None)
+    assert (cut["bound"], cut["bound_basis"]) == (8000 * MIB, "similar jobs")
     text = ask(served, nodes=1)["text"]
     assert text.startswith("Ask for 8000M and ")
     assert "of 100" not in text

@@ -106,8 +106,12 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
     assert found["text"] == advice["text"]
     assert advice["slurm"]["mem_per_cpu"] < 4096
     per_cpu, minutes = advice["slurm"]["mem_per_cpu"], advice["slurm"]["time_limit"]
-    lines = f"#SBATCH --mem-per-cpu={per_cpu}M\n#SBATCH --time={minutes // 60:02}:{minutes % 60:02}:00"
-    assert {"scheduler": "slurm", "text": lines} in found["ask_lines"]
+    (lines,) = [entry["text"] for entry in found["ask_lines"] if entry["scheduler"] == "slurm"]
+    whole = (8 * (per_cpu - 1), 8 * per_cpu + 1)
+    memory, time_limit, note = lines.splitlines()
+    assert whole[0] <= int(memory.removeprefix("#SBATCH --mem=").removesuffix("M")) <= whole[1]
+    assert time_limit == f"#SBATCH --time={minutes // 60:02}:{minutes % 60:02}:00"
+    assert note == "# --mem replaces --mem-per-cpu and --mem-per-gpu: the log does not say which the job had"
     predicted = get(served.client("scheduler"), "predictions", user="kim", per="job", **asked)["predictions"]
     assert found["forecasts"] == predicted
     page = unescape(served.person().get("/user", query_string=KIM | asked).text)

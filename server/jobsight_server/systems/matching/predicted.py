@@ -15,7 +15,9 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.matching.records import InvalidProblemError, decoded
 from jobsight_server.accounting.amounts import memory_bytes, time_s
+from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.facts import FACT_NAME
@@ -111,7 +113,7 @@ def fill_in(jobs: Sequence[Any], answers: AnswerReader, connection: Connection) 
         if len(filled.amounts) > PREDICTED_AT_MOST:
             raise ResourceError(f"jobs: more than {PREDICTED_AT_MOST} predicted amounts; send fewer jobs at once")
         try:
-            found, amounts = _filled(job, rest, lambda request: answers.answers(connection, [request]))
+            found, amounts = _filled(job, rest, lambda request: predictions(connection, answers, [request]))
         except InvalidProblemError as error:
             filled.refused.append((position, str(error)))
             continue
@@ -123,7 +125,7 @@ def fill_in(jobs: Sequence[Any], answers: AnswerReader, connection: Connection) 
 def _filled(
     job: dict[str, Any],
     rest: dict[str, Any],
-    answers: Callable[[ForecastRequest], Sequence[Any]],
+    answers: Callable[[ForecastRequest], Sequence[str]],
 ) -> tuple[dict[str, Any], list[PredictedAmount]]:
     """Fill in one job.
 
@@ -137,10 +139,10 @@ def _filled(
     made: list[PredictedAmount] = []
 
     def bound(metric: str, scale: float, processors: int, dependency: str | None, capacity: str | None) -> float:
-        predictions = answers(ForecastRequest(about.cluster, about.question(user, processors), metric))
-        if len(predictions) > 1:
+        texts = answers(ForecastRequest(about.cluster, about.question(user, processors), metric))
+        if len(texts) > 1:
             raise InvalidProblemError(f"several clusters know user {user[:60]!r}; give the job's cluster")
-        answer = predictions[0]
+        answer = read_prediction(texts[0])
         if answer.bound is None:
             or_cluster = "" if about.cluster else "name the job's cluster, or "
             raise InvalidProblemError(f"no data on the {metric} of user {user[:60]!r}; {or_cluster}give a number")

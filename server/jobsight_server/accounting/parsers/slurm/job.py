@@ -55,6 +55,7 @@ _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
 _SHOWN_ID = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}", re.ASCII)
 _MIB = 2**20
 _PER_CPU_FLAG = 2**31
+_MEMORY_OPTION = re.compile(r"(?<!\S)--(mem|mem-per-cpu|mem-per-gpu)(?=[= ])")
 _PER_CPU = re.compile(r"([0-9]{1,20})M[nc]?", re.ASCII)
 
 # At the end of the administrator's comment: ``jobsight_asked=mem_per_node:4000M,time:60``.
@@ -177,6 +178,7 @@ def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float
         processors=processors or None,
         requested_walltime_s=_limit_s(row),
         requested_memory_bytes=_requested_memory(row, requested, asked_processors or processors, node_count or None),
+        memory_word=_memory_word(row, asked),
         requested_nodes=str(node_count) if node_count else None,
         suspended_s=clock_s("Suspended", row.get("Suspended", "")) or None,
         asked_processors=None if asked_processors == processors else asked_processors or None,
@@ -276,6 +278,21 @@ def _requested_memory(
     # A flag of which only the rounded sum is left, as in 2.00P.
     is_rounded_flag = "mem" not in requested and size >= _PER_CPU_FLAG * _MIB
     return None if is_rounded_flag or size in (0, (node_count or 1) * _MIB) else size
+
+
+def _memory_word(row: Row, asked: Mapping[str, str]) -> str | None:
+    """Return the option of sbatch by which memory was requested; None if the log does not say.
+
+    >>> _memory_word({"SubmitLine": "sbatch -n4 --mem-per-cpu 2G job.sh"}, {}), _memory_word({"ReqMem": "4Gn"}, {})
+    ('mem-per-cpu', 'mem')
+    """
+    if found := _MEMORY_OPTION.findall(row.get("SubmitLine", "")):
+        return str(found[-1])
+    text = row.get("ReqMem", "")
+    flagged = _PER_CPU.fullmatch(text)
+    if text.endswith("c") or "mem_per_cpu" in asked or (flagged and int(flagged[1]) >= _PER_CPU_FLAG):
+        return "mem-per-cpu"
+    return "mem" if text.endswith("n") or "mem_per_node" in asked else None
 
 
 def _elapsed_s(row: Row) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -210,6 +210,7 @@ class _Sacct(Struct):
     steps: list[_Step] = []
     tres: _JobTres | None = None
     sluid: str | None = None
+    submit_line: str | None = None
 
 
 _decode = msgspec.json.Decoder(_Sacct).decode
@@ -250,6 +251,8 @@ def rows_of(data: bytes) -> list[Row]:
         "NodeList": record.nodes or "",
         "AllocTRES": _tres(of_tres.allocated, ("cpu", "mem", "node", "gres"), "M"),
         "ReqTRES": _tres(of_tres.requested, ("cpu", "mem", "node", "gres"), "M"),
+        "ReqMem": _per(record.required),
+        "SubmitLine": record.submit_line or "",
         "ReqCPUS": _number("required", record.required.get("CPUs")),
         "ExitCode": _exit("exit_code", record.exit_code),
         "DerivedExitCode": _exit("derived_exit_code", record.derived_exit_code),
@@ -272,6 +275,14 @@ def _decoded(data: bytes) -> _Sacct:
         raise AccountingError("a field of another type than Slurm writes", f"{error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AccountingError("not JSON", f"{error}") from None
+
+
+def _per(required: Mapping[str, Any]) -> str:
+    """Return the requested MiB, marked as in the text of older releases: c per CPU, n per node."""
+    for name, mark in (("memory_per_cpu", "c"), ("memory_per_node", "n")):
+        if (number := _number(f"required.{name}", required.get(name))) not in ("", "0"):
+            return f"{number}M{mark}"
+    return ""
 
 
 def _step(job_id: int, step: _Step) -> Row:

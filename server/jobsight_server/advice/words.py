@@ -1,0 +1,244 @@
+"""A recommendation in words and in the fields of an answer at submission."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.reserve import Basis
+from jobsight_predictor.question import Question
+from jobsight_server.accounting.amounts import memory_text, time_text
+from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.advice.decision import Kept, Resource
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, requested
+from jobsight_server.advice.scheduler_words import (
+    JobRequest,
+    PbsAdvice,
+    PbsRequest,
+    SlurmAdvice,
+    pbs_advice,
+    slurm_advice,
+)
+from jobsight_server.advice.such_jobs import SuchJobs
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.forecasts.reader import SeriesKey, read_answers
+from jobsight_server.forecasts.record import Metric, Record, Share
+
+WASTEFUL = 2.0
+"""Notify the user of a request this many times the recommendation, or the use of similar jobs."""
+
+
+class WholeJobForecast(Record):
+    """Request, expected use and reservation of the whole job in one metric; without a forecast, the reason.
+
+    ``reserve`` is what to request: what is recommended, or the request itself where it is ``kept``, for that reason.
+    ``attempts``: what to request at each attempt, ``reserve`` first.
+    """
+
+    metric: Metric
+    unit: str
+    requested: float | None
+    forecast: float | None
+    probability: Share | None
+    reserve: float | None
+    attempts: tuple[float, ...]
+    basis: Basis | None
+    level: str | None
+    n: int
+    kept: Kept | None
+    reason: str | None
+
+
+class Advice(Record):
+    """The recommended request of a submitted job.
+
+    ``such_jobs``: number of the user's similar jobs with measurements; ``text`` has their use. ``notable``: there are
+    similar jobs, and the request is below the recommendation, or twice as large; without a recommendation, the use of
+    similar jobs counts. ``slurm`` and ``pbs`` are the recommendation in the words of the question.
+    """
+
+    cluster: str
+    user: str
+    text: str
+    notable: bool
+    such_jobs: int
+    such_jobs_memory_bytes: float | None
+    such_jobs_runtime_s: float | None
+    processors: int
+    nodes: int
+    forecasts: list[WholeJobForecast]
+    slurm: SlurmAdvice | None
+    pbs: PbsAdvice | None
+
+
+def advise(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    question: Question,
+    request: JobRequest,
+    pbs: PbsRequest | None = None,
+    *,
+    slurm: bool = False,
+    gpus: int | None = None,
+) -> Advice:
+    """Advise on ``request``, of the same job as ``question``, in the words of PBS, of Slurm, or neither.
+
+    ``gpus``: requested ones; None is unknown.
+    """
+    of_gpus = _metrics_of_gpus(connection, cluster, question.user or "", gpus)
+    found = recommend(connection, reader, cluster, question, request, (*ASKED_FOR, *of_gpus))
+    such, (memory, runtime) = found.such_jobs, (found.decisions[metric].amount for metric in ASKED_FOR)
+    return Advice(
+        cluster=cluster,
+        user=question.user or "",
+        text=sentence(found, memory_text if pbs is None else pbs_memory_text),
+        notable=_is_notable(request.memory_bytes, memory, such.memory_bytes)
+        or _is_notable(request.walltime_s, runtime, such.runtime_s),
+        such_jobs=such.jobs,
+        such_jobs_memory_bytes=such.memory_bytes,
+        such_jobs_runtime_s=such.runtime_s,
+        processors=request.processors,
+        nodes=request.nodes or 1,
+        forecasts=[
+            *(
+                _forecast(found.answers[metric], requested(metric, request), found.decisions[metric].kept)
+                for metric in ASKED_FOR
+            ),
+            *(_forecast(found.answers[metric], gpus if metric == "gpu_utilisation" else None) for metric in of_gpus),
+        ],
+        slurm=slurm_advice(request, memory, runtime) if slurm else None,
+        # PBS's words in an answer are of resident memory.
+        pbs=None if pbs is None else pbs_advice(pbs, request, None if such.memory_is_virtual else memory, runtime),
+    )
+
+
+def _is_notable(asked: float | None, recommended: float | None, used: float | None) -> bool:
+    if asked is None or used is None:
+        return False
+    enough = used if recommended is None else recommended
+    return not enough <= asked < WASTEFUL * enough
+
+
+def _metrics_of_gpus(connection: Connection, cluster: str, user: str, gpus: int | None) -> list[str]:
+    """Return those to forecast: all for a job with GPUs; where that is unknown, those that the user's jobs had."""
+    names = [name for name, metric in METRICS.items() if metric.of_gpus]
+    if gpus is None:
+        used = read_answers(connection, [SeriesKey(cluster, user, name) for name in names])
+        return [name for name in names if SeriesKey(cluster, user, name) in used]
+    return names if gpus else []
+
+
+def _forecast(answer: Prediction, asked: float | None, kept: Kept | None = None) -> WholeJobForecast:
+    return WholeJobForecast(
+        metric=answer.metric,
+        unit=answer.unit,
+        requested=asked,
+        forecast=answer.value,
+        probability=answer.probability,
+        reserve=answer.bound,
+        attempts=answer.attempts,
+        basis=answer.bound_basis,
+        level=answer.level,
+        n=answer.n,
+        kept=kept,
+        reason=answer.reason,
+    )
+
+
+def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
+    """Write the recommendation, if it differs from the request, the use of similar jobs, and the request.
+
+    ``memory`` formats bytes.
+    """
+    such, request, advised = found.such_jobs, found.request, found.decisions
+    sentences = [what_to_ask(found, memory), f"{_used(such, memory)}.", *_kept(found)]
+    asked, missing = [], []
+    if such.memory_bytes is not None or advised["memory"].amount is not None:
+        if request.memory_bytes is None:
+            missing.append("no memory request")
+        else:
+            asked.append(memory(request.memory_bytes))
+    if such.runtime_s is not None or advised["runtime"].amount is not None:
+        if request.walltime_s is None:
+            missing.append("no time limit")
+        else:
+            asked.append(time_text(request.walltime_s))
+    phrases = [f"{verb} {' and '.join(of)}" for verb, of in (("requests", asked), ("has", missing)) if of]
+    if phrases:
+        sentences.append(f"This job {' and '.join(phrases)}.")
+    return " ".join(filter(None, sentences))
+
+
+def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
+    """Write ``Ask for 402M and 12 min: enough for 96 of 100 similar jobs.``; empty if the job's own request is best."""
+    kind = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
+    memory_bytes, runtime_s = (found.decisions[metric].amount for metric in ASKED_FOR)
+    amounts = [] if memory_bytes is None else [f"{memory(memory_bytes)}{kind}"]
+    amounts += [] if runtime_s is None else [time_text(runtime_s)]
+    if not amounts:
+        return ""
+    share = found.enough_share
+    enough = "" if share is None else f": enough for {_of_100(share)} of 100 similar jobs"
+    return f"Ask for {' and '.join(amounts)}{enough}."
+
+
+KEPT = {
+    "not measured": "the use of similar jobs was not measured",
+    "no application": "the job has no name, so similar jobs are unknown",
+    "few jobs": "fewer than 5 similar jobs have been measured",
+    "one burst": "the similar jobs were submitted together",
+    "forecast higher": "the forecast is higher than what similar jobs used",
+    "enough requested": "no similar job came near it",
+}
+
+
+def _kept(found: Recommendation) -> list[str]:
+    """Write why a request is kept; nothing where it fits, or where there is no similar job."""
+    words: dict[Resource, str] = {"memory": "memory request", "runtime": "time limit"}
+    why: dict[str, list[str]] = {}
+    for metric, decision in found.decisions.items():
+        if decision.kept in KEPT and requested(metric, found.request) is not None:
+            why.setdefault(KEPT[decision.kept], []).append(words[metric])
+    if not found.such_jobs.jobs:
+        return []
+    return [f"Keep the {' and '.join(requests)}: {reason}." for reason, requests in why.items()]
+
+
+def _of_100(share: float) -> str:
+    return f"{min(99, math.floor(100.0 * share))}"
+
+
+def pbs_memory_text(value: float) -> str:
+    """Write memory as PBS takes it.
+
+    >>> pbs_memory_text(616 * 2**20), pbs_memory_text(64 * 2**30)
+    ('616mb', '64gb')
+    """
+    return f"{memory_text(value).lower()}b"
+
+
+def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
+    if not such.jobs:
+        return "No similar job of yours has been measured yet"
+    subject = "Your last similar job" if such.jobs == 1 else f"Your last {such.jobs} similar jobs"
+    used = []
+    if such.memory_bytes is not None:
+        at_most = "" if such.jobs == 1 else "at most "
+        on = "" if such.on_processors is None else f" on {such.on_processors} processors"
+        of = f" ({such.with_memory} measured)" if such.with_memory < such.jobs else ""
+        used.append(f"used {at_most}{memory(such.memory_bytes)}{on}{of}")
+    if such.runtime_s is not None:
+        used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(such.runtime_s)}")
+    failed = [
+        f"{count if such.jobs > 1 else 'it'} ran out of {what}"
+        for what in FAILED_METRIC
+        if (count := such.ran_out(what))
+    ]
+    if not used:
+        return f"{subject}: {', '.join(failed)}"
+    return f"{subject} {' and '.join(used)}" + (f" ({', '.join(failed)})" if failed else "")
