@@ -50,9 +50,8 @@ def test_too_few_jobs_and_unknown_facts_tell_nothing() -> None:
     assert history.prospect((("input_bytes", 3.0),)) is None
     history.learn((("input_bytes", 4.0),), 5.0)
     assert history.prospect((("samples", 3.0),)) is None
-    found = history.prospect((("input_bytes", 3.0),), 5.5)
+    found = history.prospect((("input_bytes", 3.0),))
     assert found is not None
-    assert max(found.places) <= 5.5
     assert sum(found.places.values()) + found.beyond == pytest.approx(1.0)
 
 
