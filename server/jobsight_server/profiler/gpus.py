@@ -20,6 +20,7 @@ from jobsight_server.profiler.values import (
     GPUS_NOT_READ,
     GPUS_OF_OTHERS,
     GPUS_UNKNOWN,
+    SLACK,
     GpuUse,
     Measurement,
     without,
@@ -37,6 +38,8 @@ _Gpu = tuple[str, ...]
 
 OfGpus = Mapping[Quantity, Sequence[MetricSeries]]
 _METRICS = ("gpu_memory", "gpu_utilisation")
+# Largest possible value of one GPU. DCGM writes 2**31 - 16, or nearly 2**63, for unknown.
+_MOST: Mapping[Quantity, float] = {"gpu_memory_bytes": 2.0**44, "gpus_busy": SLACK, "gpu_memory_total_bytes": 2.0**44}
 _HAVE_GPUS = (
     "WITH asked(node_id) AS (VALUES {asked}) SELECT node_id FROM asked "
     "WHERE EXISTS (SELECT 1 FROM gpu_samples g WHERE g.node_id = asked.node_id)"
@@ -114,8 +117,7 @@ def gpus_of(nodes: Mapping[str, OfGpus], start: float, end: float, held: int | N
     of their utilisation is the average number that was busy from ``start`` to ``end``; None unless all of the ``held``
     ones were read for that long.
     """
-    names: tuple[Quantity, ...] = ("gpu_memory_bytes", "gpus_busy", "gpu_memory_total_bytes")
-    memory, busy, total = (_by_gpu(nodes, name) for name in names)
+    memory, busy, total = (_by_gpu(nodes, name) for name in _MOST)
     for whole in [gpu for gpu in {*memory, *busy} if not gpu[2] and _is_cut(gpu, {*memory, *busy})]:
         memory.pop(whole, None)
         busy.pop(whole, None)
@@ -157,17 +159,21 @@ def _is_cut(gpu: _Gpu, gpus: Iterable[_Gpu]) -> bool:
 
 
 def _by_gpu(nodes: Mapping[str, OfGpus], name: Quantity) -> dict[_Gpu, MetricSeries]:
-    """Return the series of each GPU; of several, from the first query that has it."""
+    """Return the series of each GPU without impossible values; of several, from the first query that has it."""
+    every = [one.labels for series in nodes.values() for quantity in _MOST for one in series.get(quantity, ())]
+    # Exporters may give some of a GPU's metrics its UUID, and others its index alone.
+    shared = [next(((one,) for one in names if all(one in of for of in every)), names) for names in GPU_LABELS]
     found: dict[_Gpu, MetricSeries] = {}
     for node, series in nodes.items():
         for one in series.get(name, ()):
-            if len(one.time):
-                found.setdefault((node, *_named(one.labels)), one)
+            known = (one.value >= 0.0) & (one.value <= _MOST[name])
+            if known.any():
+                gpu = (
+                    node,
+                    *(next((one.labels[label] for label in names if label in one.labels), "") for names in shared),
+                )
+                found.setdefault(gpu, MetricSeries(one.labels, one.time[known], one.value[known]))
     return found
-
-
-def _named(labels: Mapping[str, str]) -> _Gpu:
-    return tuple(next((labels[name] for name in names if name in labels), "") for names in GPU_LABELS)
 
 
 def _largest(gpus: Mapping[_Gpu, MetricSeries]) -> float:

@@ -426,6 +426,33 @@ def test_replicas_that_see_bursts_of_a_gpu_do_not_contradict_one_another(engine:
     assert (series.value.min(), series.value.max()) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("blank", [2.0**31 - 16, 9223372036854775792.0, -1.0])
+def test_values_that_say_unknown_are_none(engine: Engine, blank: float) -> None:
+    labels, exporter = {"hpc_job": "7", "Hostname": "n1", "UUID": "GPU-0", "gpu": "0"}, Exporter({}, 1.0, 15.0)
+    for name, value in (("FB_USED", 1024.0), ("GPU_UTIL", 50.0), ("FB_TOTAL", 81920.0)):
+        points = exporter.points(lambda _, value=value: value)  # type: ignore[misc]
+        points[5] = (points[5][0], blank)
+        add(engine, f"DCGM_FI_DEV_{name}", labels, points)
+    found = gpus_of(measured(engine, "dcgm").nodes, START, END, 1)
+    assert (found["gpu_memory"].value, found["gpu_utilisation"].value) == (GIB, 0.5)
+    assert found["gpu_utilisation"].mean == pytest.approx(0.5)
+    assert [one.memory_total_bytes for one in found["gpu_utilisation"].gpus or ()] == [80 * GIB]
+
+
+@pytest.mark.parametrize("metric", ["nvidia_gpu_memory_used_bytes", "nvidia_gpu_duty_cycle"])
+def test_a_gpu_with_its_uuid_on_one_metric_alone_is_one(engine: Engine, metric: str) -> None:
+    for node in ("n1", "n2"):
+        for gpu in "01":
+            labels = {"jobid": "7", "instance": f"{node}:9445", "minor_number": gpu}
+            for name, value in (("nvidia_gpu_memory_used_bytes", GIB), ("nvidia_gpu_duty_cycle", 50.0)):
+                own = {"uuid": f"GPU-{node}-{gpu}"} if name == metric else {}
+                points = Exporter({}).points(lambda _, value=value: value)  # type: ignore[misc]
+                add(engine, name, labels | own, points)
+    found = gpus_of(measured(engine, "jobstats", "n1", "n2").nodes, START, END, 4)
+    assert [one.gpu for one in found["gpu_memory"].gpus or ()] == ["n1/0", "n1/1", "n2/0", "n2/1"]
+    assert (found["gpu_memory"].value, found["gpu_utilisation"].mean) == (4 * GIB, pytest.approx(2.0))
+
+
 @pytest.mark.parametrize("preset", ["dcgm", "slurm_job_exporter"])
 def test_a_slice_is_a_gpu_of_its_own_and_its_parent_none(engine: Engine, preset: str) -> None:
     """The parent may have series of its own, of memory, of use or of both; whole GPUs stand beside it."""
