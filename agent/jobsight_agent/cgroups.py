@@ -22,8 +22,8 @@ _IDS = {"{job}": ".+", "{sluid}": "s[0-9A-Z]{10,20}"}
 PATTERNS = (
     "slurm*/uid_*/job_{job}",  # Slurm, version 1
     "slurm*/uid_*/{sluid}",
-    "system.slice/*slurmstepd.scope/job_{job}",  # Slurm, version 2
-    "system.slice/*slurmstepd.scope/{sluid}",
+    "*.slice/*slurmstepd.scope/job_{job}",  # Slurm, version 2
+    "*.slice/*slurmstepd.scope/{sluid}",
     "pbs*.service/jobid/{job}",  # PBS Pro, OpenPBS
     "torque/{job}",
 )

@@ -193,7 +193,7 @@ def test_a_reading_keeps_its_jobs_on_disk_and_an_older_journal_is_still_read(tmp
 
 SLUIDS = ("s5K1KKYAYG5D00", "s0000000000001", "sZZZZZZZZZZZZZ", "s5K1KKYAYG5D01")
 BY_SLUID = [
-    *((unified, f"system.slice/{scope}/{name}") for name in SLUIDS
+    *((unified, f"{top}.slice/{scope}/{name}") for name in SLUIDS for top in ("system", "slurm")  # by CgroupSlice
       for scope in ("slurmstepd.scope", "n01_slurmstepd.scope", "a-b_slurmstepd.scope")),
     *((version_1, f"slurm{node}/uid_{uid}/{name}") for name in SLUIDS for node in ("", "_n01") for uid in (0, 1000)),
 ]  # fmt: skip
@@ -209,8 +209,6 @@ def test_a_group_named_by_a_sluid_is_read_under_it(tmp_path: Path, layout: type,
 
 
 OTHER_NAMES = [
-    *((unified, f"{top}.slice/{node}slurmstepd.scope/{name}") for name in (*SLUIDS, "job_4711")
-      for top in ("slurm", "machine") for node in ("", "n01_")),
     *((layout, f"pbspro.slice/pbspro-{job}.slice") for layout in (unified, version_1)
       for job in ("4711.head", "4711[3].head", "4711.head\\x2d2", "1.a.example.org")),
     *((layout, f"pbspro/{job}") for layout in (unified, version_1)
