@@ -166,18 +166,6 @@ def test_a_taken_address_is_said_at_once(lasting_site: Site, tmp_path: Path) -> 
     assert not (tmp_path / "other.db").exists()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["token", "list"], ["token", "login"], ["token", "revoke", "1"], ["quarantine"], ["quarantine", "retry"]],
-)
-def test_a_mistyped_database_is_not_made(
-    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command, "--database", f"sqlite:///{tmp_path / 'typo.db'}"]) == 1
-    assert "no such file" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_is_no_database_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.db").write_text(
         "This is no database, but quite long enough to be looked at as if it were one. " * 20

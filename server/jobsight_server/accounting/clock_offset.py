@@ -40,7 +40,7 @@ class ClockOffset:
 
     def learn(self, event: JobEvent) -> None:
         """Learn the offset from a record that shows it."""
-        if (offset := _offset_s(event)) is not None:
+        if (offset := offset_s(event)) is not None:
             self._seen.append(offset)
 
     def learn_first(self, events: Iterable[JobEvent]) -> None:
@@ -60,12 +60,8 @@ class ClockOffset:
         return replace(event, utc_s=wall.timestamp(), zone_guessed=True)
 
 
-def shows_zone(event: JobEvent) -> bool:
-    """Return whether a clock can learn from the record."""
-    return _offset_s(event) is not None
-
-
-def _offset_s(event: JobEvent) -> float | None:
+def offset_s(event: JobEvent) -> float | None:
+    """Return the server's offset from UTC, if the record shows it."""
     if event.run is None:
         return None
     moment = event.run.start if event.kind == "S" else event.run.end

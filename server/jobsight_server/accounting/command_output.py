@@ -15,6 +15,7 @@ from types import TracebackType
 
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import add_event_counts
@@ -25,15 +26,8 @@ _ERROR_BYTES = 4096
 _SHOWN = 200
 
 
-class CommandError(OSError):
-    """A command that could not be run, failed, or took too long; the message says why, without the command.
-
-    ``reason`` is one of a few texts, for counting; the message adds the command's standard error.
-    """
-
-    def __init__(self, reason: str, said: str = "") -> None:
-        super().__init__(f"{reason}: {said}" if said else reason)
-        self.reason = reason
+class CommandError(UnreadableError):
+    """A command that could not be run, failed, or took too long; the message adds its standard error."""
 
 
 class CommandOutput:
@@ -109,6 +103,21 @@ class CommandOutput:
                 return piece
             self._errors = (self._errors + piece)[:_ERROR_BYTES]
         return None
+
+    def whole(self, most: int) -> bytes:
+        """Return all of the output of a command that succeeds, or some of it at ``stop``.
+
+        Raises:
+            CommandError: it failed, the deadline has passed, or there are more than ``most`` bytes.
+        """
+        found = bytearray()
+        while piece := self.read(1 << 16):
+            found += piece
+            if len(found) > most:
+                raise CommandError(f"its output has more than {most} bytes")
+        if not self.stopped:
+            self.finish()
+        return bytes(found)
 
     def finish(self) -> None:
         """Wait for the end of the command after its output has ended.

@@ -34,7 +34,14 @@ WINDOW_BYTES = LONGEST_LINE + TAIL_BYTES
 
 
 class UnreadableError(OSError):
-    """A file or directory that cannot be read; the message says why, without the path."""
+    """A file, directory or command's output that cannot be read; the message says why, without the path.
+
+    ``reason`` is one of a few texts, for counting; the message adds ``more``.
+    """
+
+    def __init__(self, reason: str, more: str = "") -> None:
+        super().__init__(f"{reason}: {more}" if more else reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,17 +85,12 @@ def _whole(
     more: Sequence[str], entries: Callable[[bytes], Iterator[Listed]]
 ) -> Callable[[Run, Sequence[str]], Iterator[Listed]]:
     def read(run: Run, command: Sequence[str]) -> Iterator[Listed]:
-        document = bytearray()
         with run((*command, *more)) as output:
-            while piece := output.read(_PIECE):
-                document += piece
-                if len(document) > _LONGEST_DOCUMENT:
-                    raise CommandError(f"its output has more than {_LONGEST_DOCUMENT} bytes")
-            if output.stopped:
-                return
-            output.finish()
+            document = output.whole(_LONGEST_DOCUMENT)
+        if output.stopped:
+            return
         try:
-            yield from entries(bytes(document))
+            yield from entries(document)
         except AccountingError as error:
             raise CommandError(error.reason, error.message) from error
 

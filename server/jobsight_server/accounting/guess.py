@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
 
-from jobsight_server.accounting.files import Content, RecordReader, UnreadableError
-from jobsight_server.accounting.formats import BEGINNING_BYTES, open_reader, reader_of
-from jobsight_server.accounting.origin import NOTHING, Given
+from jobsight_server.accounting.files import Content, UnreadableError
+from jobsight_server.accounting.formats import BEGINNING_BYTES, reader_of
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import printable
 from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
@@ -50,28 +48,7 @@ _RESERVATIONS = (b";B;", b";U;", b";K;", b";Y;")  # of PBS Pro, which names thei
 
 
 class WrongFormatError(UnreadableError):
-    """A file is not in the named format, or in no known one. ``reason`` is one of a few texts."""
-
-    def __init__(self, reason: str, shown: str) -> None:
-        super().__init__(f"{reason}{shown}")
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """The readable records in one format, and the first unreadable line, with the reason."""
-
-    read: int = 0
-    refused: str = ""
-
-
-def open_guessed(log_format: AccountingFormat | None, content: Content, given: Given = NOTHING) -> RecordReader:
-    """Return the reader for a file of this format, by default the guessed one; move to its beginning.
-
-    Raises:
-        WrongFormatError: it is of none.
-    """
-    return open_reader(log_format or guess_format(content), content, given)
+    """A file is not in the named format, or in no known one."""
 
 
 def is_blank(content: Content, final: bool) -> bool:
@@ -96,13 +73,13 @@ def guess_format(content: Content) -> AccountingFormat:
     found = _likely(beginning)
     if found is None:
         first = _shown(next((line for line in beginning.splitlines() if line.strip()), b""))
-        shown = f"; it begins with {first!r}" if first else ": it is empty"
+        shown = f"it begins with {first!r}" if first else "it is empty"
         raise WrongFormatError("no known format", f"{shown}. Name one: {', '.join(ACCOUNTING_FORMATS)}")
     return found
 
 
 def _likely(beginning: bytes) -> AccountingFormat | None:
-    trials = {name: _try(name, beginning).read for name in ACCOUNTING_FORMATS}
+    trials = {name: _try(name, beginning)[0] for name in ACCOUNTING_FORMATS}
     read = [name for name, count in trials.items() if count]
     own = [name for name in read if _key_of_another(name, beginning) is None]
     return max(own or read, key=lambda name: trials[name], default=None)
@@ -119,32 +96,32 @@ def check_format(content: Content, named: AccountingFormat, whole: bool = False)
     beginning = content.beginning(BEGINNING_BYTES)
     _check_output(beginning)
     if named == "slurm" and (missing := reader_of(named, beginning).missing):
-        raise WrongFormatError("a text of sacct that lacks columns", f": {missing}")
-    trial = _try(named, beginning)
+        raise WrongFormatError("a text of sacct that lacks columns", missing)
+    count, refused = _try(named, beginning)
     shown = _key_of_another(named, beginning)
-    if not trial.read and trial.refused:
+    if not count and refused:
         other = _likely(beginning)
         if other is not None:
-            shown = other, trial.refused
+            shown = other, refused
         elif whole:
-            raise WrongFormatError(f"not {named}", f": {trial.refused}")
+            raise WrongFormatError(f"not {named}", refused)
     if shown is not None:
-        raise WrongFormatError(f"not {named} but {shown[0]}", f": {shown[1]}")
+        raise WrongFormatError(f"not {named} but {shown[0]}", shown[1])
 
 
 def _check_output(beginning: bytes) -> None:
     for magic, found, command in _PACKED:
         if beginning.startswith(magic):
-            raise WrongFormatError(found, f": {command} and import the result")
+            raise WrongFormatError(found, f"{command} and import the result")
     if beginning[257:262] == _TAR:
-        raise WrongFormatError("a tar archive", ": unpack it with tar -x and import the files in it")
+        raise WrongFormatError("a tar archive", "unpack it with tar -x and import the files in it")
     for pattern, command, instead in _OUTPUT:
         if pattern.match(beginning):
-            raise WrongFormatError(f"output of {command}", f": give {instead}")
+            raise WrongFormatError(f"output of {command}", f"give {instead}")
 
 
-def _try(name: AccountingFormat, beginning: bytes) -> _Trial:
-    """Try the complete records among the first ones."""
+def _try(name: AccountingFormat, beginning: bytes) -> tuple[int, str]:
+    """Return how many of the first records are readable, and the first unreadable line, with the reason."""
     read, refused, number = 0, "", 0
     try:
         reader = reader_of(name, beginning)
@@ -152,15 +129,15 @@ def _try(name: AccountingFormat, beginning: bytes) -> _Trial:
             for record in chunk.records:
                 number += 1
                 if number > TRIED:
-                    return _Trial(read, refused)
+                    return read, refused
                 try:
                     read += reader.event(record).kind != _COMMENT
                 except AccountingError as error:
                     if record.complete:
                         refused = refused or f"line {number}: {error.reason}: {_shown(record.data)!r}"
     except AccountingError as error:
-        return _Trial(0, f"line 1: {error.reason}: {_shown(beginning)!r}")
-    return _Trial(read, refused)
+        return 0, f"line 1: {error.reason}: {_shown(beginning)!r}"
+    return read, refused
 
 
 def _key_of_another(name: AccountingFormat, beginning: bytes) -> tuple[AccountingFormat, str] | None:

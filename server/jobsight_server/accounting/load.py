@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from jobsight_server.accounting.clock_offset import REMEMBERED, ClockOffset, shows_zone
+from jobsight_server.accounting.clock_offset import REMEMBERED, ClockOffset, offset_s
 from jobsight_server.accounting.files import Chunk, RawRecord, RecordReader
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.store import Reject, apply_events, keep_rejects
@@ -72,7 +72,7 @@ def learn_zone(before: bytes, reader: RecordReader, clock_offset: ClockOffset) -
             event = reader.event(RawRecord(data, len(data)))
         except AccountingError:
             continue  # counted when it is read, or only the end of a line
-        if shows_zone(event):
+        if offset_s(event) is not None:
             showing.append(event)
             if len(showing) == REMEMBERED:
                 break

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine
 from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.figures import Figures, count_records
 from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, RecordReader, UnreadableError, look
-from jobsight_server.accounting.guess import WrongFormatError, check_format, is_blank, open_guessed
+from jobsight_server.accounting.formats import open_reader
+from jobsight_server.accounting.guess import check_format, guess_format, is_blank
 from jobsight_server.accounting.load import LoadReport, learn_zone, parse_chunk, store_chunk
 from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
@@ -73,10 +74,8 @@ class LogReader:
                 self._known[name] = place.expected or place.position("")
                 if content.damage is not None:
                     self.unreadable(name, content.damage)
-        except (WrongFormatError, AccountingError) as error:  # the latter is its header's
+        except (UnreadableError, AccountingError) as error:  # the latter is its header's
             self.unreadable(name, str(error), error.reason)
-        except UnreadableError as error:
-            self.unreadable(name, str(error))
 
     def unreadable(self, name: str, cause: str, label: str | None = None) -> None:
         """Count and report an unreadable file, and go on. ``label``: the label to count, by default the cause."""
@@ -93,7 +92,7 @@ class LogReader:
             check_format(content, self.log_format)
         if self.log_format is None and is_blank(content, final):
             return  # tried again in the next round
-        reader = open_guessed(self.log_format, content, self.given)
+        reader = open_reader(self.log_format or guess_format(content), content, self.given)
         if reader.resumed is not None and place.offset:
             reader = reader.resumed(content.until(place.offset))
         content.go_to(place.offset)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from jobsight_server.accounting.command_output import CommandError, CommandOutput
+from jobsight_server.accounting.command_output import CommandOutput
 
 Resource = Literal["memory", "runtime"]
 """A resource by the name of its metric."""
@@ -79,11 +79,5 @@ def run_command(arguments: Sequence[str], timeout_s: float, most: int = 1 << 20)
     Raises:
         CommandError: it failed, took too long, or prints more than ``most`` bytes.
     """
-    printed = bytearray()
     with CommandOutput(arguments, timeout_s) as output:
-        while piece := output.read(1 << 16):
-            printed += piece
-            if len(printed) > most:
-                raise CommandError(f"its output has more than {most} bytes")
-        output.finish()
-    return bytes(printed)
+        return output.whole(most)

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from jobsight_server.accounting.figures import StartsOfJobs, count_records
 from jobsight_server.accounting.files import Content, UnreadableError
-from jobsight_server.accounting.guess import open_guessed
+from jobsight_server.accounting.formats import open_reader
+from jobsight_server.accounting.guess import guess_format
 from jobsight_server.accounting.parallel_tasks import forget_tasks
 from jobsight_server.accounting.position import Position, bytes_before, positions
 from jobsight_server.accounting.store import lock_cluster
@@ -78,7 +79,7 @@ def withdraw(
         theirs |= found
         with Content(file) as content:
             read_until = max(position.offset for position in found.values())
-            count_records(own, content, open_guessed(log_format, content), until=read_until)
+            count_records(own, content, open_reader(log_format or guess_format(content), content), until=read_until)
     others = [position for path, position in known.items() if path not in theirs]
     shared, absent = _also_in(others, own.starts, log_format)
     with engine.begin() as connection:
@@ -143,7 +144,9 @@ def _also_in(
         figures = StartsOfJobs()
         try:
             with Content(Path(other.path)) as content:
-                count_records(figures, content, open_guessed(log_format, content), until=other.offset)
+                count_records(
+                    figures, content, open_reader(log_format or guess_format(content), content), until=other.offset
+                )
         except UnreadableError:
             absent += 1
         for job_id in figures.starts.keys() & starts.keys():

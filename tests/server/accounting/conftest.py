@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from jobsight_server.storage.schema import metadata
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import accounting_rejects, jobs, metadata
 
 NOON = 1_700_000_000
 _CHANGING = {"updated", "recorded_at"}
@@ -57,6 +58,27 @@ def _dump(engine: Engine) -> dict[str, list[dict[str, Any]]]:
             rows = connection.execute(select(*columns)).mappings()
             found[table.name] = sorted((dict(row) for row in rows), key=repr)
     return found
+
+
+def rows(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
+    """These columns of all jobs, in order of their ids and starts."""
+    query = select(*(jobs.c[name] for name in columns)).order_by(jobs.c.job_id, jobs.c.start)
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def rejects(engine: Engine) -> list[tuple[int, str, str]]:
+    """Line, reason and text of what was rejected."""
+    columns = (accounting_rejects.c[name] for name in ("line", "reason", "text"))
+    query = select(*columns).order_by(accounting_rejects.c.path, accounting_rejects.c.line)
+    with engine.connect() as connection:
+        return [(line, reason, text) for line, reason, text in connection.execute(query)]
+
+
+def counted(engine: Engine, name: str) -> dict[str, int]:
+    """What was counted by this name, by label."""
+    with engine.connect() as connection:
+        return {label: n for (counter, label), n in read_event_counts(connection).items() if counter == name and n}
 
 
 @pytest.fixture

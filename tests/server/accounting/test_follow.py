@@ -17,8 +17,11 @@ from jobsight_server.accounting.store import KEPT_PER_CLUSTER
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.event_counts import read_event_counts
 
+from .conftest import counted, rejects, rows
+
 DAY = "20231114"
 NEXT = "20231115"
+RUN = ("job_id", "start", "end", "state", "user", "processors")
 
 
 def follow(engine: Engine, directory: Path, **more: Any) -> LoadReport:
@@ -35,23 +38,6 @@ def follow(engine: Engine, directory: Path, **more: Any) -> LoadReport:
         ]
         assert sum(outcomes) == lines.get(kind, 0)
     return report
-
-
-def runs(engine: Engine) -> list[tuple[Any, ...]]:
-    query = 'SELECT job_id, start, "end", state, "user", processors FROM jobs ORDER BY job_id, start'
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(text(query))]
-
-
-def rejects(engine: Engine) -> list[tuple[Any, ...]]:
-    query = "SELECT line, reason, text FROM accounting_rejects ORDER BY path, line"
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(text(query))]
-
-
-def count_of(engine: Engine, name: str, label: str = "") -> int:
-    with engine.connect() as connection:
-        return read_event_counts(connection).get((name, label), 0)
 
 
 @pytest.mark.storage
@@ -74,7 +60,7 @@ def test_a_day(engine: Engine, directory: Path, log: Any, noon: int) -> None:
     assert dict(report.kinds) == {"Q": 2, "S": 4, "E": 2, "R": 1, "D": 2, "L": 1}
     assert report.outcomes["E", "parent of an array"] == 1
     assert report.outcomes["D", "no run of it under way"] == 1
-    assert runs(engine) == [
+    assert rows(engine, *RUN) == [
         ("1.s", noon + 10, noon + 130, "ended", "ann", 2),
         ("2.s", noon + 20, noon + 140, "requeued", "bob", 5),
         ("2.s", noon + 200, None, "running", "bob", 4),
@@ -118,7 +104,7 @@ def test_rotation_packing_and_renaming_read_nothing_twice(
     (directory / f"{DAY}.gz").rename(directory / "20231113.gz")
     before = dump(engine)
     assert follow(engine, directory).lines == 0
-    assert len(runs(engine)) == 203
+    assert len(rows(engine, *RUN)) == 203
     for table in ("jobs", "event_counts", "accounting_rejects"):
         assert dump(engine)[table] == before[table]
 
@@ -148,10 +134,10 @@ def test_a_cut_line_is_rejected_once_a_newer_file_exists_and_taken_back_if_its_e
     assert follow(engine, directory).lines == 0
     (directory / DAY).write_bytes(whole)
     assert follow(engine, directory).lines == 2
-    assert [run[0] for run in runs(engine)] == ["1.s", "2.s", "3.s"]
+    assert [run[0] for run in rows(engine, *RUN)] == ["1.s", "2.s", "3.s"]
     assert rejects(engine) == []
-    assert count_of(engine, "accounting_lines", "rejected") == 0
-    assert count_of(engine, "accounting_lines", "E") == 3
+    assert counted(engine, "accounting_lines").get("rejected", 0) == 0
+    assert counted(engine, "accounting_lines").get("E", 0) == 3
 
 
 def test_a_file_that_was_cut_replaced_or_mended_is_read_again(
@@ -165,14 +151,14 @@ def test_a_file_that_was_cut_replaced_or_mended_is_read_again(
     log.lines[50] = log.end("50.s", noon + 50, noon + 110)
     (directory / DAY).write_bytes(log.data)
     assert follow(engine, directory).lines == 101
-    assert len(runs(engine)) == 100
+    assert len(rows(engine, *RUN)) == 100
     (directory / DAY).write_bytes(b"".join(line.encode() for line in log.lines[:10]))
     assert follow(engine, directory).lines == 10
     fresh = log.end("777.s", noon, noon + 60).encode()
     (directory / DAY).write_bytes(fresh * 3)
     assert follow(engine, directory).lines == 3
-    assert len(runs(engine)) == 101
-    assert count_of(engine, "accounting_files", "read again") == 3
+    assert len(rows(engine, *RUN)) == 101
+    assert counted(engine, "accounting_files").get("read again", 0) == 3
 
 
 def test_the_kept_rejects_are_bounded_but_all_are_counted(sqlite_engine: Engine, directory: Path) -> None:
@@ -180,7 +166,7 @@ def test_the_kept_rejects_are_bounded_but_all_are_counted(sqlite_engine: Engine,
     follow(sqlite_engine, directory)
     kept = rejects(sqlite_engine)
     assert (len(kept), kept[0][0], kept[-1][0]) == (KEPT_PER_CLUSTER, 701, KEPT_PER_CLUSTER + 700)
-    assert count_of(sqlite_engine, "accounting_lines", "rejected") == KEPT_PER_CLUSTER + 700
+    assert counted(sqlite_engine, "accounting_lines").get("rejected", 0) == KEPT_PER_CLUSTER + 700
 
 
 def test_what_cannot_be_read_is_reported_and_the_rest_is_read(
@@ -197,12 +183,12 @@ def test_what_cannot_be_read_is_reported_and_the_rest_is_read(
     assert report.unreadable[str(directory / "20231113.gz")].startswith("damaged gzip: ")
     assert report.rejected.total() <= 1
     assert 500 < report.kinds["E"] < 3001
-    assert runs(engine)[-1][0] == "9999.s"
-    assert count_of(engine, "accounting_unreadable", "file: not a regular file") == 1
+    assert rows(engine, *RUN)[-1][0] == "9999.s"
+    assert counted(engine, "accounting_unreadable").get("file: not a regular file", 0) == 1
     # The whole file takes the place of the damaged one.
     (directory / "20231113.gz").write_bytes(packed)
     follow(engine, directory)
-    assert len(runs(engine)) == 3001
+    assert len(rows(engine, *RUN)) == 3001
     assert rejects(engine) == []
 
 
@@ -216,7 +202,7 @@ def test_the_zone_of_stamps_shows_in_the_log(
     log.write(noon + 40, "R", "1.s")
     (directory / DAY).write_bytes(log.data)
     follow(sqlite_engine, directory)
-    assert runs(sqlite_engine)[0][2:4] == (noon + 40, "requeued")
+    assert rows(sqlite_engine, *RUN)[0][2:4] == (noon + 40, "requeued")
 
 
 def test_the_zone_is_known_from_what_was_read_before(
@@ -231,7 +217,7 @@ def test_the_zone_is_known_from_what_was_read_before(
     follow(sqlite_engine, directory)
     (directory / NEXT).write_bytes(log.write(noon + 90, "D", "2.s").encode())
     follow(sqlite_engine, directory)
-    assert [run[2:4] for run in runs(sqlite_engine)] == [(noon + 50, "requeued"), (noon + 90, "deleted")]
+    assert [run[2:4] for run in rows(sqlite_engine, *RUN)] == [(noon + 50, "requeued"), (noon + 90, "deleted")]
 
 
 def test_a_log_that_never_shows_its_zone_is_taken_to_be_in_the_given_one(
@@ -242,7 +228,7 @@ def test_a_log_that_never_shows_its_zone_is_taken_to_be_in_the_given_one(
     log.write(noon + 600, "R", "1.s")
     (directory / DAY).write_bytes(late.data + log.data)
     follow(sqlite_engine, directory, zone=timezone(timedelta(hours=1)))
-    assert runs(sqlite_engine)[0][2:4] == (noon + 600, "requeued")
+    assert rows(sqlite_engine, *RUN)[0][2:4] == (noon + 600, "requeued")
 
 
 def test_stopping_between_two_transactions_loses_nothing(
@@ -260,7 +246,7 @@ def test_stopping_between_two_transactions_loses_nothing(
     report = follow_once(sqlite_engine, AccountingSource("c", directory), clock, stop)
     assert 0 < report.lines < 1200
     assert report.lines + follow(sqlite_engine, directory).lines == 1200
-    assert len(runs(sqlite_engine)) == 1200
+    assert len(rows(sqlite_engine, *RUN)) == 1200
 
 
 def test_clusters_do_not_mix(engine: Engine, directory: Path, log: Any, noon: int) -> None:
@@ -268,7 +254,7 @@ def test_clusters_do_not_mix(engine: Engine, directory: Path, log: Any, noon: in
     (directory / DAY).write_bytes(log.data)
     for cluster in ("c", "d"):
         assert follow_once(engine, AccountingSource(cluster, directory), lambda: 1.0).lines == 1
-    assert len(runs(engine)) == 2
+    assert len(rows(engine, *RUN)) == 2
 
 
 @pytest.mark.parametrize("jobs_at_first", [1, 3, 20])
@@ -293,6 +279,6 @@ def test_a_small_file_that_grows_while_it_is_read_is_counted_once(
     file.write_bytes(log.data)
     follow(engine, directory)
     assert follow(engine, directory).lines == 0
-    assert len(runs(engine)) == 40
-    assert count_of(engine, "accounting_lines", "E") == 40
-    assert count_of(engine, "accounting_files", "read again") == 0
+    assert len(rows(engine, *RUN)) == 40
+    assert counted(engine, "accounting_lines").get("E", 0) == 40
+    assert counted(engine, "accounting_files").get("read again", 0) == 0

@@ -21,7 +21,9 @@ from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import JobEvent
 from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import accounting_files, accounting_rejects, job_nodes, jobs
+from jobsight_server.storage.schema import accounting_files, job_nodes, jobs
+
+from .conftest import rejects
 
 T0 = 1_790_000_000
 STAMP = "09/21/2026 14:13:20"  # T0 in UTC
@@ -157,9 +159,10 @@ def test_records_in_order_once_only_and_every_line_counted(engine: Engine, tmp_p
     figures = report.figures
     assert (figures.lines, figures.lost_without_reason) == (COUNT + len(written.header) + 2, 0)
     assert (figures.records["E"], figures.rejected.total()) == (COUNT, 2)
-    with engine.connect() as connection:
-        listed = connection.execute(select(accounting_rejects.c.line, accounting_rejects.c.text)).all()
-    assert sorted(tuple(row) for row in listed) == [(figures.lines - 1, "rubbish"), (figures.lines, "\\xff\\xfe")]
+    assert [(line, shown) for line, _, shown in rejects(engine)] == [
+        (figures.lines - 1, "rubbish"),
+        (figures.lines, "\\xff\\xfe"),
+    ]
     before, counted = stored(engine), counts(engine)
     assert [row[1] for row in before] == [event.job_id for event in expected_runs(written)]
     again = import_files(engine, [file], "c", lambda: 2.0e9, written.format)
@@ -232,10 +235,9 @@ def test_what_is_damaged_is_listed_and_the_rest_is_stored(
     file.write_bytes(b"\n".join(lines) + b"\n")
     report = read(sqlite_engine, file, written.format).report
     assert (report.lines, report.rejected.total()) == (len(lines), 4)
-    with sqlite_engine.connect() as connection:
-        listed = connection.execute(select(accounting_rejects.c.line, accounting_rejects.c.text)).all()
-    assert {line for line, _ in listed} == {victim + 1 for victim in victims}
-    assert all(len(shown) <= 500 and shown.isprintable() for _, shown in listed)
+    listed = rejects(sqlite_engine)
+    assert [line for line, _, _ in listed] == [victim + 1 for victim in victims]
+    assert all(len(shown) <= 500 and shown.isprintable() for _, _, shown in listed)
     gone = {expected_runs(written)[5 * number].job_id for number in range(1, 5)}
     assert [row[1] for row in stored(sqlite_engine)] == [
         event.job_id for event in expected_runs(written) if event.job_id not in gone

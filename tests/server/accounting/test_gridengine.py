@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.commands.withdraw import withdraw
-from jobsight_server.storage.schema import job_nodes, jobs, parallel_tasks
+from jobsight_server.storage.schema import job_nodes, parallel_tasks
+
+from .conftest import rows
 
 SAMPLES = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "sge"
 T0 = 1_790_000_000
@@ -40,10 +41,7 @@ def line(**changes: object) -> str:
     return ":".join(fields)
 
 
-def stored(engine: Engine) -> list[tuple[Any, ...]]:
-    columns = (jobs.c.job_id, jobs.c.start, jobs.c.state, jobs.c.used_cpu_s, jobs.c.used_memory_bytes, jobs.c.exec_host)
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(select(*columns).order_by(jobs.c.job_id, jobs.c.start))]
+USE = ("job_id", "start", "state", "used_cpu_s", "used_memory_bytes", "exec_host")
 
 
 def parallel(task: str, host: str, start: int, end: int, cpu: float, memory: int) -> str:
@@ -79,11 +77,11 @@ def test_the_use_of_a_parallel_job_is_that_of_its_tasks(engine: Engine, tmp_path
         ("7", T0 + 100.0, "requeued", 6.0, 1500, "n1+n2"),
         ("7", T0 + 1000.0, "ended", 121.0, 51_000, "n1+n2"),
     ]
-    assert stored(engine) == expected
+    assert rows(engine, *USE) == expected
     again = tmp_path / "again"
     again.write_text("".join(f"{one}\n" for one in reversed(lines)))
     import_files(engine, [again], "alpha", lambda: 1.8e9, "gridengine")
-    assert stored(engine) == expected
+    assert rows(engine, *USE) == expected
     with engine.connect() as connection:
         places = connection.execute(select(job_nodes.c.node, job_nodes.c.processors)).all()
     assert sorted(tuple(place) for place in places) == [("n1", 0), ("n1", 0), ("n2", 0), ("n2", 0)]
@@ -98,7 +96,7 @@ def test_a_summary_of_a_parallel_job_is_the_whole_job(engine: Engine, tmp_path: 
     file = tmp_path / "accounting"
     file.write_text(parallel("NONE", "n1", 100, 160, 400.0, 2**30) + "\n")
     import_files(engine, [file], "alpha", lambda: 1.8e9, "gridengine")
-    assert stored(engine) == [("7", T0 + 100.0, "ended", 400.0, 2**30, "n1")]
+    assert rows(engine, *USE) == [("7", T0 + 100.0, "ended", 400.0, 2**30, "n1")]
 
 
 def of_qacct(text: str) -> list[dict[str, str]]:
@@ -124,11 +122,9 @@ def test_what_a_real_qmaster_wrote_is_what_its_qacct_says(engine: Engine) -> Non
         task = record.get("taskid", "undefined")
         job_id = record["jobnumber"] if task == "undefined" else f"{record['jobnumber']}.{task}"
         failure = "time" if record["failed"].startswith("37") else None
-        expected[job_id] = (record["owner"], int(record["slots"]), int(record["exit_status"].split()[0]), failure)
-    with engine.connect() as connection:
-        columns = (jobs.c.job_id, jobs.c.user, jobs.c.processors, jobs.c.exit_status, jobs.c.failure)
-        found = {row[0]: tuple(row[1:]) for row in connection.execute(select(*columns))}
-        memory = {row[0]: row[1] for row in connection.execute(select(jobs.c.job_id, jobs.c.used_memory_bytes))}
+        expected[job_id] = [record["owner"], int(record["slots"]), int(record["exit_status"].split()[0]), failure]
+    found = {job_id: of for job_id, *of in rows(engine, "job_id", "user", "processors", "exit_status", "failure")}
+    memory = dict(rows(engine, "job_id", "used_memory_bytes"))
     assert found == expected
     assert memory["1"] == 166_621_184
     assert memory["3"] is None, "it was over before execd looked"

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.storage.schema import jobs
+
+from .conftest import rows
 
 SAMPLE = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "openpbs" / "20261120"
 
@@ -20,7 +21,6 @@ def test_what_a_real_server_wrote(engine: Engine) -> None:
     report = import_files(engine, [SAMPLE], "alpha", lambda: 1.8e9, "pbspro")
     assert report.figures.rejected == {}
     assert dict(report.figures.records) == {"D": 1, "E": 14, "Q": 13, "R": 1, "S": 15}
-    with engine.connect() as connection:
-        states = connection.scalars(select(jobs.c.state).order_by(jobs.c.job_id, jobs.c.start)).all()
+    states = [state for (state,) in rows(engine, "state")]
     assert states.count("ended") == 13  # the E record of an array's parent is no run
     assert states.count("requeued") == 1

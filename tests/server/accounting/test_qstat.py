@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.parsers import pbspro
@@ -17,8 +17,9 @@ from jobsight_server.accounting.parsers.qstat_xml import entries as xml_entries
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import apply_events
 from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.schema import accounting_rejects, jobs
 from jobsight_server.storage.seldom import Seldom
+
+from .conftest import rejects, rows
 
 SUBMITTED = "Wed Nov 15 10:00:00 2023"
 GIB = 2**30
@@ -147,9 +148,7 @@ def test_a_job_from_the_queue_to_its_end(sqlite_engine: Engine, tmp_path: Path) 
         (tmp_path / "status").write_text(f"{status}")
         report = follower.read()
         assert list(report.unreadable) == (["command qstat"] if status else [])
-        with sqlite_engine.connect() as connection:
-            columns = (jobs.c.id, jobs.c.job_id, jobs.c.state, jobs.c.requested_memory_bytes)
-            return [tuple(row) for row in connection.execute(select(*columns).order_by(jobs.c.id))]
+        return rows(sqlite_engine, "id", "job_id", "state", "requested_memory_bytes")
 
     both = look(document(_7=pbs_job(), _8=pbs_job()))
     assert [row[1:] for row in both] == [("7.srv", "queued", 8 * GIB), ("8.srv", "queued", 8 * GIB)]
@@ -167,7 +166,4 @@ def test_a_job_from_the_queue_to_its_end(sqlite_engine: Engine, tmp_path: Path) 
     assert (tmp_path / "calls").read_text().split("\n")[0] == "-f -F json"
     bad = pbs_job(qtime="soon")
     look(document(_9=bad))
-    with sqlite_engine.connect() as connection:
-        assert connection.scalars(select(accounting_rejects.c.reason)).all() == [
-            "job 9.srv: qtime is not a time: 'soon'"
-        ]
+    assert [reason for _, reason, _ in rejects(sqlite_engine)] == ["job 9.srv: qtime is not a time: 'soon'"]

@@ -143,18 +143,6 @@ def test_a_cluster_is_as_before_once_all_is_removed(trial: SlurmTrial) -> None:
     assert "drain" not in cluster.run("sinfo", "-h", "-N", "-o", "%T %E")
 
 
-def test_what_slurm_conf_lacks_is_written_even_if_slurmctld_has_it(trial: SlurmTrial) -> None:
-    trial.jobsight("setup", "slurm", "--configure", "--yes")
-    conf = trial.cluster.configuration / "slurm.conf"
-    conf.write_text(trial.conf_before)
-    assert settings_of(trial.cluster)["JobSubmitPlugins"] == "lua"
-    trial.jobsight("setup", "slurm", "--configure", "--yes")
-    assert "JobSubmitPlugins=lua" in conf.read_text()
-    conf.write_text(conf.read_text() + "PrologFlags=Contain\n")  # of a site, which slurmctld has not read
-    trial.jobsight("setup", "slurm", "--remove")
-    assert conf.read_text() == trial.conf_before + "PrologFlags=Contain\n"
-
-
 def ten_jobs_end(cluster: SlurmCluster) -> None:
     """Ten jobs run to their end on both nodes."""
     jobs = [cluster.submit(cluster.users[0], "sleep 1", "--exclusive") for _ in range(10)]

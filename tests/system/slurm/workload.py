@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.system.programs import Programs
+
+from site_run import wait_until
 
 from .cluster import SlurmCluster, memory_is_limited
 
@@ -144,21 +145,7 @@ class RealWorkload:
 
     def wait_for(self, job: RealJob, state: str) -> None:
         """Waits until the controller says so of a job."""
-        _wait_until(lambda: self._state(job) == state, lambda: f"{job} is {self._state(job)}, not {state}")
-
-    def finished(self, jobs: list[RealJob]) -> dict[int, list[dict[str, object]]]:
-        """The rows of the accounting database of each job, once all have ended."""
-        rows: dict[int, list[dict[str, object]]] = {}
-
-        def ended() -> bool:
-            rows.clear()
-            for row in self.cluster.accounting():
-                rows.setdefault(row["job_id"], []).append(row)
-            logged = [job for job in jobs if job.state]
-            return all(_last_state(rows.get(job.job_id, [])) not in ("", "PENDING", "RUNNING") for job in logged)
-
-        _wait_until(ended, lambda: str({job: _last_state(rows.get(job.job_id, [])) for job in jobs}))
-        return rows
+        wait_until(lambda: self._state(job) == state, 60, lambda: f"{job} is {self._state(job)}, not {state}")
 
     def _submit(
         self, label: str, script: str, *options: str, state: str = "COMPLETED", at_once: bool = True,
@@ -176,21 +163,8 @@ class RealWorkload:
             tasks[:] = [job for job in self.cluster.queue() if array in (job["array_job_id"], job["job_id"])]
             return sum(task["array_task_id"] is not None for task in tasks) == count
 
-        _wait_until(started, lambda: str([(task["job_id"], task["array_task_id"]) for task in tasks]))
+        wait_until(started, 60, lambda: str([(task["job_id"], task["array_task_id"]) for task in tasks]))
         return tasks
 
     def _state(self, job: RealJob) -> str:
         return self.cluster.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", str(job.job_id)).strip()
-
-
-def _last_state(rows: list[dict[str, object]]) -> str:
-    states = [row["state"]["current"] for row in rows]  # type: ignore[index]
-    return str(states[-1]) if states else ""
-
-
-def _wait_until(condition: Callable[[], bool], complaint: Callable[[], str], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(complaint())
-        time.sleep(0.2)

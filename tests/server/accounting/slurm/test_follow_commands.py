@@ -13,14 +13,14 @@ import msgspec
 import psutil
 import pytest
 from sqlalchemy import Engine, select
+from tests.server.accounting.conftest import counted, rejects, rows
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS
 from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import accounting_files, accounting_rejects, jobs
+from jobsight_server.storage.schema import accounting_files
 from jobsight_server.storage.seldom import Seldom
 
 NOON = 1_700_000_000
@@ -105,18 +105,6 @@ def follow(sqlite_engine: Engine, slurm: FakeSlurm) -> Callable[..., Follower]:
         return Follower(sqlite_engine, slurm.source(**more), clock)
 
     return make
-
-
-def rows(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
-    with engine.connect() as connection:
-        return [
-            tuple(row) for row in connection.execute(select(*(jobs.c[name] for name in columns)).order_by(jobs.c.id))
-        ]
-
-
-def counted(engine: Engine, name: str) -> dict[str, int]:
-    with engine.connect() as connection:
-        return {label: n for (counter, label), n in read_event_counts(connection).items() if counter == name and n}
 
 
 def test_a_job_from_its_submission_to_its_end(
@@ -233,9 +221,7 @@ def test_a_damaged_record_is_listed_once(
     for _ in range(3):
         assert follower.read().unreadable == {}
     assert counted(sqlite_engine, "accounting_lines") == {"E": 2, "rejected": 1}
-    with sqlite_engine.connect() as connection:
-        (reject,) = connection.execute(select(accounting_rejects))
-    assert (reject.path, reject.reason) == ("command sacct", "time.start is not a number: 'x'")
+    assert [reason for _, reason, _ in rejects(sqlite_engine)] == ["time.start is not a number: 'x'"]
 
 
 def test_a_record_that_slurmdbd_has_not_finished_is_read_again(
@@ -246,7 +232,7 @@ def test_a_record_that_slurmdbd_has_not_finished_is_read_again(
     slurm.answers("sacct", newest.document(newest.job(job_id=7, end=0), newest.job(job_id=8)))
     follower.read()
     assert rows(sqlite_engine, "job_id", "state") == [("8", "ended")]
-    assert rejects(sqlite_engine) == []
+    assert [reason for _, reason, _ in rejects(sqlite_engine)] == []
     now[0] += 30
     slurm.answers("sacct", newest.document(newest.job(job_id=7), newest.job(job_id=8)))
     follower.read()
@@ -255,7 +241,7 @@ def test_a_record_that_slurmdbd_has_not_finished_is_read_again(
     follower.read()
     now[0] += 700
     follower.read()
-    assert rejects(sqlite_engine) == ["job 9: end is missing"]
+    assert [reason for _, reason, _ in rejects(sqlite_engine)] == ["job 9: end is missing"]
 
 
 def test_a_header_without_a_needed_column_is_refused_once(
@@ -264,7 +250,7 @@ def test_a_header_without_a_needed_column_is_refused_once(
     slurm.answers("sacct", b"JobIDRaw|State\n7|COMPLETED\n8|COMPLETED\n")
     report = follow().read()
     assert report.unreadable == {"command sacct": "the header has no column User; ask sacct for it with --format"}
-    assert rejects(sqlite_engine) == []
+    assert [reason for _, reason, _ in rejects(sqlite_engine)] == []
 
 
 def test_the_log_says_when_a_command_can_be_read_again(
@@ -280,11 +266,6 @@ def test_the_log_says_when_a_command_can_be_read_again(
     assert [text for text in caplog.messages if "again" in text] == [
         "accounting of lab: command sacct can be read again"
     ]
-
-
-def rejects(engine: Engine) -> list[str]:
-    with engine.connect() as connection:
-        return list(connection.scalars(select(accounting_rejects.c.reason)))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +304,7 @@ def test_a_waiting_job_that_cannot_be_used_is_listed(
     slurm.answers("squeue", waiting(7, TimeLimit="soon") + waiting(8))
     assert follow().read().unreadable == {}
     assert rows(sqlite_engine, "job_id") == [("8",)]
-    assert rejects(sqlite_engine) == ["job 7: Timelimit is not a duration: 'soon'"]
+    assert [reason for _, reason, _ in rejects(sqlite_engine)] == ["job 7: Timelimit is not a duration: 'soon'"]
 
 
 def test_waiting_jobs_that_vanish(

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, select
+from sqlalchemy import Engine, event
+from tests.server.accounting.conftest import counted, rejects, rows
 
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import ImportReport, follow_once, import_files
 from jobsight_server.cli import main
 from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import accounting_rejects, jobs
 
 from .test_text import FILETXT, row, text
 
@@ -27,12 +26,6 @@ def take_in(engine: Engine, *files: Path) -> ImportReport:
     report = import_files(engine, files, "lab", lambda: 1.8e9, "slurm")
     assert report.figures.lost_without_reason == 0
     return report
-
-
-def stored(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
-    with engine.connect() as connection:
-        query = select(*(jobs.c[name] for name in columns)).order_by(jobs.c.job_id, jobs.c.start)
-        return [tuple(row) for row in connection.execute(query)]
 
 
 @pytest.fixture
@@ -53,9 +46,8 @@ def test_twice_is_once(
     report = take_in(engine, file)
     assert (report.figures.lines, report.taken_in.lines, report.new_runs) == (1199, 1199, 1198)
     assert report.figures.rejected == {"not JSON": 1}
-    with engine.connect() as connection:
-        (reject,) = connection.execute(select(accounting_rejects.c.line, accounting_rejects.c.text))
-    assert (reject.line, '"job_id": 700 ' in reject.text or reject.text.startswith("{")) == (700, True)
+    [(line, _, shown)] = rejects(engine)
+    assert (line, '"job_id": 700 ' in shown or shown.startswith("{")) == (700, True)
     before = dump(engine)
     again = take_in(engine, file)
     assert (again.figures.lines, again.taken_in.lines, again.new_runs) == (1199, 0, 0)
@@ -71,9 +63,8 @@ def test_a_file_that_was_cut_and_is_whole_now(engine: Engine, newest: Any, write
     for _ in range(2):
         report = take_in(engine, write("a.json", data))
         assert (report.figures.rejected, report.figures.lines) == ({}, 3)
-    assert stored(engine, "job_id") == [("1",), ("2",), ("3",)]
-    with engine.connect() as connection:
-        assert connection.execute(select(accounting_rejects)).all() == []
+    assert rows(engine, "job_id") == [("1",), ("2",), ("3",)]
+    assert rejects(engine) == []
 
 
 class PowerCutError(RuntimeError):
@@ -105,11 +96,9 @@ def test_a_file_is_gone_on_with_where_it_was_left(
             cuts += 1
     event.remove(sqlite_engine, "commit", cut)
     assert cuts >= 3
-    assert sorted(int(row[0]) for row in stored(sqlite_engine, "job_id")) == list(numbers)
-    with sqlite_engine.connect() as connection:
-        counts = read_event_counts(connection)
-        assert connection.execute(select(accounting_rejects)).all() == []
-    assert counts["accounting_lines", "E"] == len(numbers)
+    assert sorted(int(row[0]) for row in rows(sqlite_engine, "job_id")) == list(numbers)
+    assert rejects(sqlite_engine) == []
+    assert counted(sqlite_engine, "accounting_lines") == {"E": len(numbers)}
 
 
 def written_as(form: str, release: Any, numbers: range) -> bytes:
@@ -133,7 +122,7 @@ def test_a_growing_jobcomp_file(sqlite_engine: Engine, tmp_path: Path, newest: A
         file.write_bytes(whole[:size])
         report = follow_once(sqlite_engine, AccountingSource("lab", file=file, format="slurm"), lambda: 1.8e9)
         assert (report.rejected, report.unreadable) == ({}, {})
-    assert stored(sqlite_engine, "job_id") == [(f"{number}",) for number in range(1, 6)]
+    assert rows(sqlite_engine, "job_id") == [(f"{number}",) for number in range(1, 6)]
 
 
 @pytest.mark.storage
@@ -143,11 +132,11 @@ def test_every_record_of_the_samples(engine: Engine) -> None:
     assert report.figures.rejected == {}
     # Two never ran: one was cancelled, one could not.
     assert (dict(report.figures.records), report.new_runs) == ({"D": 2, "E": 27}, 27)
-    memory = dict(stored(engine, "job_id", "used_memory_bytes"))
+    memory = dict(rows(engine, "job_id", "used_memory_bytes"))
     assert memory["6"] == 11_587_584 + 540_594_176
     assert memory["7"] == 11_845_632 + 372_924_416  # its steps followed each other
     assert (memory["24"], memory["27"]) == (None, None)  # too short to be measured
-    failures = {row[0]: row[1] for row in stored(engine, "job_id", "failure") if row[1]}
+    failures = {row[0]: row[1] for row in rows(engine, "job_id", "failure") if row[1]}
     assert failures == {"11": "time"}
     text = take_in(engine, SAMPLES / "sacct-P-ALL.txt.gz")
     # The one whose name and comment hold the delimiter, and its step.
@@ -159,7 +148,7 @@ def test_every_record_of_the_samples(engine: Engine) -> None:
 def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
     for _ in range(2):
         take_in(engine, SAMPLES / "sacct-requeue-nodefail.json.gz")
-        assert stored(engine, "job_id", "state", "used_walltime_s", "suspended_s") == [
+        assert rows(engine, "job_id", "state", "used_walltime_s", "suspended_s") == [
             ("1", "requeued", 0.0, None),
             ("1", "ended", 6.0, None),
             ("2", "ended", 3.0, None),

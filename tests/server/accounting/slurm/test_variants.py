@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
+from tests.server.accounting.conftest import rows
 
 from jobsight_server.accounting.read_logs import follow_once, import_files
 from jobsight_server.queries.job_named import job_clusters
 from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.schema import jobs
 
 from .conftest import MIB, NOON
 from .test_text import text
@@ -33,9 +33,7 @@ def test_a_file_that_grows_below_another_header(sqlite_engine: Engine, tmp_path:
     for end in (len(whole) // 3, len(whole) * 3 // 4, len(whole) - 5, len(whole)):
         file.write_bytes(whole[:end])
         assert follow_once(sqlite_engine, source, lambda: 1.8e9).rejected.total() == 0
-    with sqlite_engine.connect() as connection:
-        rows = connection.execute(select(jobs.c.used_memory_bytes, jobs.c.requested_memory_bytes)).all()
-    assert [tuple(row) for row in rows] == [(500 * MIB, 64 * 2**30)] * 4
+    assert rows(sqlite_engine, "used_memory_bytes", "requested_memory_bytes") == [(500 * MIB, 64 * 2**30)] * 4
 
 
 def test_a_failed_node_ends_a_job_unless_it_is_submitted_again(sqlite_engine: Engine, tmp_path: Path) -> None:
@@ -44,9 +42,7 @@ def test_a_failed_node_ends_a_job_unless_it_is_submitted_again(sqlite_engine: En
         file = tmp_path / f"{number}"
         file.write_bytes(text(row, columns=NEEDED))
         import_files(sqlite_engine, [file], "lab", lambda: 1.8e9, "slurm")
-    with sqlite_engine.connect() as connection:
-        found = connection.execute(select(jobs.c.job_id, jobs.c.state).order_by(jobs.c.job_id, jobs.c.start)).all()
-    assert [tuple(row) for row in found] == [("1", "ended"), ("2", "requeued"), ("2", "ended")]
+    assert rows(sqlite_engine, "job_id", "state") == [("1", "ended"), ("2", "requeued"), ("2", "ended")]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
