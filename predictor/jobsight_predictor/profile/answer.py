@@ -88,7 +88,7 @@ def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, 
         assert forecast.keys is not None
         forecaster, key, group = _source(profile, forecast, value)
         level, n = level_name(key), group.mode.n
-        scale = max(forecast.keys.request or 0.0, group.least) if key[0] & SHARE else 1.0
+        scale = (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
         last_values = tuple([last * scale for last in group.recent])
         for _, other in forecast.ranking:
             if abs(other - value) > DIFFERENT * value:

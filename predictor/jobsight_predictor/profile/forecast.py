@@ -171,9 +171,9 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
             forecasts[number * width : (number + 1) * width] = group.forecasts()
     for number, key in keys.shares:
         if (group := groups.get(key)) is not None:
-            scale = max(request or 0.0, group.least)
-            shares[key[0] & ~SHARE] = Witness(group, scale)
-            forecasts[number * width : (number + 1) * width] = [value * scale for value in group.forecasts()]
+            asked = request or 0.0
+            shares[key[0] & ~SHARE] = Witness(group, max(asked, group.least))
+            forecasts[number * width : (number + 1) * width] = [value * asked for value in group.forecasts()]
     shortfall = profile.shortfalls.of(keys)
 
     def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0) -> Case:
