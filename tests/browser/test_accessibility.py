@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import update
 
+from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
-from jobsight_server.systems.ranking.board import RankConfig
 from jobsight_server.systems.ranking.periodic import update_machines
 
 from .axe import NoAxeError, find_axe
@@ -43,7 +43,7 @@ def axe(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def filled(context: BrowserContext, address: Any) -> BrowserContext:
     """The site with what the other tests add: machines, an array."""
-    update_machines(address.engine, RankConfig(), time.time)
+    update_machines(address.engine, SessionSettings(), time.time)
     with address.engine.begin() as connection:
         for task in (1, 2, 3):
             job = {"job_id": f"4711_{task}", "array_task": f"4711_{task}"}

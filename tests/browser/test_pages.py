@@ -15,11 +15,14 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import delete, insert, select, update
 
 from jobsight_predictor.profile.answer import MeanError
+from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
+from jobsight_server.systems.ranking import tables as ranking_tables
+from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.units import FORMATS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -416,3 +419,21 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
     expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
     expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]
     assert dict(by_script) == expected
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: Any, width: int) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": 900})
+    update_machines(address.engine, SessionSettings(), time.time)
+    with address.engine.begin() as connection:
+        counts = {"sessions": 1234, "successes": 12_345, "evictions": 1234, "failures": 1234, "user_failures": 1234}
+        connection.execute(update(ranking_tables.machines).values(counts))
+    for path, table in (("/nodes", "#nodes table"), ("/user?cluster=alpha&name=steady", "#next table")):
+        page.goto(path)
+        expect(page.locator(table).locator("tbody td.num").first).to_be_visible()
+        # Names and figures of other sites are wider by a few characters.
+        least, box = page.locator(table).evaluate(
+            "table => { table.style.width = '1px'; return [table.offsetWidth, table.parentElement.clientWidth]; }"
+        )
+        assert least <= box - 48, (path, least, box)

@@ -79,3 +79,10 @@ def test_compose_gives_the_agent_flags_that_it_has(capsys: pytest.CaptureFixture
 def test_compose_takes_every_privilege_away(name: str) -> None:
     for line in ("read_only: true", 'cap_drop: ["ALL"]', 'security_opt: ["no-new-privileges:true"]'):
         assert f"    {line}\n" in service(name)
+
+
+def test_compose_keeps_the_token_in_a_file_outside_of_the_repository() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert "--token-file=/run/secrets/agent-token" in service("agent")
+    assert "    file: ./secrets/agent-token\n" in text.partition("\nsecrets:\n")[2]
+    assert "*" in (DEPLOY / "secrets" / ".gitignore").read_text().split()

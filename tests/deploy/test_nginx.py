@@ -247,3 +247,14 @@ def test_nginx_names_the_user_that_it_authenticated_and_no_other(
                     assert get("/api/v1/overview", "root") == 200
                     assert get("/jobs?user=ada", "ada") == 200
                     assert get("/jobs?user=root", "ada") == 403
+
+
+def test_tls_only_and_the_origin_kept() -> None:
+    text = CONF.read_text()
+    assert "cookie_secure = true" in text
+    assert re.findall(r"ssl_protocols (.+);", text) == ["TLSv1.2 TLSv1.3"]
+    assert "proxy_set_header Host $http_host;" in text
+    assert text.count("{") == text.count("}")
+    plain = text.partition("listen 80;")[2].partition("listen 443 ssl;")[0]
+    assert "return 301 https://" in plain
+    assert "proxy_pass" not in plain

@@ -172,3 +172,8 @@ def test_a_job_that_is_not_there(seff: Seff, arguments: list[str], message: str)
     assert (status, out) == (1, "")
     assert message in err
     assert seff("1.head", "--cluster", "beta")[0] == 0
+
+
+def test_busy_processors_below_one_have_two_digits(seff: Seff) -> None:
+    line = next(line for line in seff("29.head")[1].splitlines() if "Processors" in line)
+    assert line.split()[1:5] == ["4", "0.15", "4", "%"]

@@ -289,3 +289,16 @@ def test_login_nodes_reach_the_server_where_the_site_says_so(machine: Machine) -
     assert load_settings(settings).listen == ("127.0.0.3:9", "unix:/run/j")
     machine.jobsight("setup", "torque", "--yes", "--users-url", "http://127.0.0.2:9/")
     assert load_settings(settings).listen == ("127.0.0.2:9", "unix:/run/j")
+
+
+@pytest.mark.exhaustive
+def test_hooks_that_were_created_by_hand_keep_their_files(machine: Machine) -> None:
+    machine.jobsight("setup", "pbs", "--yes")
+    first = machine.files()
+    subprocess.run([machine.bin / "qmgr", "-c", "create hook jobsight_mark"], check=True)
+    refused = machine.jobsight("setup", "pbs", "--remove", status=1)
+    assert "the scheduler still has hook jobsight_mark: take that out" in refused
+    assert machine.files() == first
+    subprocess.run([machine.bin / "qmgr", "-c", "delete hook jobsight_mark"], check=True)
+    machine.jobsight("setup", "pbs", "--remove")
+    assert {Path(name).name for name in machine.files()} - KEPT == {"jobsight-node.sh"}

@@ -21,6 +21,7 @@ from jobsight_server.systems.matching.periodic import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.matching.store_matches import begin_change, delete_ended, expire_matches
+from jobsight_server.web.kit.units import FORMATS
 
 from .test_one_answer import learn, run
 
@@ -415,3 +416,16 @@ def test_a_round_that_fails_is_counted_and_the_next_one_matches(served: Any, adm
     is_broken = False
     served.clock.now += 1
     assert rounds.run_if_due().matched == 1
+
+
+def test_the_page_shows_when_a_match_ended_not_until_when_it_could_have_held(served: Any, admin: Any) -> None:
+    number = post(admin, job("a", duration_s=86_400))["matches"][0]["id"]
+    browser = served.person()
+    until = re.findall(r"<time[^>]*>([^<]*)</time>", browser.get("/matches").text)[-1]
+    served.clock.now += 3600
+    admin.delete(f"{API}/matches/{number}")
+    shown = browser.get("/matches").text
+    assert until not in shown
+    ended = admin.get(f"{API}/matches/{number}").json["match"]["ended_at"]
+    assert re.findall(r"<time[^>]*>([^<]*)</time>", shown)[-1] == FORMATS["utc"](ended)
+    assert until not in browser.get(f"/matches/{number}").text
