@@ -35,7 +35,6 @@ PAGES = {
     "trust": "/trust",
     "trust by cluster": "/trust?by=cluster",
     "users": "/users",
-    "groups": "/groups?by=account",
     "user": f"/user?cluster=alpha&name={SCRIPT_PATH}",
     "jobs": "/jobs",
     "job": f"/job?cluster=alpha&name={SCRIPT_PATH}",

@@ -77,7 +77,7 @@ def in_palette(png: bytes) -> bytes:
 
 def choose(page: Page) -> dict[str, str]:
     """The pages to show: of the user and the job that show most, as the site's own JSON says."""
-    users: list[dict[str, Any]] = page.request.get("/api/v1/users?sort=bandwidth:user_jobs&order=desc").json()["users"]
+    users: list[dict[str, Any]] = page.request.get("/api/v1/users?sort=jobs&order=desc").json()["users"]
 
     def telling(user: dict[str, Any]) -> float:
         # Neither always right nor hopeless: where forecasters differ there is something to see.

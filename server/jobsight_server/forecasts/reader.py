@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text
@@ -118,13 +118,6 @@ class AnswerReader:
         known = [key for key in keys if key in stored]
         requests = [ForecastRequest(key.cluster, Question(user=key.user), key.metric) for key in known]
         return dict(zip(known, self.answers(connection, requests), strict=True))
-
-    def series_figures(self, connection: Connection, cluster: str | None, metric: str) -> dict[tuple[str, str], Any]:
-        """Per (cluster, user) the stored answer in one metric, to sort by the user's own figures: jobs and PQM."""
-        query = select(series.c.cluster, series.c.user, series.c.answer).where(series.c.metric == metric)
-        if cluster is not None:
-            query = query.where(series.c.cluster == cluster)
-        return {(row.cluster, row.user): json.loads(row.answer) for row in connection.execute(query)}
 
     def close(self) -> None:
         """Closes the connection that the calling thread keeps; the next request opens another."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -119,10 +119,7 @@ def _answer(
 
 HISTORY_LISTED = 300
 
-# Sort keys of the list: a user's columns, and the figures of the prediction in each metric.
-COLUMNS = ("user", "cluster", "jobs", "last_end")
-FIGURES = ("user_jobs", "pqm", "recent_pqm")
-SORTS = (*COLUMNS, *(f"{metric}:{figure}" for metric in METRICS for figure in FIGURES))
+SORTS = ("user", "cluster", "jobs", "last_end")
 BY_NAME = Asked(SORTS[0])
 
 _EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
@@ -175,7 +172,7 @@ class UserHistory(Record):
 def user_list(connection: Connection, reader: AnswerReader, asked: Asked = BY_NAME) -> UserList:
     """Return one page of users who ran a job, each with the prediction per metric.
 
-    ``asked.sort`` is one of ``SORTS``; users without a figure are last.
+    ``asked.sort`` is one of ``SORTS``.
     """
     of = job_counts.c
     ends = func.min(of.first_start).label("first_start"), func.max(of.last_end).label("last_end")
@@ -185,13 +182,9 @@ def user_list(connection: Connection, reader: AnswerReader, asked: Asked = BY_NA
     if asked.search:
         query = query.where(of.user.icontains(asked.search, autoescape=True))
     everyone = connection.execute(query.group_by(of.cluster, of.user))
-    metric, _, figure = asked.sort.partition(":")
-    figures = reader.series_figures(connection, asked.cluster, metric) if figure else {}
-
-    def value(row: Any) -> Any:
-        return figures.get((row.cluster, row.user), {}).get(figure) if figure else row._mapping[asked.sort]
-
-    position, rows = page_of(everyone, asked, value, lambda row: (row.user, row.cluster), COLUMNS[:2])
+    position, rows = page_of(
+        everyone, asked, lambda row: row._mapping[asked.sort], lambda row: (row.user, row.cluster), SORTS[:2]
+    )
     known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
     users = [
         User.of_row(row, metrics={name: known.get(SeriesKey(row.cluster, row.user, name)) for name in METRICS})

@@ -1,4 +1,4 @@
-"""Users and the list of users, Unix groups and accounts."""
+"""Users and the list of users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from jobsight_predictor.question import Question
 from jobsight_server.advice.ask_lines import scheduler_of
 from jobsight_server.queries.applications import LISTED, ApplicationList, applications
 from jobsight_server.queries.applications import SORTS as APPLICATION_SORTS
-from jobsight_server.queries.groups import GROUP_FIELDS, GROUP_SORTS, UserGroupList, user_group_list
 from jobsight_server.queries.savings import Days
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
@@ -93,11 +92,6 @@ def user_jobs() -> UserHistory:
         return user_history(connection, context().answers, cluster, name, limit, begin, end, with_five=five)
 
 
-def groups() -> UserGroupList:
-    with context().read_engine.connect() as connection:
-        return user_group_list(connection, GROUPS_LISTING.filtered()["by"] or GROUP_FIELDS[0], GROUPS_LISTING.asked())
-
-
 def _known_cluster(connection: Connection, name: str) -> str:
     clusters = user_clusters(connection, name)
     cluster = one_cluster(clusters, "user")
@@ -165,15 +159,7 @@ HISTORY = Route(
     ),
     own="name",
 )
-_BY = Parameter("by", "group (Unix group, the default) or account", choice_of(GROUP_FIELDS))
-GROUPS_LISTING = Listing(GROUP_SORTS, lowest_first=GROUP_SORTS[:2], filters=(_BY,))
-GROUPS = Route(
-    "/api/v1/groups",
-    groups,
-    "Unix groups or accounts that ran a job, with their users and jobs",
-    GROUPS_LISTING.parameters,
-)
-ROUTES = (USERS, USER, APPLICATIONS, HISTORY, GROUPS)
+ROUTES = (USERS, USER, APPLICATIONS, HISTORY)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -218,8 +204,3 @@ def add_pages(pages: Blueprint) -> None:
             kept=kept,
             wanted=wanted,
         )
-
-    @pages.get("/groups", endpoint="groups")
-    def show_groups() -> Response:
-        clusters = clusters_offered()
-        return page("groups.html", groups(), GROUPS, listing=GROUPS_LISTING, clusters=clusters, fields=GROUP_FIELDS)

@@ -115,7 +115,7 @@ def test_pages_show_them_where_they_were_used(site: Any) -> None:
 
 def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:
     client = served.person()
-    for page in ("/", "/users", "/user?cluster=alpha&name=ada", "/groups", "/waste", "/trust"):
+    for page in ("/", "/users", "/user?cluster=alpha&name=ada", "/waste", "/trust"):
         assert "GPU" not in client.get(page).text, page
 
 

@@ -25,7 +25,6 @@ from jobsight_server.web.kit.listing import Listing
 LISTS: dict[str, tuple[Listing, str, str]] = {
     "jobs": (jobs.LISTING, "/jobs", "jobs"),
     "users": (users.USERS_LISTING, "/users", "users"),
-    "groups": (users.GROUPS_LISTING, "/groups", "groups"),
     "nodes": (nodes.LISTING, "/nodes", "nodes"),
     "waste": (waste.LISTING, "/waste", "rows"),
     "trust": (trust.LISTING, "/trust", "rows"),
@@ -124,7 +123,7 @@ def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> N
     kept |= {"search": "a"} if listing.is_searched else {}
     text = person.get(page, query_string={**kept, **(SPAN if listing.span else {})}).text
     heads = [urlsplit(html.unescape(link)) for link in re.findall(r'<th scope="col"[^>]*><a href="([^"]+)"', text)]
-    assert len(heads) >= (2 if path in ("users", "groups", "nodes", "waste", "trust") else 0)
+    assert len(heads) >= (2 if path in ("users", "nodes", "waste", "trust") else 0)
     for link in heads:
         query = {name: values[0] for name, values in parse_qs(link.query).items()}
         assert link.path == page
@@ -136,7 +135,6 @@ def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> N
 STEADY = {
     "jobs": {"recorded", "end"},
     "users": {"user", "cluster"},
-    "groups": {"name", "cluster"},
     "nodes": {"name", "cluster"},
     "waste": {"name"},
     "trust": {"name", "metric"},

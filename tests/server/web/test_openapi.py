@@ -56,7 +56,6 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     )
     yield "get", f"{api}/user/applications?name=ada&cluster=alpha&range=1y", None, 200
     yield "get", f"{api}/user/history?name=ada&cluster=alpha&limit=2&five=1", None, 200
-    yield "get", f"{api}/groups", None, 200
     yield "get", f"{api}/jobs", None, 200
     yield "get", f"{api}/efficiency?name=77.server", None, 200
     yield "get", f"{api}/jobs.csv", None, 200
