@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
 
@@ -23,7 +23,7 @@ DOUBT = 0.05
 """Jobs refute a stated share if so few of them would be within it with a lower probability than this."""
 
 MAY_EXCEED = 0.05
-"""Share of similar jobs that may have used more than a request that is not raised."""
+"""Share of similar jobs that may have used more than a request that is not raised, or than what is recommended."""
 
 MORE_THAN_FAILED = 1.25
 """Factor on an amount that failed."""
@@ -48,7 +48,14 @@ used more than ``HALF`` of it."""
 Resource = Literal["memory", "runtime"]
 
 Kept = Literal[
-    "not measured", "no application", "few jobs", "one burst", "forecast higher", "enough requested", "as requested"
+    "not measured",
+    "no forecast",
+    "no application",
+    "few jobs",
+    "one burst",
+    "forecast higher",
+    "enough requested",
+    "as requested",
 ]
 """Why nothing but the request is recommended."""
 
@@ -80,6 +87,7 @@ class Decision:
 
     ``enough``: the share of jobs that the amount is enough for, None where the evidence is too little to say.
     ``similar``: the similar jobs with a measured use; ``largest``: the most that one of them used, 0 for none.
+    ``steps``: where more than requested is recommended, both amounts with the share of the latest jobs within them.
     """
 
     amount: float | None
@@ -87,6 +95,7 @@ class Decision:
     similar: int
     largest: float
     kept: Kept | None = None
+    steps: tuple[tuple[float, float], ...] = ()
 
 
 def decide(
@@ -110,7 +119,7 @@ def decide(
         return Decision(None, None, len(uses), largest, why)
 
     if not uses or need.amount is None:
-        return kept("not measured")
+        return kept("no forecast" if uses else "not measured")
     few: Kept | None = None
     if len({use.burst for use in uses}) < LEAST_BURSTS:
         few = "one burst"
@@ -141,7 +150,13 @@ def decide(
         return kept(few)
     if amount * (1.0 - 1e-9) <= asked <= max(rounded, amount):
         return kept("as requested")
-    return Decision(rounded, None if few or rounded < amount else need.share(rounded), len(uses), largest)
+    enough = None if few or rounded < amount else need.share(rounded)
+    decision = Decision(rounded, enough, len(uses), largest)
+    if enough is None or not 0.0 < asked < rounded:
+        return decision
+    latest = uses[:LOOKED_AT]
+    within = [(limit, sum(_fits(use, limit) for use in latest) / len(latest)) for limit in (asked, rounded)]
+    return replace(decision, steps=tuple(within))
 
 
 def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> float | None:
@@ -200,12 +215,12 @@ def _fits(use: Use, amount: float) -> bool:
 
 
 def _upheld(amount: float, need: Need, uses: Sequence[Use], step: float) -> float:
-    """Raise an amount until the jobs do not refute that it is enough for the stated share of them."""
+    """Raise an amount until the jobs do not refute that it is enough for the stated share, and for nearly all."""
     more = [use.amount * (MORE_THAN_FAILED if use.failed else 1.0) for use in uses if not _fits(use, amount)]
     for raised in (amount, *sorted(more)):
         amount = max(amount, raised)
         within = sum(_fits(use, _up(amount, step)) for use in uses)
-        if not refuted(within, len(uses), need.share(_up(amount, step))):
+        if not refuted(within, len(uses), max(need.share(_up(amount, step)), 1.0 - MAY_EXCEED)):
             break
     return amount
 

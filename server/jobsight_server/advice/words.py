@@ -184,29 +184,37 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
         return ""
     share = found.enough_share
     enough = "" if share is None else f": enough for {_of_100(share)} of 100 similar jobs"
-    return f"Ask for {' and '.join(amounts)}{enough}."
+    steps = [f"{time_text(limit)}: {_of_100(share)} of 100" for limit, share in found.decisions["runtime"].steps]
+    of_time = f" Run time {'; '.join(steps)}." if steps else ""
+    return f"Ask for {' and '.join(amounts)}{enough}.{of_time}"
 
 
-KEPT = {
+KEPT: dict[Kept, str] = {
     "not measured": "the use of similar jobs was not measured",
+    "no forecast": "there is no forecast until the model is trained",
     "no application": "the job has no name, so similar jobs are unknown",
     "few jobs": "fewer than 5 similar jobs have been measured",
     "one burst": "the similar jobs were submitted together",
     "forecast higher": "the forecast is higher than what similar jobs used",
     "enough requested": "no similar job came near it",
+    "as requested": "similar jobs need as much",
 }
 
 
 def _kept(found: Recommendation) -> list[str]:
-    """Write why a request is kept; nothing where it fits, or where there is no similar job."""
+    """Write why a request is kept, or no amount recommended; nothing where there is no similar job."""
     words: dict[Resource, str] = {"memory": "memory request", "runtime": "time limit"}
-    why: dict[str, list[str]] = {}
+    why: dict[tuple[bool, str], list[str]] = {}
     for metric, decision in found.decisions.items():
-        if decision.kept in KEPT and requested(metric, found.request) is not None:
-            why.setdefault(KEPT[decision.kept], []).append(words[metric])
+        if decision.kept is not None:
+            is_asked = requested(metric, found.request) is not None
+            why.setdefault((is_asked, KEPT[decision.kept]), []).append(words[metric])
     if not found.such_jobs.jobs:
         return []
-    return [f"Keep the {' and '.join(requests)}: {reason}." for reason, requests in why.items()]
+    return [
+        f"{'Keep the' if is_asked else 'There is no advice on a'} {' and '.join(names)}: {reason}."
+        for (is_asked, reason), names in why.items()
+    ]
 
 
 def _of_100(share: float) -> str:

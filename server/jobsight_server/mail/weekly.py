@@ -46,7 +46,7 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
     Only users with a better request get one, if their name makes an address. Administrators get one if something is
     wrong.
     """
-    wanted, week = settings.weekly_mail, f"{datetime.fromtimestamp(now, UTC):%G-W%V}"
+    wanted, week = settings.weekly_mail, _week(now)
     had = set(connection.scalars(select(weekly_mails.c.user).where(weekly_mails.c.week == week)))
     admins = [address for address in wanted.admins if address not in had]
     wrong = wrong_now(connection, now) if admins else []
@@ -56,27 +56,42 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
     if not wanted.domain:
         return
     had |= set(wanted.unsubscribed)
-    ending = running_out(connection, now)
-    asking = Asking(connection, reader)
-    last = newest_day(connection) or 0
-    found = waste(
-        connection,
-        asking,
-        WasteRequest(last - DAYS_SHOWN + 1, last, listed=Asked(SORTS[0], descending=True, limit=_USERS_AT_MOST)),
-    )
-    for row in (row.memory_advice for row in found.rows if row.memory_advice is not None):
-        unused = 1.0 - row.used_hours / row.requested_hours if row.requested_hours > 0 else 0.0
-        is_less = row.ask_for is not None and row.asked_for is not None and row.ask_for < row.asked_for
-        if row.name in had or unused <= wanted.share or not is_less or not _NAME.fullmatch(row.name):
+    for row, mail in _mails(connection, reader, settings, now):
+        unused = 1.0 - row.used_hours / row.requested_hours
+        if row.name in had or unused <= wanted.share or not _NAME.fullmatch(row.name):
             continue
         had.add(row.name)
+        yield mail
+
+
+def preview(connection: Connection, reader: AnswerReader, settings: Settings, user: str, now: float) -> DueMail | None:
+    """Return the mail that this user would get of the cluster with most to spare; None without a smaller request."""
+    return next((mail for row, mail in _mails(connection, reader, settings, now) if row.name == user), None)
+
+
+def _mails(
+    connection: Connection, reader: AnswerReader, settings: Settings, now: float
+) -> Iterator[tuple[SavingsRow, DueMail]]:
+    """Yield the mail about each user's jobs on each cluster where less should be requested, most unused first."""
+    ending, week = running_out(connection, now), _week(now)
+    asking = Asking(connection, reader)
+    last = newest_day(connection) or 0
+    listed = Asked(SORTS[0], descending=True, limit=_USERS_AT_MOST)
+    found = waste(connection, asking, WasteRequest(last - DAYS_SHOWN + 1, last, listed=listed))
+    for row in (row.memory_advice for row in found.rows if row.memory_advice is not None):
+        if row.ask_for is None or row.asked_for is None or row.ask_for >= row.asked_for or not row.requested_hours:
+            continue
         period = f"from {found.first_day} to {found.last_day}"
         now_out = [soon_out(each) for each in ending if (each.cluster, each.user) == (row.cluster, row.user)]
-        text = _text(row, unused, period, _lines(asking, settings, row), now_out)
-        subject = (
-            f"Your jobs on {_one_line(row.cluster)} use {row.used_hours / row.requested_hours:.0%} of their memory"
-        )
-        yield DueMail(row.name, f"{row.name}@{wanted.domain}", week, subject, text)
+        share = row.used_hours / row.requested_hours
+        text = _text(row, 1.0 - share, period, _lines(asking, settings, row), now_out)
+        subject = f"Your jobs on {_one_line(row.cluster)} use {share:.0%} of their memory"
+        address = f"{row.name}@{settings.weekly_mail.domain or 'DOMAIN'}"
+        yield row, DueMail(row.name, address, week, subject, text)
+
+
+def _week(now: float) -> str:
+    return f"{datetime.fromtimestamp(now, UTC):%G-W%V}"
 
 
 def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: float) -> tuple[int, int]:

@@ -70,6 +70,10 @@ def test_the_stated_share_is_true_of_the_last_hundred(
     latest = uses[:100]
     within = sum(use.amount <= found.amount for use in latest)
     assert binom.cdf(within, len(latest), found.enough) >= 0.049
+    assert binom.cdf(within, len(latest), 0.95) >= 0.049, "for nearly all of them"
+    for amount, share in found.steps:
+        assert amount in (requested, found.amount)
+        assert share <= sum(use.amount <= amount for use in latest) / len(latest)
 
 
 @given(resources, requests, evidence(), needs())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from email import message_from_string
 from email.policy import default
@@ -78,6 +79,11 @@ def test_a_dry_run_prints_and_sends_nothing(
         printed = capsys.readouterr().out
         assert "To: ann@example.org" in printed
         assert printed.endswith("1 mails are due\n")
+    (of_ann,) = re.findall(r"(To: ann.*?administrators\.)", printed, re.DOTALL)
+    for user, says in (("ann", of_ann.replace("example.org", "DOMAIN")), ("eve", "eve: no mail, because no smaller")):
+        assert main(["mail", "--preview", user, "--database", url]) == 0, "without a setting"
+        assert says in capsys.readouterr().out
+    assert "waited" not in of_ann
 
 
 def test_administrators_read_what_is_wrong_now_once_a_week(wasteful: Engine) -> None:
