@@ -225,31 +225,6 @@ def status_of(node: Node, exit_status: int = 0) -> dict[str, str]:
     return {line[:18].strip(): line[18:] for line in done.stdout.splitlines()}
 
 
-@pytest.mark.exhaustive
-def test_refused_batches_are_kept_and_sent_again(node: Node, collector: Collector) -> None:
-    """As when the server's clock was wrong: 422 for good data."""
-    collector.statuses = [422, 422, 413]
-    process = node.start(collector.port)
-    wait_for(lambda: len(collector.batches) >= 2)
-    refused = node.batches("refused")
-    assert len(refused) == 3
-    reasons = sorted(file.read_text() for file in (node.spool / "refused").glob("*.txt"))
-    assert reasons == ["413 as given\n", "422 as given\n", "422 as given\n"]
-    assert status_of(node)["batches rejected"] == "3"
-    assert status_of(node)["last rejection"] == "413 as given"
-    done = node.command("resend")
-    assert (done.returncode, done.stdout) == (0, "3 batches are being sent again\n")
-    times = {time for batch in refused for time in batch["time"]}
-    wait_for(lambda: times <= set(collector.readings()))
-    wait_for(lambda: collector.batches[-1]["agent"]["batches_refused"] == 0)
-    assert list((node.spool / "refused").iterdir()) == []
-    errors = finish(process)
-    assert "the server rejected a batch: 422 as given" in errors
-    assert "`jobsight-agent resend` sends them again" in errors
-    assert errors.count("rejected a batch") == 1  # a line a minute
-    assert collector.batches[-1]["agent"]["batches_dropped"] == 0
-
-
 def test_refused_batches_are_sent_again_by_the_next_agent(node: Node, collector: Collector) -> None:
     collector.statuses = [422]
     process = node.start(collector.port)

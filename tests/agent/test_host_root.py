@@ -128,11 +128,3 @@ def test_the_time_since_the_boot_shows_every_step_of_the_clock(
     assert sent == [reading.boottime_s for reading in readings]
     passed = [later - earlier for earlier, later in pairwise(sent) if later is not None and earlier is not None]
     assert passed == pytest.approx([elapsed for elapsed, _ in steps], abs=1e-5)
-
-
-def test_a_batch_of_readings_without_it_is_as_before(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    old = from_record(to_record(node.read())[:12])
-    wire = to_wire(to_columns([old]), cluster="a", node="n", sequence=1, sent_at=None, cost=COST)
-    assert not {"boottime_s", "uncounted"} & set(wire)
-    assert decode(json.dumps(wire).encode()).boottime_s is None

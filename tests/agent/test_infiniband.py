@@ -85,13 +85,6 @@ def test_every_port_of_every_card_in_order(tmp_path: Path) -> None:
     assert uncounted == ("mlx5_2/1",)
 
 
-def test_no_infiniband(tmp_path: Path) -> None:
-    assert find_ports(tmp_path) == ((), ())
-    (tmp_path / "class").mkdir()
-    (tmp_path / "class/infiniband").write_text("")
-    assert find_ports(tmp_path) == ((), ())
-
-
 def test_a_port_with_half_of_its_counters_is_not_dropped_in_silence(tmp_path: Path) -> None:
     make(tmp_path, "mlx5_0/1", {"counters/port_xmit_data": "5"})
     ((port,), _) = find_ports(tmp_path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,30 +23,29 @@ class Sysfs:
         self._net = root / "class/net"
         self._net.mkdir(parents=True)
 
-    def card(self, name: str, slot: str | None = None, **files: str) -> Path:
-        address = f"devices/pci0000:00/{slot or name}"
-        folder = self._add(name, f"{address}/net/{name}", files)
+    def card(self, name: str, *below: str, master: str | None = None, **files: str) -> None:
+        folder = self._add(name, f"devices/pci0000:00/{name}/net/{name}", files)
         (folder / "device").symlink_to("../..")
-        return folder
+        self._stack(folder, below, master)
 
-    def virtual(self, name: str, *below: str, **files: str) -> Path:
-        folder = self._add(name, f"devices/virtual/net/{name}", files)
+    def virtual(self, name: str, *below: str, master: str | None = None, **files: str) -> None:
+        self._stack(self._add(name, f"devices/virtual/net/{name}", files), below, master)
+
+    def _stack(self, folder: Path, below: tuple[str, ...], master: str | None) -> None:
+        """Puts it above the ones ``below``, as their master with a folder of that name."""
+        if master:
+            (folder / master).mkdir()
+        if master == "bonding":
+            (self._net / "bonding_masters").write_text("a file among the interfaces")
         for other in below:
-            (folder / f"lower_{other}").symlink_to((self._net / other).resolve())
-            ((self._net / other).resolve() / f"upper_{name}").symlink_to(folder)
-        return folder
-
-    def master(self, slave: str, master: str) -> None:
-        (self._net / slave / "master").symlink_to((self._net / master).resolve())
+            lower = (self._net / other).resolve()
+            (folder / f"lower_{other}").symlink_to(lower)
+            (lower / f"upper_{folder.name}").symlink_to(folder)
+            if master is not None:
+                (lower / "master").symlink_to(folder)
 
     def names(self, **options: bool) -> list[str]:
         return [interface.name for interface in find_interfaces(self.root, **options)]
-
-    def pair(self, one: str, other: str) -> None:
-        """A veth pair with both ends here."""
-        index = len(os.listdir(self._net)) + 1  # noqa: PTH208
-        self.virtual(one, iflink=str(index + 1))
-        self.virtual(other, iflink=str(index))
 
     def _add(self, name: str, place: str, files: dict[str, str]) -> Path:
         folder = self.root / place
@@ -54,6 +55,17 @@ class Sysfs:
             (folder / file).write_text(text + "\n")
         (self._net / name).symlink_to(os.path.relpath(folder, self._net))
         return folder
+
+
+Layer = Callable[[Sysfs], None]
+
+
+def card(name: str, *below: str, **files: Any) -> Layer:
+    return lambda sysfs: sysfs.card(name, *below, **files)
+
+
+def virtual(name: str, *below: str, **files: Any) -> Layer:
+    return lambda sysfs: sysfs.virtual(name, *below, **files)
 
 
 @pytest.fixture
@@ -68,156 +80,80 @@ def test_a_card_and_what_is_known_of_it(sysfs: Sysfs) -> None:
     assert find_interfaces(sysfs.root) == (Interface("enp3s0", "ethernet", WIDTH, 25 * 10**9),)
 
 
-def test_a_bond_counts_as_its_slaves(sysfs: Sysfs) -> None:
-    sysfs.card("eth0")
-    sysfs.card("eth1")
-    bond = sysfs.virtual("bond0", "eth0", "eth1")
-    (bond / "bonding").mkdir()
-    sysfs.master("eth0", "bond0")
-    sysfs.master("eth1", "bond0")
-    (sysfs.root / "class/net/bonding_masters").write_text("bond0\n")  # a file among the interfaces
-    assert sysfs.names() == ["eth0", "eth1"]
+WIREGUARD = {"type": "65534", "uevent": "DEVTYPE=wireguard"}
+TAP = {"tun_flags": "0x1002"}
+STACKED: dict[str, tuple[list[Layer], str]] = {
+    "a bond": ([card("eth0"), card("eth1"), virtual("bond0", "eth0", "eth1", master="bonding")], "eth0 eth1"),
+    "a bridge with machines": (
+        [card("eno1"), virtual("vmtap9", **TAP), *(virtual(tap, **TAP) for tap in ("tap0", "vnet1", "veth7a")),
+         virtual("br0", "eno1", "tap0", "vnet1", "veth7a", master="bridge")],
+        "eno1",
+    ),
+    "a mirror (ifb and dummy)": ([card("eth0"), virtual("port0", flags="0x83")], "eth0"),
+    "a mirror alone": ([virtual("port0", flags="0x83")], ""),
+    "a bridge alone": ([virtual("port0", uevent="DEVTYPE=bridge")], ""),
+    "a tunnel bound to nothing": ([virtual("port0", type="768", iflink="0", flags="0x80")], ""),
+    "a tunnel that is down": ([virtual("port0", **WIREGUARD, flags="0x90")], ""),
+    # Of a container its host sees a veth under any name, and a VXLAN need not say on which card it is.
+    "a veth of a container": ([card("eth0"), virtual("ens5", iflink="40")], "eth0"),
+    "VXLAN without dev": ([card("eth0"), virtual("ens5", uevent="DEVTYPE=vxlan")], "eth0"),
+    "WireGuard": ([card("eth0"), virtual("veth1", **WIREGUARD)], "eth0"),
+    # A partition of InfiniBand has the card's ``device``; kernels differ in the sign.
+    "a partition by iflink": ([card("ib0", type="32", ifindex="7", iflink="7"), card("ib0.8001", iflink="7")], "ib0"),
+    "a partition by parent": ([card("ib0", type="32"), card("ib0.8001", type="32", parent="ib0")], "ib0"),
+    "a partition by lower": ([card("ib0", type="32"), card("ib0.8001", "ib0", type="32")], "ib0"),
+    "a port of a switch chip": ([card("eth0", ifindex="4"), card("lan1", iflink="4", uevent="DEVTYPE=dsa")], "eth0"),
+    # Hyper-V: the upper one counts what both carry, and sysfs shows the lower one below it.
+    "a paravirtual card": ([card("enP1p0s2"), card("eth0", "enP1p0s2", master="")], "eth0"),
+    **{
+        f"a port {name!r} of a function": ([card("eth0", phys_port_name=name)], "eth0" if counts else "")
+        for name, counts in (("p0", True), ("pf0vf3", False), ("c1pf0vf3", False), ("pf0sf88", False), ("", True))
+    },
+    **{
+        f"the way out {name} of a container": (
+            [virtual(name, iflink="12"), virtual("fabric", uevent="DEVTYPE=vxlan"), virtual("wg", **WIREGUARD),
+             virtual("red", ifindex="50", iflink="51"), virtual("blue", ifindex="51", iflink="50")],
+            name,
+        )
+        for name in ("eth0", "veth0", "tap3", "lan")
+    },
+    "an end outside with a stranger's number": (
+        [virtual("eth0", iflink="7"), virtual("tap0", ifindex="7", iflink="7", **TAP)], "eth0"
+    ),
+    "an end outside with its peer's number": ([virtual("eth0", ifindex="2", iflink="2")], "eth0"),
+    "an IP tunnel on the way out": (
+        [virtual("eth0", ifindex="4", iflink="12"), virtual("gre1", type="778", iflink="4")], "eth0"
+    ),
+    "several ways out": (
+        [virtual("eth0", iflink="12"), virtual("net1", iflink="3", uevent="DEVTYPE=macvlan", ifindex="5")], "eth0 net1"
+    ),
+    "containers in a container": (
+        [virtual("eth0", iflink="12"), virtual("inner1", iflink="90"), virtual("inner2", iflink="91"),
+         virtual("docker0", "inner1", "inner2", master="bridge")],
+        "eth0",
+    ),
+    "a bridge over the way out": (
+        [virtual("eth0", iflink="12"), virtual("a-inner", iflink="90"),
+         virtual("lan", "eth0", "a-inner", master="bridge")],
+        "eth0",
+    ),
+    "a rootless container": ([virtual("tap0", **TAP), virtual("mybridge", master="bridge")], "tap0"),
+    "a rootless container with a tunnel, perhaps through its tap": (
+        [virtual("tap0", **TAP), virtual("wg0", **WIREGUARD, flags="0x91")], ""
+    ),
+    "stacked in a container": (
+        [virtual("net1", iflink="12"), virtual("net1x", "net1", iflink="2"),
+         virtual("pair", iflink="13", master="bonding")],
+        "net1",
+    ),
+}  # fmt: skip
 
 
-def test_a_bridge_with_a_card_and_virtual_machines_counts_as_the_card(sysfs: Sysfs) -> None:
-    sysfs.card("eno1")
-    for tap in ("tap0", "vnet1", "veth7a", "vmtap9"):
-        (sysfs.virtual(tap) / "tun_flags").write_text("0x1002\n")
-    bridge = sysfs.virtual("br0", "eno1", "tap0", "vnet1", "veth7a")
-    (bridge / "bridge").mkdir()
-    for port in ("eno1", "tap0", "vnet1", "veth7a"):
-        sysfs.master(port, "br0")
-    assert sysfs.names() == ["eno1"]
-
-
-VIRTUAL: dict[str, dict[str, str]] = {
-    "mirror": {"flags": "0x83"},  # ifb and dummy
-    "bridge": {"uevent": "DEVTYPE=bridge"},
-    "tunnel bound to nothing": {"type": "768", "iflink": "0", "flags": "0x80"},
-    "tunnel that is down": {"type": "65534", "uevent": "DEVTYPE=wireguard", "flags": "0x90"},
-}
-
-
-@pytest.mark.parametrize("files", VIRTUAL.values(), ids=VIRTUAL)
-def test_nothing_virtual_counts_beside_a_card_or_alone(sysfs: Sysfs, files: dict[str, str]) -> None:
-    sysfs.virtual("port0", **files)
-    assert sysfs.names() == []
-    sysfs.card("eth0")
-    assert sysfs.names() == ["eth0"]
-
-
-@pytest.mark.parametrize(
-    "files",
-    [{"iflink": "40"}, {"uevent": "DEVTYPE=vxlan"}, {"uevent": "DEVTYPE=wireguard", "type": "65534"}],
-    ids=["veth of a container", "VXLAN without dev", "WireGuard"],
-)
-@pytest.mark.parametrize("name", ["veth1", "ens5"])
-def test_a_name_makes_no_card(sysfs: Sysfs, name: str, files: dict[str, str]) -> None:
-    """Of a container its host sees a veth under any name, and a VXLAN need not say on which card it is."""
-    sysfs.card("eth0")
-    sysfs.virtual(name, **files)
-    assert sysfs.names() == ["eth0"]
-
-
-@pytest.mark.parametrize("sign", ["iflink", "parent", "lower"])
-def test_a_partition_of_an_infiniband_card_counts_once(sysfs: Sysfs, sign: str) -> None:
-    """It has the card's ``device``; without RDMA ports there are no other counters. Kernels differ in the sign."""
-    sysfs.card("ib0", type="32", ifindex="7", iflink="7")
-    files = {"iflink": {"iflink": "7"}, "parent": {"parent": "ib0"}, "lower": {}}[sign]
-    child = sysfs.card("ib0.8001", "ib0x", type="32", **files)
-    if sign == "lower":
-        (child / "lower_ib0").symlink_to(sysfs.root / "class/net/ib0")
-    assert sysfs.names() == ["ib0"]
-
-
-def test_a_port_of_a_switch_chip_counts_once(sysfs: Sysfs) -> None:
-    sysfs.card("eth0", ifindex="4", iflink="4")
-    sysfs.card("lan1", iflink="4", uevent="DEVTYPE=dsa")
-    assert sysfs.names() == ["eth0"]
-
-
-def test_a_paravirtual_card_above_its_virtual_function_counts(sysfs: Sysfs) -> None:
-    """Hyper-V: the upper one counts what both carry, and sysfs shows the lower one below it."""
-    upper = sysfs.card("eth0")
-    sysfs.card("enP1p0s2")
-    sysfs.master("enP1p0s2", "eth0")
-    (upper / "lower_enP1p0s2").symlink_to(sysfs.root / "class/net/enP1p0s2")
-    assert sysfs.names() == ["eth0"]
-
-
-@pytest.mark.parametrize(
-    ("port_name", "counted"), [("p0", True), ("pf0vf3", False), ("c1pf0vf3", False), ("pf0sf88", False), ("", True)]
-)
-def test_a_port_that_stands_for_a_virtual_function_does_not_count(sysfs: Sysfs, port_name: str, counted: bool) -> None:
-    sysfs.card("eth0", phys_port_name=port_name)
-    assert sysfs.names() == (["eth0"] if counted else [])
-
-
-@pytest.mark.parametrize("name", ["eth0", "veth0", "tap3", "lan"])
-def test_a_container_counts_its_way_out_under_any_name(sysfs: Sysfs, name: str) -> None:
-    sysfs.virtual(name, iflink="12")
-    sysfs.virtual("fabric", uevent="DEVTYPE=vxlan")  # without dev: nothing says that it is on the other
-    sysfs.virtual("wg", type="65534", uevent="DEVTYPE=wireguard")
-    sysfs.pair("red", "blue")
-    assert sysfs.names() == [name]
-
-
-def test_an_end_outside_may_have_the_number_of_a_stranger_here(sysfs: Sysfs) -> None:
-    sysfs.virtual("eth0", iflink="7")
-    sysfs.virtual("tap0", ifindex="7", iflink="7").joinpath("tun_flags").write_text("0x1002")
-    assert sysfs.names() == ["eth0"]
-
-
-def test_an_end_outside_may_have_the_number_of_its_peer_here(sysfs: Sysfs) -> None:
-    """As in two fresh namespaces with one cable."""
-    sysfs.virtual("eth0", ifindex="2", iflink="2")
-    assert sysfs.names() == ["eth0"]
-
-
-def test_an_ip_tunnel_bound_to_the_way_out_counts_once(sysfs: Sysfs) -> None:
-    sysfs.virtual("eth0", ifindex="4", iflink="12")
-    sysfs.virtual("gre1", type="778", iflink="4")
-    assert sysfs.names() == ["eth0"]
-
-
-def test_a_container_with_several_ways_out_counts_them_all(sysfs: Sysfs) -> None:
-    sysfs.virtual("eth0", iflink="12")
-    sysfs.virtual("net1", iflink="3", uevent="DEVTYPE=macvlan", ifindex="5")
-    assert sysfs.names() == ["eth0", "net1"]
-
-
-def test_containers_in_a_container_pass_its_way_out(sysfs: Sysfs) -> None:
-    sysfs.virtual("eth0", iflink="12")
-    sysfs.virtual("inner1", iflink="90")
-    sysfs.virtual("inner2", iflink="91")
-    (sysfs.virtual("docker0", "inner1", "inner2") / "bridge").mkdir()
-    sysfs.master("inner1", "docker0")
-    sysfs.master("inner2", "docker0")
-    assert sysfs.names() == ["eth0"]
-
-
-def test_a_bridge_over_the_way_out_counts_as_its_oldest_port(sysfs: Sysfs) -> None:
-    sysfs.virtual("eth0", iflink="12")
-    sysfs.virtual("a-inner", iflink="90")
-    (sysfs.virtual("lan", "eth0", "a-inner") / "bridge").mkdir()
-    sysfs.master("eth0", "lan")
-    sysfs.master("a-inner", "lan")
-    assert sysfs.names() == ["eth0"]
-
-
-def test_a_rootless_container_counts_its_tap_if_there_is_no_other(sysfs: Sysfs) -> None:
-    (sysfs.virtual("tap0") / "tun_flags").write_text("0x1002")
-    (sysfs.virtual("mybridge") / "bridge").mkdir()
-    assert sysfs.names() == ["tap0"]
-    sysfs.virtual("wg0", type="65534", uevent="DEVTYPE=wireguard", flags="0x91")  # perhaps through the tap
-    assert sysfs.names() == []
-
-
-def test_a_container_with_stacked_interfaces_counts_the_lowest(sysfs: Sysfs) -> None:
-    sysfs.virtual("net1", iflink="12")
-    sysfs.virtual("net1x", "net1", iflink="2")
-    (sysfs.virtual("pair", iflink="13") / "bonding").mkdir()
-    assert sysfs.names() == ["net1"]
+@pytest.mark.parametrize(("layers", "counted"), STACKED.values(), ids=STACKED)
+def test_what_is_stacked_counts_once(sysfs: Sysfs, layers: list[Layer], counted: str) -> None:
+    for layer in layers:
+        layer(sysfs)
+    assert sysfs.names() == counted.split()
 
 
 def test_ip_over_infiniband_counts_only_where_the_port_does_not(sysfs: Sysfs) -> None:

@@ -19,7 +19,6 @@ from jobsight_agent.reading import (
     Mark,
     Reading,
     from_record,
-    sendable_name,
     to_record,
 )
 from jobsight_server.ingest.wire import decode, unpack
@@ -154,19 +153,3 @@ def test_a_field_damaged_within_is_refused_or_can_be_sent(position: int, i: int,
 @given(JSON)
 def test_whatever_json_holds_is_refused_or_can_be_sent(record: object) -> None:
     check(record)
-
-
-@pytest.mark.parametrize(
-    ("text", "sendable"),
-    [
-        ("eth0", True),
-        ("küche", True),
-        ("", False),
-        ("x" * 64, True),
-        ("x" * 65, False),
-        ("a\0", False),
-        ("\ud800", False),
-    ],
-)
-def test_names(text: str, sendable: bool) -> None:
-    assert sendable_name(text) is sendable

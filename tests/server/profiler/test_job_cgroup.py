@@ -151,14 +151,6 @@ def test_the_log_wins_over_what_was_seen_of_the_node(site: Any) -> None:
     assert (one["cpu"].source, one["cpu"].value) == ("accounting", 100.0 / 200 / 4)
 
 
-def test_without_a_log_the_seconds_after_the_last_reading_are_taken_to_be_like_those_before(site: Any) -> None:
-    node_id = site.node("n1", node_rows())
-    run = site.run("1.s", 1000.0, 1200.0, {"n1": 4})
-    site.job_samples(node_id, "1.s", [(1100.0, 90.0, GB, 0)], 7 * GB)
-    finish(site)
-    assert site.profile(run)["cpu"].value == pytest.approx(90.0 / 190 / 4)
-
-
 def test_cpu_time_is_not_stretched_to_the_whole_seconds_of_the_log(site: Any) -> None:
     """Hooks mark a life of 8.6 s, of which the log makes 10."""
     node_id = site.node("n1", node_rows())
@@ -169,20 +161,6 @@ def test_cpu_time_is_not_stretched_to_the_whole_seconds_of_the_log(site: Any) ->
     finish(site)
     found = site.profile(run)["cpu"]
     assert (found.source, found.value) == ("cgroup", pytest.approx(8.0 / 10 / 4))
-
-
-def test_memory_of_two_nodes_is_their_largest_sum_at_one_time(site: Any) -> None:
-    first, second = site.node("n1", node_rows()), site.node("n2", node_rows())
-    run = site.run("1.s", 1000.0, 1200.0, {"n1": 2, "n2": 2})
-    rising = [(t, t - 1000.0, int(t - 1000) * 10**6, 0) for t in map(float, range(1005, 1200, 10))]
-    falling = [(t + 1, t - 1000.0, int(1200 - t) * 10**6, 0) for t in map(float, range(1005, 1200, 10))]
-    site.job_samples(first, "1.s", rising, GB)
-    site.job_samples(second, "1.s", falling, GB)
-    finish(site)
-    found = site.profile(run)
-    assert found["memory"].value == pytest.approx(210e6 / 4, rel=0.01)  # not the sum of the peaks, 390
-    assert found["memory"].charged_peak == 2 * GB / 4
-    assert found["cpu"].value == pytest.approx(2 / 4, rel=0.01)
 
 
 def test_a_job_that_runs_again_has_the_readings_of_each_run(site: Any) -> None:

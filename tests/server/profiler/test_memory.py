@@ -60,19 +60,6 @@ def test_one_node_has_its_highest_reading_and_the_time_average_less_the_idle_lev
     assert found.peak == pytest.approx(8 * GIB)
 
 
-def test_the_peak_is_what_all_nodes_held_together_not_the_sum_of_their_peaks() -> None:
-    """One rank's memory moves over to another node: each reaches 4 GiB, together they never have more than 5."""
-    first = readings({t: 4 if t == 120 else 1 for t in range(0, 601, 60)})
-    # Read 10 s later; its clock is 1000 s ahead.
-    second = readings({t + 1010: 4 if t == 360 else 1 for t in range(0, 601, 60)})
-    found = use(
-        node_memory(first, JobInterval(30, 570, 1), [], 0.0),
-        node_memory(second, JobInterval(1030, 1570, 1), [], 0.0),
-    )
-    assert found.peak == pytest.approx(5 * GIB)
-    assert found.mean > 2 * GIB
-
-
 def by_hand(nodes: Sequence[dict[float, float]], interval: JobInterval, good_for_s: float) -> float:
     """The largest sum over ``nodes``, instant by instant and node by node."""
     best = 0.0

@@ -74,22 +74,6 @@ def test_a_share_that_cannot_be_told_is_unknown_and_not_learned(site: Any) -> No
     assert [row[2] for row in site.dump(series)] == ["runtime"]
 
 
-@pytest.mark.storage
-def test_marks_are_the_boundaries(site: Any) -> None:
-    # The node's clock is 3 s ahead; 2000 B/s during the job, nothing else; hooks read at both ends.
-    def moved(t: float) -> int:
-        return int(2000 * (min(max(t, 103), 703) - 103))
-
-    times = sorted([*range(0, 901, 60), 103, 703])
-    node = site.node("n1", [(float(t), moved(t), 0, 0.0, GIB, 0.0) for t in times])
-    site.mark(node, "1.s", "start", 103)
-    site.mark(node, "1.s", "end", 703)
-    run = site.run("1.s", 100, 700, {"n1": 2})
-    assert go(site.engine) == 1
-    assert site.profile(run)["bandwidth"].value == pytest.approx(2000 * 8 / 2)
-    assert site.profile(run)["bandwidth"].peak == pytest.approx(2000 * 8 / 2)
-
-
 def test_runs_wait_for_their_samples_but_not_for_ever(site: Any) -> None:
     node = site.node("n1", readings(600, 1000, 0))
     site.run("1.s", 0, 599.5, {"n1": 1}, recorded_at=1000.0)
