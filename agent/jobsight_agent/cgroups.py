@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import translate
 from pathlib import Path
+from typing import NamedTuple
 
 from jobsight_agent.procfiles import MOST_BYTES, MOST_COUNT, number
 from jobsight_agent.reading import LONGEST_JOB, MOST_JOBS, JobUsage, sendable_name
@@ -33,9 +34,24 @@ _SLICES = ("slurm*/uid_*", "*/*slurmstepd.scope", "pbs*.service/jobid", "pbspro.
 _NO_JOB = "system"
 _STAT_BYTES = 16 * 1024
 _MOST_OPEN = 512  # files that are kept open, which halves what a reading costs: four for each job
-_US_PER_S = 1_000_000
-_NS_PER_S = 1_000_000_000
 _HUGE_PAGES = re.compile(r"hugetlb\.\w+\.(current|usage_in_bytes)")
+
+
+class _Files(NamedTuple):
+    """A version's files; ``stat`` are lines: anonymous, shared, of files, mapped files, huge pages. None has ``-``."""
+
+    stat: tuple[bytes, ...]
+    charged: str
+    peak: str
+    cpu: str
+    ticks_per_s: int
+
+
+_UNIFIED = _Files((b"anon", b"shmem", b"file", b"-", b"hugetlb"), "memory.current", "memory.peak", "cpu.stat", 10**6)
+_VERSION_1 = _Files(
+    (b"total_rss", b"total_shmem", b"total_cache", b"total_mapped_file", b"-"),
+    "memory.usage_in_bytes", "memory.max_usage_in_bytes", "cpuacct.usage", 10**9,
+)  # fmt: skip
 
 
 class CgroupReader:
@@ -93,11 +109,7 @@ class CgroupReader:
         """None where the group has just disappeared, or has neither memory nor CPU time."""
         memory, cpu = f"{self._memory}/{path}", f"{self._cpu}/{path}"
         try:
-            huge = self._huge_bytes(path)
-            if self._unified:
-                usage = self._read_unified(job, memory, huge)
-            else:
-                usage = self._read_version_1(job, memory, cpu if self._cpu else "", huge)
+            usage = self._read(job, memory, cpu, self._huge_bytes(path))
         except (OSError, ValueError):
             missed.append("cgroups")
             return None
@@ -116,36 +128,23 @@ class CgroupReader:
             self._huge_files[path] = [f"{folder}/{name}" for name in names if _HUGE_PAGES.fullmatch(name)]
         return sum(_whole(self._contents(file)) or 0 for file in self._huge_files[path])
 
-    def _read_unified(self, job: str, folder: str, huge: int) -> JobUsage:
-        stat = self._contents(f"{folder}/memory.stat")
-        anon, shmem, file = (_line(stat, label) for label in (b"anon", b"shmem", b"file"))
-        busy_us = _line(self._contents(f"{folder}/cpu.stat"), b"usage_usec")
-        uncharged = 0 if _line(stat, b"hugetlb") else huge  # charged where mounted with memory_hugetlb_accounting
+    def _read(self, job: str, memory: str, cpu: str, huge: int) -> JobUsage:
+        files = _UNIFIED if self._unified else _VERSION_1
+        stat = self._contents(f"{memory}/memory.stat")
+        anon, shmem, file, mapped, hugetlb = (_line(stat, label) for label in files.stat)
+        # Before Linux 4.10 shared memory is not counted by itself: mapped files include what of it is mapped.
+        shmem = mapped if shmem is None else shmem
+        busy = self._contents(f"{cpu}/{files.cpu}") if self._cpu else None
+        ticks = _line(busy, b"usage_usec") if self._unified else _whole(busy)
+        uncharged = 0 if hugetlb else huge  # charged where mounted with memory_hugetlb_accounting
         return JobUsage(
             job=job,
-            cpu_s=None if busy_us is None else round(busy_us / _US_PER_S, 6),
+            cpu_s=None if ticks is None else round(ticks / files.ticks_per_s, 6),
             anon_bytes=_plus(anon, huge),
             shmem_bytes=shmem,
             file_bytes=_cache(file, shmem),
-            charged_bytes=_plus(_whole(self._contents(f"{folder}/memory.current")), uncharged),
-            peak_bytes=_plus(_whole(self._contents(f"{folder}/memory.peak")), uncharged),
-        )
-
-    def _read_version_1(self, job: str, memory: str, cpu: str, huge: int) -> JobUsage:
-        stat = self._contents(f"{memory}/memory.stat")
-        anon, shmem, cache = (_line(stat, label) for label in (b"total_rss", b"total_shmem", b"total_cache"))
-        if shmem is None:
-            # Before Linux 4.10 shared memory is not counted by itself: mapped files include what of it is mapped.
-            shmem = _line(stat, b"total_mapped_file")
-        busy_ns = _whole(self._contents(f"{cpu}/cpuacct.usage")) if cpu else None
-        return JobUsage(
-            job=job,
-            cpu_s=None if busy_ns is None else round(busy_ns / _NS_PER_S, 6),
-            anon_bytes=_plus(anon, huge),
-            shmem_bytes=shmem,
-            file_bytes=_cache(cache, shmem),
-            charged_bytes=_plus(_whole(self._contents(f"{memory}/memory.usage_in_bytes")), huge),
-            peak_bytes=_plus(_whole(self._contents(f"{memory}/memory.max_usage_in_bytes")), huge),
+            charged_bytes=_plus(_whole(self._contents(f"{memory}/{files.charged}")), uncharged),
+            peak_bytes=_plus(_whole(self._contents(f"{memory}/{files.peak}")), uncharged),
         )
 
     def _contents(self, path: str) -> bytes | None:

@@ -15,6 +15,7 @@ from tests import make
 from jobsight_agent.reading import GpuUse, from_record, to_record
 from jobsight_server.cli import main
 
+from .collector import wait_for
 from .tree import Node
 
 GIB = 2**30
@@ -121,16 +122,19 @@ def test_the_gpus_of_a_job_by_a_real_agent_and_server(tmp_path: Path) -> None:
     site = make.site(tmp_path / "site")
     command = [
         sys.executable, "-m", "jobsight_agent.cli", "run", "--server", site.ingest_url, "--token-file",
-        str(site.agent_token_file), "--spool", str(tmp_path / "spool"), "--interval", "0.2", "--batch-age-s", "0.5",
+        str(site.agent_token_file), "--spool", str(tmp_path / "spool"), "--interval", "1", "--batch-age-s", "2",
         "--node", "n1", "--cluster", "alpha", "--host-root", str(node.root),
     ]  # fmt: skip
     with site.serve(), contextlib.ExitStack() as stack:
         agent = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         stack.callback(agent.terminate)
+        wait_for(lambda: list((tmp_path / "spool").glob("open-*.jsonl")))  # its first reading
         start = int(time.time()) + 1
-        time.sleep(start + 5 - time.time())
+        time.sleep(start + 8 - time.time())
+        agent.terminate()
+        assert agent.wait(60) == 0  # all is sent
         log = tmp_path / "sacct.txt"
-        log.write_text(RECORDS.format(start=start, end=start + 3))
+        log.write_text(RECORDS.format(start=start, end=start + 6))
         assert main(["import", "slurm", str(log), "--cluster", "alpha", "--database", site.database]) == 0
 
         found = site.api("job", cluster="alpha", name="7")["runs"][0]

@@ -57,26 +57,24 @@ def nodes_with_gpus(connection: Connection, node_ids: Iterable[int]) -> set[int]
 
 def read_gpus(connection: Connection, node_id: int, at: Boundaries) -> OfGpus:
     """Read the node's GPUs within a life, in the scheduler's clock."""
-    found: dict[tuple[Quantity, str], list[tuple[float, float]]] = {}
+    found: dict[str, tuple[list[float | None], ...]] = {}  # times, and the columns of its readings
     for (packed,) in fetch(connection, _READINGS, (node_id, at.start, at.end)):
         times, gpus = load_gpus(packed)
         for gpu in gpus:
-            columns: tuple[tuple[Quantity, Sequence[float | None]], ...] = (
-                ("gpus_busy", [None if busy is None else busy / 100 for busy in gpu.busy_percent]),
-                ("gpu_memory_bytes", gpu.used_bytes),
-                ("gpu_memory_total_bytes", [gpu.total_bytes] * len(times)),
-            )
-            for name, values in columns:
-                found.setdefault((name, gpu.gpu), []).extend(
-                    (time - at.offset_s, value)
-                    for time, value in zip(times, values, strict=True)
-                    if value is not None and at.start <= time <= at.end
-                )
+            total: Sequence[float | None] = [gpu.total_bytes] * len(times)
+            columns = found.setdefault(gpu.gpu, ([], [], [], []))
+            read: tuple[Sequence[float | None], ...] = (times, gpu.busy_percent, gpu.used_bytes, total)
+            for column, values in zip(columns, read, strict=True):
+                column.extend(values)
     series: dict[Quantity, list[MetricSeries]] = {}
-    for (name, of), readings in found.items():
-        if readings:
-            time, value = np.array(sorted(readings)).T
-            series.setdefault(name, []).append(MetricSeries({"gpu": of}, time, value))
+    for name, columns in found.items():
+        rows = np.array(columns, dtype=np.float64)
+        time, busy, *bytes_ = rows[:, np.argsort(rows[0], kind="stable")]
+        for quantity, value in zip(_MOST, (bytes_[0], busy / 100, bytes_[1]), strict=True):
+            known = np.isfinite(value) & (time >= at.start) & (time <= at.end)
+            if known.any():
+                one = MetricSeries({"gpu": name}, time[known] - at.offset_s, value[known])
+                series.setdefault(quantity, []).append(one)
     return series
 
 

@@ -615,9 +615,10 @@ def test_processors_of_a_wide_job_are_added_up_by_the_server(engine: Engine, mon
 def test_a_partial_answer_is_waited_for(engine: Engine) -> None:
     memory = Memory()
     add_job(engine, "jobstats", Exporter({"instance": "n1:9306"}), memory)
-    engine.extra = {"warnings": ["receive series from Addr: store-1: rpc error: code = Unavailable"]}
-    with pytest.raises(UnavailableError, match="a part of its storage does not answer"):
-        measured(engine, "jobstats")
+    of_thanos = {"warnings": ["receive series from Addr: store-1: rpc error: code = Unavailable"]}
+    for engine.extra in (of_thanos, {"isPartial": True}):
+        with pytest.raises(UnavailableError, match="a part of its storage does not answer"):
+            measured(engine, "jobstats")
     engine.extra = {"warnings": ["PromQL warning: encountered a mix of histograms and floats"]}
     check_job(measured(engine, "jobstats"), memory)
     engine.extra, engine.status = {"error": "expanding series: rpc error: code = Unavailable"}, 422

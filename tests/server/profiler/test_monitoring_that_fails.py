@@ -227,16 +227,6 @@ def test_a_value_beyond_all_jobs_is_refused(
     assert "has a value of 1e+308 for a query: x" in caplog.text
 
 
-def test_half_of_a_cluster_is_no_answer(
-    sqlite_site: Any, monitoring: Monitoring, caplog: pytest.LogCaptureFixture
-) -> None:
-    monitoring.body = matrix((START + 1.0, "1"), isPartial=True)
-    profiler = Profiler(sqlite_site, url=monitoring.url, queries={"memory_bytes": "x"})
-    profiler.now += 60.0
-    assert profiler.go() == 0
-    assert "a part of its storage does not answer" in caplog.text
-
-
 def test_old_jobs_are_not_given_up_where_the_server_is_to_stop(sqlite_site: Any, monitoring: Monitoring) -> None:
     profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",))
     profiler.now = END + 2 * PATIENCE_S

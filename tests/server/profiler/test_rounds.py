@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from typing import Any, get_args
 
 import pytest
@@ -107,43 +106,6 @@ def test_what_ended_while_a_job_waited_counts_at_its_start_and_not_before(site: 
     imported = site.run("9.s", 3500.0, 3700.0, submitted=100.0, name="solver", cluster="beta")
     profile_finished(site.engine, 0.0, lambda: 1e9)
     assert {name: getattr(site.profile(imported)["runtime"], name) for name in names} == live
-
-
-@pytest.mark.exhaustive
-def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any, plan: Any) -> None:
-    """Rounds as jobs come, end, vanish and are profiled late; then everything from the start."""
-    rng = random.Random(5)
-    planned = plan(4, 200, failing=True)
-    ids: dict[str, int] = {}
-    ended: set[str] = set()
-    for now in range(0, 3200, 150):
-        for job in planned:
-            name = job["job_id"]
-            if name not in ids and job["start"] <= now:
-                ids[name] = site.run(**{**job, "end": None})
-            if name in ids and name not in ended and job["end"] <= now and rng.random() < 0.7:  # late, some of them
-                ended.add(name)
-                state = "deleted" if rng.random() < 0.05 else "ended"
-                with site.engine.begin() as connection:
-                    connection.execute(update(jobs).where(jobs.c.id == ids[name]).values(end=job["end"], state=state))
-        profile_finished(site.engine, 0.0, lambda: 1e9, limit=rng.choice([3, 200]))
-        if now == 1500:
-            assert len(site.dump(pending_forecasts)) > 20  # of running jobs
-            assert site.dump(pending_at_start)
-            rows = site.model()
-            rebuild(site.engine)
-            assert site.model() == rows
-    # What had been removed ended all the same, and is learned although its pending forecasts are gone.
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.state == "deleted").values(state="ended"))
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    rows = site.model()
-    forecasts = site.dump(profiles)
-    seen: list[tuple[int, int]] = []
-    rebuild(site.engine, progress=lambda done, total: seen.append((done, total)))
-    assert site.model() == rows
-    assert site.dump(profiles) == forecasts
-    assert seen[-1] == (len({row[0] for row in forecasts}),) * 2
 
 
 @pytest.mark.storage

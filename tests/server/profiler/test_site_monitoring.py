@@ -315,14 +315,6 @@ def test_a_whole_node_less_what_it_holds_without_the_job(site: Any, url: str) ->
     assert {found[metric].attribution for metric in ("bandwidth", "memory", "cpu")} == {"exclusive"}
 
 
-def test_a_node_shared_with_another_job_is_split_and_not_learned(site: Any, url: str) -> None:
-    site.run("8", START, END, {"n6": 4}, profiled=True)
-    run = site.run("7", START, END, {"n6": 4})
-    found = measured(site, run, url=url, presets=("node_exporter",))
-    assert found["bandwidth"].value == near(RECEIVED_BPS / 2 * 8 / 4)
-    assert found["bandwidth"].attribution == "apportioned"
-
-
 def test_own_queries_take_precedence(site: Any, url: str) -> None:
     run = site.run("2", START, END, {"n3": 4})
     queries = {

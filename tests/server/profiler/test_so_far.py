@@ -28,7 +28,6 @@ def used(site: Any) -> dict[int, Any]:
     return {
         run: (None if memory is None else memory / MIB, reason)
         for run, _, memory, _, reason, _ in site.dump(running_use)
-        for run, _, memory, _, reason, _ in site.dump(running_use)
     }
 
 
