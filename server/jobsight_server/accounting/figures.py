@@ -89,11 +89,6 @@ class Figures:
     def lost_without_reason(self) -> int:
         return self.lines - self.records.total() - self.rejected.total() + (self.bytes_left != 0)
 
-    @property
-    def ran_more_than_once(self) -> list[int]:
-        """Return jobs that ran more than once, with their number of runs."""
-        return self.runs.of_repeated_jobs
-
     def add(self, event: JobEvent) -> None:
         """Count a record."""
         self.records[event.kind] += 1

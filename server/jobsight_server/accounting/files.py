@@ -87,9 +87,6 @@ class Content:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._raw.close()
 
     @property

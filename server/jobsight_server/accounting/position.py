@@ -42,10 +42,6 @@ class Position:
     lines: int = 0
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
-    @property
-    def fingerprint(self) -> tuple[str, str]:
-        return self.head_digest, self.content_digest
-
 
 def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, Position]:
     """Return the positions in the cluster's files, or in one of them, by path."""
@@ -79,7 +75,8 @@ def bytes_before(content: Content, head: bytes, position: Position) -> bytes | N
     if position.head_digest != _digest(head[:length]):  # most other files already differ at the beginning
         return None
     before = content.go_to(position.offset)
-    return before if fingerprint(head, before, position.offset) == position.fingerprint else None
+    _, content_digest = fingerprint(head, before, position.offset)
+    return before if content_digest == position.content_digest else None
 
 
 @dataclass(slots=True)

@@ -185,7 +185,7 @@ def as_json(
     ``waiting`` counts runs of the files that the server will profile once their samples have had time to arrive.
     """
     figures = report.figures
-    repeated = figures.ran_more_than_once
+    repeated = figures.runs.of_repeated_jobs
     return {
         "files": list(formats),
         "formats": dict(formats),

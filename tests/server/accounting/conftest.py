@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, event, select
 
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import accounting_rejects, jobs, metadata
@@ -79,6 +80,30 @@ def counted(engine: Engine, name: str) -> dict[str, int]:
     """What was counted by this name, by label."""
     with engine.connect() as connection:
         return {label: n for (counter, label), n in read_event_counts(connection).items() if counter == name and n}
+
+
+class PowerCutError(RuntimeError):
+    pass
+
+
+def through_power_cuts(engine: Engine, read: Callable[[], object], after_cut: Callable[[], object] = tuple) -> int:
+    """Read until nothing is left, although every third commit fails; return how many did."""
+    commits = itertools.count(1)
+
+    def cut(_connection: Any) -> None:
+        if next(commits) % 3 == 0:
+            raise PowerCutError
+
+    event.listen(engine, "commit", cut)
+    for cuts in range(40):
+        try:
+            read()
+        except PowerCutError:
+            after_cut()
+        else:
+            event.remove(engine, "commit", cut)
+            return cuts
+    raise AssertionError("it never ended")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, func, select
+from sqlalchemy import Engine, func, select
 
 from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.files import RecordReader
@@ -23,7 +23,7 @@ from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import accounting_files, job_nodes, jobs
 
-from .conftest import rejects
+from .conftest import rejects, through_power_cuts
 
 T0 = 1_790_000_000
 STAMP = "09/21/2026 14:13:20"  # T0 in UTC
@@ -174,38 +174,20 @@ def test_records_in_order_once_only_and_every_line_counted(engine: Engine, tmp_p
     assert stored(engine) == before
 
 
-class PowerCutError(RuntimeError):
-    pass
-
-
 @pytest.mark.storage
 @every_format
 def test_the_position_is_in_the_transaction_of_the_rows(engine: Engine, tmp_path: Path, written: Written) -> None:
     file = tmp_path / "log"
     file.write_bytes(written.data)
-    commits = 0
 
-    def cut(_connection: Any) -> None:
-        nonlocal commits
-        commits += 1
-        if commits % 3 == 0:
-            raise PowerCutError
+    def check() -> None:
+        with engine.connect() as connection:
+            lines = connection.scalar(select(func.max(accounting_files.c.lines))) or 0
+            runs = connection.scalar(select(func.count()).select_from(jobs))
+        assert runs == max(0, lines - len(written.header)), "as many runs as lines"
+        assert counts(engine).get(("accounting_lines", "E"), 0) == runs
 
-    event.listen(engine, "commit", cut)
-    cuts = 0
-    for _ in range(20):
-        try:
-            read(engine, file, written.format)
-            break
-        except PowerCutError:
-            cuts += 1
-            with engine.connect() as connection:
-                lines = connection.scalar(select(func.max(accounting_files.c.lines))) or 0
-                runs = connection.scalar(select(func.count()).select_from(jobs))
-            assert runs == max(0, lines - len(written.header)), "as many runs as lines"
-            assert counts(engine).get(("accounting_lines", "E"), 0) == runs
-    event.remove(engine, "commit", cut)
-    assert cuts >= 2
+    assert through_power_cuts(engine, lambda: read(engine, file, written.format), check) >= 2
     assert [row[1] for row in stored(engine)] == [event.job_id for event in expected_runs(written)]
     assert counts(engine)["accounting_lines", "E"] == COUNT
 

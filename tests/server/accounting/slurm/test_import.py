@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
-from tests.server.accounting.conftest import counted, rejects, rows
+from sqlalchemy import Engine
+from tests.server.accounting.conftest import counted, rejects, rows, through_power_cuts
 
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import ImportReport, follow_once, import_files
@@ -67,35 +67,17 @@ def test_a_file_that_was_cut_and_is_whole_now(engine: Engine, newest: Any, write
     assert rejects(engine) == []
 
 
-class PowerCutError(RuntimeError):
-    pass
-
-
 @pytest.mark.parametrize("form", ["json", "compact json", "text", "filetxt"])
 def test_a_file_is_gone_on_with_where_it_was_left(
     sqlite_engine: Engine, newest: Any, write: Callable[[str, bytes], Path], form: str
 ) -> None:
     numbers = range(1, 41)
     file = write("log", written_as(form, newest, numbers))
-    commits = 0
 
-    def cut(_connection: Any) -> None:
-        nonlocal commits
-        commits += 1
-        if commits % 3 == 0:
-            raise PowerCutError
+    def read() -> None:
+        LogReader(sqlite_engine, "lab", lambda: 1.8e9, "slurm", most_records=4).read(file, final=True)
 
-    event.listen(sqlite_engine, "commit", cut)
-    cuts, reader = 0, None
-    for _ in range(40):
-        reader = LogReader(sqlite_engine, "lab", lambda: 1.8e9, "slurm", most_records=4)
-        try:
-            reader.read(file, final=True)
-            break
-        except PowerCutError:
-            cuts += 1
-    event.remove(sqlite_engine, "commit", cut)
-    assert cuts >= 3
+    assert through_power_cuts(sqlite_engine, read) >= 3
     assert sorted(int(row[0]) for row in rows(sqlite_engine, "job_id")) == list(numbers)
     assert rejects(sqlite_engine) == []
     assert counted(sqlite_engine, "accounting_lines") == {"E": len(numbers)}
