@@ -82,12 +82,6 @@ def matching_file(workload: MatchingWorkload, number: int = 0, objective: str = 
     return {"resources": repository(workload), "jobs": batch(workload, number), "objectives": [objective]}
 
 
-def instances_of(resources: int) -> dict[str, int]:
-    """Divide ``resources`` instances equally among the types."""
-    share, more = divmod(resources, len(PUBLISHED))
-    return {of_type: share + (index < more) for index, of_type in enumerate(PUBLISHED)}
-
-
 def _dependencies_of_type(workload: MatchingWorkload, of_type: str) -> float:
     if workload.dependencies is not None:
         return workload.dependencies / len(PUBLISHED)

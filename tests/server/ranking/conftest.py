@@ -31,7 +31,6 @@ class Farm:
     settings: SessionSettings = field(default_factory=SessionSettings)
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     jobs: int = 0
-    boot: dict[str, str] = field(default_factory=dict)
 
     def report(
         self,
@@ -47,23 +46,14 @@ class Farm:
         """A batch with readings from ``since`` to ``until``."""
         number = self.sequences.get((name, boot), 0) + 1 if sequence is None else sequence
         self.sequences[name, boot] = max(number, self.sequences.get((name, boot), 0))
+        times = [since, until] if until > since else [since]
+        counted = [[*range(len(times))]]
         batch = Batch(
-            format=1,
-            cluster=cluster,
-            node=name,
-            boot_id=boot,
-            sequence=number,
-            cpus=16,
-            memory_total_bytes=64 * 2**30,
-            interfaces=[BatchInterface("eth0", "ethernet", 64, 1e9)],
-            time=[since, until] if until > since else [since],
-            bytes_in=[[0, 1] if until > since else [0]],
-            bytes_out=[[0, 1] if until > since else [0]],
-            memory_used_bytes=[0] * (1 + (until > since)),
-            cpu_busy_s=[0.0] * (1 + (until > since)),
-            agent=AgentReport(),
+            format=1, cluster=cluster, node=name, boot_id=boot, sequence=number, cpus=16, memory_total_bytes=64 * 2**30,
+            interfaces=[BatchInterface("eth0", "ethernet", 64, 1e9)], agent=AgentReport(), time=times, bytes_in=counted,
+            bytes_out=counted, memory_used_bytes=[0] * len(times), cpu_busy_s=[0.0] * len(times),
             machine=BatchMachine(**{"benchmark_flops": 5e7, "cores": 16, "system": "linux-x86_64", **machine}),
-        )
+        )  # fmt: skip
         SampleStore(self.engine, 1e10, 10**6).apply([Submission(batch, number, self.now)])
 
     def up(self, name: str, hours: float, boot: str = "boot-1", **more: Any) -> None:

@@ -8,13 +8,13 @@ import io
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert
+from tests import make
 
 from jobsight_server.queries.jobs import AMONG_LAST
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 
 RUN = {"cluster": "c", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0, "profiled": False}
-NONE = dict.fromkeys(("queue", "account", "name", "application", "exit_status", "array_task"))
 PLANTED = (
     {"job_id": "4711_1", "queue": "long", "account": "a1", "exit_status": 0},
     {"job_id": "9001", "array_task": "4711_2", "queue": "short", "account": "a2", "exit_status": -11},
@@ -46,10 +46,7 @@ def test_filters_find_these_jobs(
 ) -> None:
     with sqlite_engine.begin() as connection:
         for planted in PLANTED:
-            row = insert(schema.jobs).values(**RUN | NONE | planted).returning(schema.jobs.c.id)
-            run_id = connection.scalar(row)
-            if planted["job_id"] == "14711":
-                connection.execute(insert(schema.job_nodes).values(run_id=run_id, node="n1", processors=1))
+            make.job(connection, **RUN | planted, on={"n1": 1} if planted["job_id"] == "14711" else {})
     found = client.get("/api/v1/jobs", query_string=query).get_json()
     assert ({run["job_id"] for run in found["jobs"]}, found["total"]) == (expected, len(expected))
     assert client.get("/jobs", query_string=query).text.count("data-row=") == len(expected)
@@ -69,9 +66,9 @@ def test_unknown_and_malformed_filters_are_refused(client: FlaskClient, path: st
 def test_the_list_as_csv_has_the_same_runs(client: FlaskClient, sqlite_engine: Engine, path: str) -> None:
     with sqlite_engine.begin() as connection:
         for number, name in enumerate(("=1+1", "plain")):
-            row = RUN | {"job_id": f"{number}.head", "name": name, "queue": "long", "exit_status": -number}
-            connection.execute(insert(schema.jobs).values(row))
-        connection.execute(insert(schema.jobs).values(RUN | {"job_id": "other", "queue": "short"}))
+            row = RUN | {"name": name, "queue": "long", "exit_status": -number}
+            make.job(connection, f"{number}.head", **row)
+        make.job(connection, "other", queue="short", **RUN)
     answer = client.get(path, query_string={"queue": "long"})
     assert (answer.status_code, answer.mimetype) == (200, "text/csv")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="jobs.csv"'
@@ -102,15 +99,10 @@ def _plant_array(engine: Engine) -> None:
     rows += [{"job_id": "4711_1", "user": "bob", "start": 3.0}, {"job_id": "4711_2", "cluster": "d"}]
     rows[3] |= {"requested_memory_bytes": 16_000, "requested_walltime_s": 300.0}
     rows[4] |= {"requested_memory_bytes": 9_000, "asked_memory_bytes": 20_000, "asked_walltime_s": 60.0}
-    names = {"used_memory_bytes", "used_cpu_s", "suspended_s", "processors", "requested_memory_bytes"}
-    names |= {"requested_walltime_s", "asked_memory_bytes", "asked_walltime_s"}
     with engine.begin() as connection:
         for planted in rows:
-            row = RUN | NONE | dict.fromkeys(names) | planted
-            run_id = connection.scalar(insert(schema.jobs).values(row).returning(schema.jobs.c.id))
-            if planted["job_id"] == "9001":
-                measured = {"run_id": run_id, "metric": "memory", "value": 2500.0, "source": "node", "learn_seq": 1}
-                connection.execute(insert(schema.profiles).values(measured))
+            used = {"memory": {"value": 2500.0, "source": "node"}} if planted["job_id"] == "9001" else {}
+            make.job(connection, used=used, **RUN | planted)
 
 
 def test_an_array_is_one_row_after_exact_ids(client: FlaskClient, sqlite_engine: Engine) -> None:
@@ -210,14 +202,11 @@ USES = [  # peak per processor, and what was asked for of how many processors
 def test_jobs_that_used_little_of_their_memory(
     client: FlaskClient, sqlite_engine: Engine, query: str, expected: set[str]
 ) -> None:
-    asked = {"requested_memory_bytes": 12 * GIB, "asked_memory_bytes": None, "processors": 4, "asked_processors": None}
+    run = RUN | {"profiled": True, "processors": 4}
     with sqlite_engine.begin() as connection:
         for names, used, request in USES:
-            given = asked | ({"requested_memory_bytes": None} if names["job_id"] == "no request" else {}) | request
-            row = insert(schema.jobs).values(**{**RUN, "profiled": True} | given | names).returning(schema.jobs.c.id)
-            measured = {"run_id": connection.scalar(row), "metric": "memory", "learn_seq": 1, **(used or {})}
-            if used is not None:
-                connection.execute(insert(schema.profiles).values(measured))
+            given = {"requested_memory_bytes": None if names["job_id"] == "no request" else 12 * GIB}
+            make.job(connection, **run | given | request | names, used={} if used is None else {"memory": used})
     found = client.get(f"/api/v1/jobs?{query}").get_json()
     assert ({run["job_id"] for run in found["jobs"]}, found["total"]) == (expected, len(expected))
 
@@ -241,9 +230,7 @@ def test_a_filter_without_an_index_looks_at_the_last_runs_and_says_so(
 ) -> None:
     with sqlite_engine.begin() as connection:
         for number, job_id in ((1, "old"), (2, "first looked at"), (AMONG_LAST + 1, "newest")):
-            connection.execute(
-                insert(schema.jobs), [RUN | {"id": number, "job_id": job_id, "queue": "long", "end": 5.0}]
-            )
+            make.job(connection, job_id, **RUN | {"id": number, "queue": "long", "end": 5.0})
         count_all(connection)
     for query, expected in (
         ("queue=long", ["newest", "first looked at"]),
