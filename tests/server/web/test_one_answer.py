@@ -280,77 +280,108 @@ def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> 
     assert (savings["like_job"], savings["recommended"]) == ("119", memory * MIB)
 
 
-def test_every_route_command_and_page_gives_the_same_amounts(
-    served: Any, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of one job that each describes in full: what to reserve, and what to ask for, in whole MiB and minutes."""
+SITES: dict[
+    str, Any
+] = {  # MiB used, MiB requested, bursts of so many, seconds; the last one was killed with so many MiB
+    "new": {"used": [300] * 3, "asked": 1000},
+    "one burst": {"used": [300] * 12, "asked": 1000, "burst": 12},
+    "too large": {"used": [300 + 5 * (number * 3 % 20) for number in range(20)], "asked": 65536},
+    "in bursts": {"used": [195 + number for number in range(12)], "asked": 1000, "burst": 4},
+    "too small": {"used": [500 + 30 * (number * 7 % 20) for number in range(40)], "asked": 800},
+    "killed": {"used": [300] * 12, "asked": 2000, "killed": 400},
+    "killed at the request": {"used": [300] * 12, "asked": 400, "killed": 400},
+    "no request": {"used": [300 + number for number in range(12)], "asked": None},
+    "tight": {"used": [980 + number for number in range(15)], "asked": 1000},
+}
+
+
+def plant_site(served: Any, used: list[int], asked: int | None, burst: int = 1, killed: int | None = None) -> None:
+    """Jobs of two processors; those of a burst were submitted together."""
     with served.engine.begin() as connection:
-        for number in range(20):
-            end = T0 + 7200 * number + 1500 + 2 * (number * 7 % 20)
-            run(connection, number, used_memory_bytes=(300 + 5 * (number * 3 % 20)) * MIB, end=end)
+        request = {"requested_memory_bytes": asked and asked * MIB, "processors": 2, "name": "solve"}
+        for number, mib in enumerate(used):
+            submitted = T0 + 7200 * (number // burst * burst) - 10
+            run(connection, number, used_memory_bytes=mib * MIB, **request | {"submitted": submitted})
     learn(served)
+    if killed is not None:
+        with served.engine.begin() as connection:
+            failed = {"failure": "memory", "exit_status": 137, "used_memory_bytes": None}
+            given = {"requested_memory_bytes": killed * MIB, "asked_memory_bytes": asked and asked * MIB}
+            run(connection, len(used), **request | failed | given)
+
+
+def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Memory and run time to reserve for one like the last job, by surface."""
     client, url = served.client("scheduler"), served.engine.url.render_as_string(hide_password=False)
     job = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
-    job |= {"group": "hpc", "processors": 1}
-    asked = {"memory_bytes": "64G", "walltime_s": 36_000.0}
-    questions = [job | asked | {"metric": metric, "per": "job"} for metric in ("memory", "runtime")]
-    answers = client.post("/api/v1/predictions", json={"questions": questions}).json["predictions"]
-    memory, runtime = (answer["bound"] for answer in answers)
-    assert 300 * MIB < memory < 64 * 1024 * MIB
-    # Programs: what to reserve.
-    advice = client.post("/api/v1/advice", json=job | asked).json
-    minutes = math.ceil(min(runtime, 1.25 * 1538) / 60)  # a quarter more than the longest of these jobs
-    rounded = [math.ceil(memory / MIB) * MIB, minutes * 60]
-    assert [entry["reserve"] for entry in advice["forecasts"]] == rounded
-    for entry, answer in zip(advice["forecasts"], answers, strict=True):
-        assert entry["attempts"][1:] == [amount for amount in answer["attempts"] if amount > 1.05 * entry["reserve"]]
-    profile = client.get("/api/v1/user?name=kim&cluster=gamma").json["next_job"]
-    of_user = {entry["metric"]: entry["bound"] for entry in profile["forecasts"]}
-    assert (of_user["memory"], of_user["runtime"]) == (memory, runtime)
-    query = "&".join(f"{name}={value}" for name, value in (job | asked | {"per": "job"}).items())
-    by_query = client.get(f"/api/v1/predictions?{query}").json["predictions"]
-    assert {entry["metric"]: entry["bound"] for entry in by_query}.items() >= {
-        "memory": memory,
-        "runtime": runtime,
-    }.items()
-    flags = ["--cluster", "gamma", "--user", "kim", "--application", "solve", "--queue", "batch", "--group", "hpc"]
-    flags += ["--account", "physics", "--processors", "1", "--memory", "64G", "--walltime", "10h", "--database", url]
+    job |= {"group": "hpc", "processors": 2, "walltime_s": 36_000.0} | ({"memory_bytes": asked * MIB} if asked else {})
+    found: dict[str, Any] = {}
+    for per in ("job", "processor"):
+        questions = [job | {"metric": metric, "per": per} for metric in ("memory", "runtime")]
+        memory, runtime = client.post("/api/v1/predictions", json={"questions": questions}).json["predictions"]
+        found[f"predictions per {per}"] = memory["bound"] * (1 if per == "job" else 2), runtime["bound"]
+        assert (memory["attempts"][0], runtime["attempts"][0]) == (memory["bound"], runtime["bound"])
+    advice = client.post("/api/v1/advice", json=job).json
+    found["advice"] = tuple(entry["reserve"] for entry in advice["forecasts"])
+    slurm = {"num_tasks": 2, "time_limit": 600} | ({"mem": f"{asked}M"} if asked else {})
+    plugin = {name: job[name] for name in ("cluster", "user", "application", "queue", "account", "group")}
+    words = client.post("/api/v1/advice", json=plugin | {"slurm": slurm}).json["slurm"]
+    found["submit plugin"] = (words["mem"] or asked or 0) * MIB, (words["time_limit"] or 600) * 60
+    next_job = client.get("/api/v1/user?name=kim&cluster=gamma").json["next_job"]
+    bounds = {entry["metric"]: entry["bound"] for entry in next_job["forecasts"]}
+    found["page of the user"] = bounds["memory"], bounds["runtime"]
+    flags = [f"--{name}={job[name]}" for name in ("cluster", "user", "application", "queue", "group", "account")]
+    flags += ["--processors=2", "--walltime=10h", *([f"--memory={asked}M"] if asked else []), f"--database={url}"]
     assert main(["predict", *flags, "--json", "--per", "job"]) == 0
     printed = {entry["metric"]: entry["bound"] for entry in json.loads(capsys.readouterr().out)["predictions"]}
-    assert (printed["memory"], printed["runtime"]) == (memory, runtime)
+    found["predict"] = printed["memory"], printed["runtime"]
+    (of_job,) = client.get(f"/api/v1/job?name={last}&cluster=gamma").json["runs"]
+    (of_seff,) = client.get(f"/api/v1/efficiency?name={last}&cluster=gamma").json["runs"]
+    for name, entry in (("page of the job", of_job), ("seff", of_seff)):
+        assert entry["advice"] == advice["text"] == next_job["text"]
+        if next_time := {one["resource"]: one["ask_next"] for one in entry["efficiency"]}:
+            found[name] = next_time["memory"], next_time["runtime"]
     node = {"type": "compute", "capacities": {"slots": {"total": 9}, "memory_gib": {"total": 99}}, "static": True}
     admin = served.client("admin")
     assert admin.put("/api/v1/resources/node", json=node).status_code == 200
-    need = {"name": "n", "type": "compute", "amounts": {"slots": 1, "memory_gib": "predicted"}}
-    batch = {"jobs": [{"name": "j", "duration_s": "predicted", "dependencies": [need], **job, **asked}]}
+    need = {"name": "n", "type": "compute", "amounts": {"slots": 2, "memory_gib": "predicted"}}
+    batch = {"jobs": [{"name": "j", "duration_s": "predicted", "dependencies": [need], **job}]}
     predicted = admin.post("/api/v1/matches", json=batch).json["predicted"]
-    assert [entry["amount"] for entry in predicted] == [pytest.approx(memory / 1024 / MIB), pytest.approx(runtime)]
-    # People: what to ask for.
-    mib = math.ceil(memory / MIB)
-    words = f"Ask for {mib}M and {minutes} min: "
-    slurm = client.post("/api/v1/advice", json={name: value for name, value in job.items() if name != "processors"} | {
-        "slurm": {"num_tasks": 1, "mem": "64G", "time_limit": 600}}).json  # fmt: skip
-    assert (slurm["slurm"]["mem"], slurm["slurm"]["time_limit"]) == (mib, minutes)
-    assert slurm["text"] == advice["text"] == profile["text"]
-    assert advice["text"].startswith(words)
-    assert client.post("/api/v1/requirements", json=job | asked).json["memory_bytes"] == mib * MIB
-    of_job = client.get("/api/v1/job?name=19&cluster=gamma").json["runs"][0]
-    by_efficiency = client.get("/api/v1/efficiency?name=19&cluster=gamma").json["runs"][0]
-    for found in (of_job, by_efficiency):
-        assert found["advice"] == advice["text"]
-        next_time = {entry["resource"]: entry["ask_next"] for entry in found["efficiency"]}
-        assert (next_time["memory"], next_time["runtime"]) == (mib * MIB, minutes * 60)
-    for name in ("user", "application"):
-        (row,) = client.get(f"/api/v1/waste?user=kim&cluster=gamma&by={name}").json["rows"]
-        advised = [row[f"{metric}_advice"]["recommended"] for metric in ("memory", "runtime")]
-        assert advised == [mib * MIB, minutes * 60]
-    for command in (["predict", *flags], ["seff", "19", "--cluster", "gamma", "--database", url]):
-        assert main(command) == 0
-        assert " ".join(capsys.readouterr().out.split()).startswith(advice["text"]), command
-    browser = served.person()
-    for page in ("/job?cluster=gamma&name=19", "/user?cluster=gamma&name=kim"):
-        assert f'<p class="advice">{advice["text"]}</p>' in browser.get(page).text, page
-    assert f"{mib}M" in browser.get("/waste?user=kim&cluster=gamma").text
+    found["matching"] = predicted[0]["amount"] * 1024 * MIB, predicted[1]["amount"]
+    (row,) = client.get("/api/v1/waste?user=kim&cluster=gamma").json["rows"]
+    if row["memory_advice"] is not None and row["runtime_advice"] is not None:
+        found["Waste"] = tuple(row[f"{metric}_advice"]["recommended"] for metric in ("memory", "runtime"))
+    if asked:
+        given = client.post("/api/v1/requirements", json=job).json["memory_bytes"]
+        found["requirements"] = max(given, found["advice"][0]) if given == asked * MIB else given, found["advice"][1]
+    return found
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_every_surface_gives_the_same_amounts_by_the_rules(
+    served: Any, capsys: pytest.CaptureFixture[str], site: str
+) -> None:
+    used, asked = SITES[site]["used"], SITES[site]["asked"]
+    plant_site(served, **SITES[site])
+    last = f"{len(used) - ('killed' not in SITES[site])}"
+    found = amounts(served, asked, last, capsys)
+    (memory, runtime), *others = found.values()
+    assert {name: each for name, each in found.items() if each != pytest.approx((memory, runtime))} == {}
+    assert len(others) >= 8
+    mib, largest = memory / MIB, max(used)
+    assert {
+        "new": mib == 1000,
+        "one burst": mib == 1000,
+        "too large": largest - 20 <= mib <= 2 * largest,
+        "in bursts": 195 <= mib < 500,
+        "too small": mib > 800 and sum(amount <= mib for amount in used) >= 0.85 * len(used),
+        "killed": 500 <= mib <= 2000,
+        "killed at the request": mib >= 500,
+        "no request": mib >= 300,
+        "tight": mib >= 990,
+    }[site], mib
+    assert runtime <= (36_000 if site in ("new", "one burst") else 1.25 * 1800 + 60)
+    assert runtime >= 1800
 
 
 def test_a_running_job_on_a_whole_node_is_forecast_by_what_it_asked_for(served: Any) -> None:
