@@ -237,7 +237,7 @@ def test_the_command_says_first_what_to_do(
     fill(engine, "u[bold]", [1.5e9, 2.5e9, 2.5e9, 1.2e9] * 5, metric="memory")
     with engine.begin() as connection:  # one after the other
         times = {"start": 1000.0 * jobs.c.id, "end": 1000.0 * jobs.c.id + 500.0}
-        connection.execute(update(jobs).values(times | {"processors": 8, "name": "cfd"}))
+        connection.execute(update(jobs).values(times | {"processors": 8, "name": "cfd", "application": "cfd"}))
     rebuild(engine)
     known = ["--processors", "8", "--memory", "64G", "--application", "cfd"]
     ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "u[bold]", *known]

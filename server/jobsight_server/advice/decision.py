@@ -37,6 +37,10 @@ LIKELY = 0.5
 LONGEST = 1.25
 """Limit of a recommended run time, as a multiple of the longest similar run."""
 
+MANY = 20
+"""Similar jobs below which no request is lowered to less than ``LONGEST`` times the largest use: the next may exceed
+that more often than the forecast says."""
+
 NEAR = 0.9
 """Share of a time limit that a similar job must have reached for a longer one; of memory, it must have used more."""
 
@@ -137,6 +141,8 @@ def decide(
         amount = max(amount, largest)
     elif not need.by_facts:
         amount = _upheld(amount, need, uses[:LOOKED_AT], step)
+        if len(uses) < MANY:
+            amount = max(amount, min(asked, LONGEST * largest))
     if resource == "runtime":
         is_too_little = max(use.amount for use in uses) >= NEAR * asked
     else:

@@ -1,0 +1,30 @@
+"""With few similar jobs, the next one may well use more than the largest of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobsight_server.advice.decision import LONGEST, MANY, Need, Use, decide
+
+
+@given(
+    used=st.lists(st.integers(100, 400), min_size=5, max_size=40),
+    asked=st.integers(500, 2000),
+    share=st.floats(0.5, 1.0),
+)
+def test_below_twenty_similar_jobs_a_request_stays_a_quarter_above_the_largest_use(
+    used: list[int], asked: int, share: float
+) -> None:
+    uses = [Use(float(amount), number) for number, amount in enumerate(used)]
+    need = Need(share * max(used), [(share * max(used), 0.9), (1.1 * max(used), 0.97)])
+    amount = decide("memory", float(asked), uses, need, 1.0).amount
+    if amount is not None and len(used) < MANY:
+        assert amount >= min(asked, LONGEST * max(used))
+
+
+def test_what_twenty_similar_jobs_used_is_enough() -> None:
+    uses = [Use(300.0, number) for number in range(MANY)]
+    need = Need(310.0, [(310.0, 0.95), (500.0, 0.99)])
+    assert decide("memory", 1000.0, uses, need, 1.0).amount == 310.0
+    assert decide("memory", 1000.0, uses[1:], need, 1.0).amount == 375.0
