@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -23,6 +23,11 @@ state is too old. ``held``: it would fit if others held less. ``gang``: each dep
 start of a reservation for a job that was passed over too often. ``turn``: it fits, and is younger than those of the
 round. ``predicted``: there is no forecast for an amount that was left to Jobsight.
 """
+
+
+Status = Literal["feasible", "within 1e-6", "optimal"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+"""From the weakest on."""
 
 
 class Match(Struct, frozen=True):
@@ -52,12 +57,13 @@ class ObjectiveValue(Struct, frozen=True):
 class Answer(Struct, frozen=True):
     """``objective``, ``bound`` and ``gap`` are those of the first objective; ``objectives`` has all.
 
-    ``status`` is ``optimal`` if all of them are proven. ``rung`` is the step of the ladder that found the matches,
+    ``status`` is ``optimal`` if no better value of any of them is possible, and ``within 1e-6`` if none is
+    better by more than a millionth of its bound. ``rung`` is the step of the ladder that found the matches,
     ``rows`` and ``columns`` are those of the integer program, ``bound`` is at least (of a minimum: at most) the
     optimum, ``gap`` their difference over the larger magnitude. ``failed`` are rungs that failed, with the error.
     """
 
-    status: Literal["optimal", "feasible"]
+    status: Status
     rung: str
     objective: float
     bound: float | None

@@ -80,12 +80,10 @@ class HighsProgram:
         until: float,
         start: Floats | None = None,
         is_relaxed: bool = False,
-        is_strict: bool = False,
     ) -> Solved:
         """Optimise ``costs`` from the known solution ``start``; return the best solution at ``until``.
 
-        ``clock`` is read while HiGHS runs. With ``is_relaxed``, no column has to be whole; with ``is_strict``, rows
-        hold within 1e-9 instead of 1e-6, which takes a third longer.
+        ``clock`` is read while HiGHS runs. With ``is_relaxed``, no column has to be whole.
         """
         left = until - clock()
         if left <= 0.0:
@@ -94,8 +92,6 @@ class HighsProgram:
         highs.clearSolver()
         highs.setOptionValue("time_limit", highs.getRunTime() + _WALL * left)
         highs.setOptionValue("solve_relaxation", is_relaxed)
-        highs.setOptionValue("mip_feasibility_tolerance", 1e-9 if is_strict else 1e-6)
-        highs.setOptionValue("primal_feasibility_tolerance", 1e-9 if is_strict else 1e-7)
         highs.changeColsCost(self.columns, np.arange(self.columns, dtype=np.int32), costs)
         highs.changeObjectiveSense(highspy.ObjSense.kMaximize if is_max else highspy.ObjSense.kMinimize)
         if start is not None:

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from jobsight_scheduler.matching.check import Answer, Match, ObjectiveValue
+from jobsight_scheduler.matching.check import STATUSES, Answer, Match, ObjectiveValue, Status
 from jobsight_scheduler.matching.eligibility import job_classes
 
 from .check import faults
@@ -34,7 +34,9 @@ SMALL = 2_000  # columns of the largest program for sets and integer HiGHS
 
 _SOLVING = 0.85  # of the deadline; the rest is for check and reasons
 
-PROVEN = 1e-6  # a value this close to its bound, as a share of it, is proven, as in HiGHS
+PROVEN = 1e-6  # a value this close to its bound, as a share of it, is good enough where values have no step
+
+DOUBT = 1e-9  # error of a bound, as a share of it, since solvers compute in floating point
 
 _SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS proves or improves its result
 
@@ -55,7 +57,7 @@ def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, run
     start = clock()
     run = _Run(problem, clock, start + _SOLVING * deadline_s, RUNGS.index(rung))
     bounds = run.climb()
-    is_proven = all(is_reached for _, is_reached in bounds)
+    statuses = {status for _, status in bounds}
     matches = matches_of(run.eligibility, run.best.placed)
     wrong = faults(run.eligibility, matches)
     placed = {job: chosen for job, chosen in run.best.placed.items() if problem.jobs[job].name not in wrong}
@@ -66,7 +68,7 @@ def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, run
     )
     warnings = [*problem.warnings, *(f"withdrawn: {job}: {fault}" for job, fault in wrong.items())]
     return Answer(
-        "optimal" if is_proven and not wrong else "feasible",
+        "feasible" if wrong else next(status for status in STATUSES if status in statuses),
         run.best.rung,
         objectives[0].value,
         objectives[0].bound,
@@ -107,9 +109,9 @@ class _Run:
         self.failed: list[str] = []
         self._size = sum(map(len, self.candidates)) + len(problem.jobs)
 
-    def climb(self) -> list[tuple[float | None, bool]]:
-        """Optimise one objective after the other; return the bound of each, and whether it is reached."""
-        bounds: list[tuple[float | None, bool]] = []
+    def climb(self) -> list[tuple[float | None, Status]]:
+        """Optimise one objective after the other; return the bound of each, and how far it is reached."""
+        bounds: list[tuple[float | None, Status]] = []
         for index, form in enumerate(self.forms):
             self.best = replace(self.best, value=self._value(form), bound=np.inf)
             climb, share = (self._next if index else self._first), 1.0 / (len(self.forms) - index)
@@ -205,8 +207,8 @@ class _Run:
         start = program.values(self.best.placed) if is_started else None
         found = solve(start)
         placed = self._placed(program, found)
-        if placed is None and found.values is not None:  # a solution that holds within 1e-6 only
-            found = solve(start, is_strict=True)
+        while placed is None and found.values is not None and program.exclude(found.values):
+            found = solve(start)
             placed = self._placed(program, found)
         if found.bound is not None:
             self.best = replace(self.best, bound=min(self.best.bound, sign * (found.bound + form.constant)))
@@ -241,21 +243,37 @@ class _Run:
         self.rows, self.columns = self._program.rows, self._program.columns
         return self._program
 
-    def _target(self, form: LinearForm) -> float:
-        """Return the value that proves the best, as of a maximum."""
-        slack = PROVEN * max(1.0, abs(self.best.bound))
-        if not form.is_whole or not np.isfinite(self.best.bound):
-            return self.best.bound - slack if np.isfinite(slack) else np.inf
-        return float(np.floor(self.best.bound + 1e-6)) - min(slack, 0.5)  # values differ by 1 or more
+    def _error(self) -> float:
+        return DOUBT * max(1.0, abs(self.best.bound))
 
-    def _bound(self, form: LinearForm) -> tuple[float | None, bool]:
-        """Return the bound for the answer, and whether it is reached."""
-        bound, sign = self.best.bound, form.sign
+    def _is_provable(self, form: LinearForm) -> bool:
+        """Whether values differ by more than the error of the bound."""
+        return bool(np.isfinite(self.best.bound)) and self._error() < form.step / 2.0
+
+    def _highest(self, form: LinearForm) -> float:
+        """Return the highest value that the bound leaves possible, as of a maximum."""
+        if not self._is_provable(form):
+            return self.best.bound
+        constant = form.sign * form.constant
+        return constant + form.step * float(np.floor((self.best.bound - constant + self._error()) / form.step))
+
+    def _target(self, form: LinearForm) -> float:
+        """Return the value at which there is nothing left to find, as of a maximum."""
+        if not np.isfinite(self.best.bound):
+            return np.inf
+        if self._is_provable(form):
+            return self._highest(form) - form.step / 2.0
+        return self.best.bound - (self._error() if form.step else PROVEN * max(1.0, abs(self.best.bound)))
+
+    def _bound(self, form: LinearForm) -> tuple[float | None, Status]:
+        """Return the bound for the answer, and how far it is reached."""
+        bound, value = self._highest(form), form.sign * self.best.value
         if not np.isfinite(bound):
-            return None, False
-        if sign * self.best.value >= self._target(form):
-            return self.best.value, True
-        return sign * (float(np.floor(bound + 1e-6)) if form.is_whole else bound), False
+            return None, "feasible"
+        if self._is_provable(form) and value >= self._target(form):
+            return self.best.value, "optimal"
+        is_close = bound - value <= PROVEN * max(1.0, abs(bound))
+        return form.sign * max(bound, value), "within 1e-6" if is_close else "feasible"
 
 
 def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tuple[Match, ...]:

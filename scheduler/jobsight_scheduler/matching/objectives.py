@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,7 @@ PIECES = 4
 KEPT = 1e-7
 """Tolerance of a kept objective, as a share of its value, since solvers compute in floating point."""
 
+_DECIMALS, _EXACT = 6, 2.0**53
 _SMALLEST_TOTAL = 1e-300  # a smaller capacity has no share
 _NO_RESOURCE = Resource("", "")
 
@@ -37,7 +39,7 @@ class Shares:
     others: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinearForm:
     """Coefficients of Z, X, S and F.
 
@@ -61,19 +63,24 @@ class LinearForm:
         """Return the factor that makes the objective a maximum."""
         return 1.0 if self.is_max else -1.0
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all its possible values are whole numbers."""
-        return self.is_of_jobs and bool((self.z == np.rint(self.z)).all())
-
-    @property
-    def is_of_jobs(self) -> bool:
-        """Whether its value depends only on which jobs are matched."""
-        return self.x is None and not self.s and not self.f
+    @cached_property
+    def step(self) -> float:
+        """Return the smallest difference that its values can have, from the coefficients as decimals; 0 if unknown."""
+        if self.shares is not None:
+            return 0.0
+        coefficients = np.unique(np.abs(np.concatenate([self.z, *(self.x or ()), *self.s.values()])))
+        largest = float(coefficients.max(initial=0.0))
+        for decimals in range(_DECIMALS + 1):
+            scale = 10.0**decimals
+            whole = np.rint(coefficients * scale)
+            if largest * scale < _EXACT and np.array_equal(whole / scale, coefficients):
+                return float(np.gcd.reduce(whole.astype(np.int64), initial=0)) / scale
+        return 0.0
 
     def is_kept(self, value: float, than: float) -> bool:
         """Whether ``value`` is no worse ``than``."""
-        return self.sign * (value - than) >= -KEPT * max(1.0, abs(than))
+        slack = KEPT * max(1.0, abs(than))
+        return self.sign * (value - than) >= -(min(slack, self.step / 2.0) if self.step else slack)
 
     def value(self, eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement]) -> float:
         """Return the value of placements."""

@@ -106,6 +106,36 @@ class Program(HighsProgram):
                     chosen[number] = values[self._x[self._eligibility.numbers[jobs[0]][index]]] / len(jobs)
         return matched, chosen
 
+    def exclude(self, values: Floats) -> bool:
+        """Exclude a solution that exceeds capacities by less than HiGHS's tolerance; whether there is such a capacity.
+
+        Of the instances on it, all but one may stay; so may those of larger needs in their place. Where the needs of
+        identical jobs differ from the others', this holds only while no column counts several jobs.
+        """
+        found = False
+        for name, of in self._eligibility.types.items():
+            columns, positions, rows = self._of_type[name]
+            used = np.rint(values[columns]).astype(np.int64)
+            for kind in range(len(of.kinds)):
+                needs, left = of.needs[rows, kind], of.free[:, kind]
+                held = np.zeros(len(left), dtype=np.int64)
+                np.add.at(held, positions, used * needs)
+                for at in np.flatnonzero(held > np.maximum(left, 0)):
+                    here = (positions == at) & (needs > 0)
+                    cover = here & (used > 0)
+                    least, count = needs[cover].min(), int(used[cover].sum())
+                    cut = (
+                        here & (needs >= least)
+                        if count * least > left[at]
+                        else cover | here & (needs >= needs[cover].max())
+                    )
+                    if count * least <= left[at] and (self.upper[columns[cover]] > 1.0).any():
+                        continue
+                    x = columns[cut]
+                    self.at_most(np.zeros_like(x), x, np.ones(len(x)), np.array([count - 1.0]))
+                    found = True
+        return found
+
     def values(self, placed: dict[int, Placement]) -> Floats:
         """Return the whole columns of given placements; NaN for the others, which HiGHS completes."""
         found = np.full(self.columns, np.nan)

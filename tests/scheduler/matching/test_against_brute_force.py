@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -122,7 +123,7 @@ def test_one_objective(seed: int, objective: str, random_batch: Any, every_match
     answer = answered(batch)
     referee(batch, answer)
     assert answer["objective"] == pytest.approx(best(batch, every_matching, [objective])[0], abs=1e-6)
-    assert answer["status"] == "optimal"
+    assert answer["status"] == ("within 1e-6" if objective == "utilisation" else "optimal")
     assert answer["bound"] == pytest.approx(answer["objective"], abs=1e-6)
 
 
@@ -138,7 +139,7 @@ def test_one_objective_after_another(
     assert [one["name"] for one in answer["objectives"]] == names
     found = [one["value"] for one in answer["objectives"]]
     assert found == pytest.approx(best(batch, every_matching, names), abs=1e-5)
-    assert answer["status"] == "optimal"
+    assert answer["status"] in (("optimal",) if second == "fewest" else ("optimal", "within 1e-6"))
 
 
 @pytest.mark.parametrize("first", ["fewest", "balance"])
@@ -170,6 +171,71 @@ def test_the_relaxation_by_type_is_scipys_and_bounds_every_matching(
     linear = linprog(-worth, np.array(list(rows.values())), free, bounds=(0.0, 1.0))
     assert found[0] == pytest.approx(-linear.fun)
     assert found[0] >= best(batch, every_matching, ["priority"])[0] - 1e-9
+
+
+def tiny(seed: int) -> Batch:
+    """One or two nodes and up to six jobs, with priorities from hundredths to ten millions."""
+    rng = random.Random(seed)
+    priorities = [0.01, 0.25, 1, 1.5, 3.5, 7, 99.99, 1e4, 1e6 + 0.5, 1e7, 123_456.789, 1e9]
+    nodes = [
+        {
+            "name": f"n{at}",
+            "type": "node",
+            "attributes": {},
+            "capacities": {"slots": {"total": rng.choice([2, 3, 4.5])}},
+        }
+        for at in range(rng.randint(1, 2))
+    ]
+    jobs = [
+        {
+            "name": f"j{at}",
+            "priority": rng.choice(priorities) * rng.choice([1, 1, 1, rng.random()]),
+            "dependencies": [{"name": "d", "type": "node", "amounts": {"slots": rng.choice([0.2, 1, 1.3, 2, 3])}}],
+        }
+        for at in range(rng.randint(2, 6))
+    ]
+    return {"resources": nodes, "jobs": jobs, "objectives": ["priority"]}
+
+
+def test_the_least_important_job_counts_beside_ten_millions() -> None:
+    jobs = [("urgent", 1e7, 1), ("big", 3.5, 2), ("small", 1.5, 0.2)]
+    batch = {
+        "resources": [{"name": "n", "type": "node", "capacities": {"slots": 3}}],
+        "jobs": [
+            {"name": name, "priority": p, "dependencies": [{"name": "d", "type": "node", "amounts": {"slots": slots}}]}
+            for name, p, slots in jobs
+        ],
+        "objectives": ["priority"],
+    }
+    answer = answered(batch)
+    assert (answer["status"], answer["objective"]) == ("optimal", 10_000_003.5)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_optimal_is_never_said_of_less_than_the_optimum(first: int, every_matching: Any, referee: Any) -> None:
+    proven = 0
+    for seed in range(first, first + 100):
+        batch = tiny(seed)
+        answer = answered(batch)
+        referee(batch, answer)
+        optimum = best(batch, every_matching, ["priority"])[0]
+        assert answer["bound"] >= optimum * (1.0 - 1e-9)
+        if answer["status"] == "optimal":
+            proven += 1
+            assert answer["objective"] >= optimum * (1.0 - 1e-15)
+        elif answer["status"] == "within 1e-6":
+            assert answer["objective"] >= optimum * (1.0 - 2e-6)
+    assert proven > 10
+
+
+def test_one_byte_too_many_is_in_the_bound_too() -> None:
+    jobs = [
+        {"name": f"j{at}", "dependencies": [{"name": "d", "type": "node", "amounts": {"bytes": 10**15 + 1}}]}
+        for at in range(3)
+    ]
+    node = {"name": "n", "type": "node", "capacities": {"bytes": 2 * 10**15}}
+    answer = answered({"resources": [node], "jobs": jobs, "objectives": ["throughput"]})
+    assert (answer["status"], answer["objective"], answer["bound"]) == ("optimal", 1.0, 1.0)
 
 
 @pytest.mark.parametrize("rung", ["greedy", "relaxation"])
@@ -215,7 +281,7 @@ def batch_of(jobs: list[dict[str, Any]], objectives: list[Any], **capacities: An
 @pytest.mark.parametrize("objectives", [["balance"], ["throughput", "balance", "fewest"]])
 def test_no_job(objectives: list[str]) -> None:
     answer = answered(batch_of([], objectives, slots=4))
-    assert (answer["status"], answer["matches"], answer["unmatched"]) == ("optimal", (), ())
+    assert (answer["status"], answer["matches"], answer["unmatched"]) == ("within 1e-6", (), ())
 
 
 def test_nothing_is_asked_of_a_capacity_that_is_not_there() -> None:
@@ -230,7 +296,7 @@ def test_two_objectives_balance_different_resources(is_first: bool) -> None:
     jobs = [{"type": "compute", "amounts": {"slots": 1}} for _ in range(2)] + [{"type": "disk", "amounts": {"gb": 1}}]
     answer = answered(batch_of(jobs, ["throughput", *(both if is_first else both[::-1])], slots=4))
     values = {one["name"]: one["value"] for one in answer["objectives"]}
-    assert (answer["status"], values["balance"], values["all"]) == ("optimal", 0.25, pytest.approx(0.6))
+    assert (answer["status"], values["balance"], values["all"]) == ("within 1e-6", 0.25, pytest.approx(0.6))
 
 
 def test_one_more_is_better_beside_a_million() -> None:
@@ -244,7 +310,7 @@ def test_one_more_is_better_beside_a_million() -> None:
     jobs = [{"name": "first", "dependencies": four}, {"name": "second", "dependencies": four}]
     jobs.append({"name": "large", "dependencies": large, "priority": 1_000_000})
     answer = answered({"resources": resources, "jobs": jobs, "objectives": ["priority", "balance"]})
-    assert (answer["status"], answer["objective"]) == ("optimal", 1_000_002.0)
+    assert (answer["status"], answer["objective"]) == ("within 1e-6", 1_000_002.0)
 
 
 def test_large_whole_amounts_fit_exactly() -> None:

@@ -57,7 +57,7 @@ def test_balance_counts_capacities_that_no_job_requests() -> None:
         {"name": "t", "type": "tape", "capacities": {"mb": 8}},
     ]
     found = answer(nodes, [job("j")], "throughput", "balance")
-    assert found.status == "optimal"
+    assert found.status == "within 1e-6"
     assert [one.value for one in found.objectives] == pytest.approx([1.0, 0.9, 0.25 * 0.25 + 0.75**2 + 0.15 * 1.75])
     assert [one.bound for one in found.objectives] == pytest.approx([one.value for one in found.objectives])
 

@@ -41,7 +41,7 @@ def test_the_answer_survives_a_rung_that_fails(error: type[Exception], objective
     batch["objectives"] = list(dict.fromkeys(["throughput", objective, "balance"]))
     problem = read_problem(batch)
     whole = Clock()
-    assert match(problem, clock=whole, deadline_s=DEADLINE_S).status == "optimal"
+    assert match(problem, clock=whole, deadline_s=DEADLINE_S).status == "within 1e-6"  # shares have no step
     failed = set()
     for at in sorted({*range(1, 12), *range(1, whole.calls, max(1, whole.calls // 12))}):
         answer = match(problem, clock=Clock(at, error), deadline_s=DEADLINE_S)

@@ -1,0 +1,113 @@
+"""Matching against HiGHS alone: what each rung of the ladder brings on crowded and on small batches.
+
+    python benchmarks/matching.py [--batches N] [--deadline S] [--shapes NAME ...] [--no-alone]
+
+Crowded batches ask for many times what their nodes have: each job needs slots and memory of one node, a quarter of them
+with a predicate. ``alone`` is HiGHS on the plain program, a column for each job and node, with ten times the deadline.
+Small batches are the published ones of 5 to 30 jobs. All times are processor seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Iterator
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+
+from jobsight_papers.matching.workload import MatchingWorkload, matching_file
+from jobsight_scheduler.matching import Problem, match, read_problem
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.ladder import RUNGS
+from jobsight_scheduler.matching.objectives import linear_forms
+from jobsight_scheduler.matching.program import Program
+
+CROWDED = ((500, 10), (1_000, 10), (2_000, 10), (2_000, 50))
+SMALL = (5, 10, 20, 30)
+ALONE_TIMES = 10.0
+
+
+def crowded(jobs: int, nodes: int, seed: int) -> dict[str, Any]:
+    """A batch of which the nodes can take half or less."""
+    rng = random.Random(seed)
+    resources = [
+        {
+            "name": f"node-{index}",
+            "type": "node",
+            "attributes": {"speed": rng.randint(1, 9), "os": rng.choice(["a", "b"])},
+            "capacities": {"slots": rng.choice([32, 64, 128]), "memory_gib": rng.choice([128, 256, 512])},
+        }
+        for index in range(nodes)
+    ]
+    wanted = [
+        {
+            "name": f"job-{index}",
+            "priority": rng.randint(1, 9),
+            "dependencies": [
+                {
+                    "name": "on",
+                    "type": "node",
+                    "where": rng.choice(["", "", "", f"speed >= {rng.randint(1, 6)}"]),
+                    "amounts": {"slots": rng.randint(1, 16), "memory_gib": rng.randint(1, 64)},
+                }
+            ],
+        }
+        for index in range(jobs)
+    ]
+    return {"resources": resources, "jobs": wanted, "objectives": ["priority"]}
+
+
+def alone(problem: Problem, deadline_s: float) -> tuple[float, float, float | None]:
+    """Return value, processor seconds and bound of HiGHS on the plain program."""
+    begin = time.process_time()
+    eligibility = Eligibility(problem)
+    candidates = eligibility.eligible()
+    [form] = linear_forms(problem.objectives[0], eligibility, candidates)
+    program = Program(eligibility, candidates, [[job] for job in range(len(problem.jobs))], [form])
+    found = program.solve(program.costs(form), True, time.process_time, begin + deadline_s)
+    value = 0.0 if found.values is None else float(np.rint(found.values[: len(problem.jobs)]) @ form.z)
+    return value, time.process_time() - begin, found.bound
+
+
+def shapes(chosen: list[str], batches: int) -> Iterator[tuple[str, list[Problem]]]:
+    """Yield the batches of each chosen shape."""
+    for jobs, nodes in CROWDED:
+        if f"{jobs}x{nodes}" in chosen:
+            yield f"{jobs}x{nodes}", [read_problem(crowded(jobs, nodes, seed)) for seed in range(batches)]
+    for jobs in SMALL:
+        if f"{jobs}" in chosen:
+            workload = MatchingWorkload(jobs=jobs)
+            yield f"{jobs}", [read_problem(matching_file(workload, number)) for number in range(10 * batches)]
+
+
+def main() -> None:
+    names = [*(f"{jobs}x{nodes}" for jobs, nodes in CROWDED), *map(str, SMALL)]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, default=2, metavar="N", help="batches of each shape; small ones tenfold")
+    parser.add_argument("--deadline", type=float, default=1.0, metavar="S")
+    parser.add_argument("--shapes", nargs="+", default=names, choices=names, metavar="NAME")
+    parser.add_argument("--no-alone", action="store_true", help="without HiGHS alone")
+    args = parser.parse_args()
+    print(f"{'shape':>9} {'rung':>11} {'value':>9} {'bound':>9} {'of alone':>9} {'median ms':>10} {'optimal':>8}")
+    for name, problems in shapes(args.shapes, args.batches):
+        found = [] if args.no_alone else [alone(problem, ALONE_TIMES * args.deadline) for problem in problems]
+        best = mean(one[0] for one in found) if found else float("nan")
+        if found:
+            bound = mean(one[2] or float("nan") for one in found)
+            print(
+                f"{name:>9} {'alone':>11} {best:9,.1f} {bound:9,.1f} {'':>9} {median(o[1] for o in found) * 1e3:10,.1f}"
+            )
+        for rung in RUNGS:
+            rows = [match(p, clock=time.process_time, deadline_s=args.deadline, rung=rung) for p in problems]
+            value = mean(row.objective for row in rows)
+            bounds, spent = mean(row.bound or float("nan") for row in rows), median(row.cpu_s for row in rows)
+            proven = sum(row.status == "optimal" for row in rows)
+            head = f"{name:>9} {rung:>11} {value:9,.1f} {bounds:9,.1f} {value / best:9.1%}"
+            print(f"{head} {spent * 1e3:10,.1f} {proven:5}/{len(rows)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
