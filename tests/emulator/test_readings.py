@@ -1,4 +1,5 @@
-"""The readings: valid on the wire, and they integrate to the truth of the jobs."""
+"""The readings of emulated nodes: boots, wraps, late and doubled batches. That they add up to the truth of jobs is
+proven where they are profiled (``tests/server/profiler/test_truth.py``)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ import pytest
 from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import Faults, SitePlan
 from jobsight_emulator.readings import NodeColumns
-from jobsight_server.ingest.wire import decode
 
 END = 1_700_000_040
 DAY_S = 86_400
@@ -54,20 +54,6 @@ def batches(played: tuple[Emulation, list[bytes]]) -> dict[str, list[Batch]]:
     return {node: [batch for _, batch in sorted(numbered.items())] for node, numbered in of_node.items()}
 
 
-def test_every_batch_is_valid_on_the_wire(played: tuple[Emulation, list[bytes]]) -> None:
-    for body in played[1]:
-        text = gzip.decompress(body)
-        batch = decode(text)
-        assert 1 <= len(batch.time) <= 100
-        raw = json.loads(text)
-        assert raw["sent_at"] is None
-        for columns in (raw["bytes_in"], raw["bytes_out"]):
-            for interface, column in zip(raw["interfaces"], columns, strict=True):
-                assert all(type(value) is int for value in column)
-                if interface["kind"] == "infiniband":
-                    assert all(value % 4 == 0 for value in column)
-
-
 def test_readings_of_a_node_rise_in_time_and_each_boot_begins_near_zero(
     played: tuple[Emulation, list[bytes]], batches: dict[str, list[Batch]]
 ) -> None:
@@ -90,60 +76,6 @@ def test_readings_of_a_node_rise_in_time_and_each_boot_begins_near_zero(
                     assert all(column[0] < 10**6 for column in after["bytes_in"] + after["bytes_out"])
             assert len({batch["boot_id"] for batch in mine}) == 1 + len(node.outages)
     assert reboots == played[0].facts["reboots"] > 5
-
-
-def _counter_sums(mine: list[Batch]) -> list[tuple[float, str, list[int], int, float]]:
-    """Readings as (time, boot, [bytes in, bytes out] risen since the node's first, memory, CPU), wraps undone."""
-    rows: list[tuple[float, str, list[int], int, float]] = []
-    total, before, boot = [0, 0], None, ""
-    for batch in mine:
-        for index, time in enumerate(batch["time"]):
-            raw = [[column[index] for column in batch[key]] for key in ("bytes_in", "bytes_out")]
-            if before is not None and boot == batch["boot_id"]:
-                for direction in (0, 1):
-                    for position, interface in enumerate(batch["interfaces"]):
-                        step = raw[direction][position] - before[direction][position]
-                        total[direction] += step % 2 ** interface["width_bits"]
-            before, boot = raw, batch["boot_id"]
-            rows.append((time, boot, list(total), batch["memory_used_bytes"][index], batch["cpu_busy_s"][index]))
-    return rows
-
-
-def test_counters_integrate_to_the_truth_of_exclusive_jobs(
-    played: tuple[Emulation, list[bytes]], batches: dict[str, list[Batch]]
-) -> None:
-    marks: dict[tuple[str, str, str], list[float]] = {}
-    rows = {}
-    for node, mine in batches.items():
-        rows[node] = _counter_sums(mine)
-        for batch in mine:
-            for mark in batch["marks"]:
-                marks.setdefault((node, mark["job"], mark["event"]), []).append(batch["time"][mark["index"]])
-    checked = on_wrapping = 0
-    for truth in (truth for truths in played[0].truths.values() for truth in truths):
-        if not truth.exclusive or truth.runtime_s < 600 or truth.killed_by_outage:
-            continue
-        names = truth.nodes.split("+")
-        if not all((node, truth.job_id, event) in marks for node in names for event in ("start", "end")):
-            continue  # lost on purpose
-        bandwidth = memory = cpu = 0.0
-        for node in names:
-            # A requeued job has a start for each run: the last is that of the run that ended.
-            begin, end = marks[node, truth.job_id, "start"][-1], marks[node, truth.job_id, "end"][-1]
-            assert end - begin == pytest.approx(truth.runtime_s, abs=0.1)
-            life = [row for row in rows[node] if begin <= row[0] <= end]
-            bandwidth += max(life[-1][2][way] - life[0][2][way] for way in (0, 1)) * 8 / (end - begin)
-            inner = [row[3] for row in life[1:-1]]
-            memory += sum(inner) / len(inner) - life[0][3]
-            cpu += life[-1][4] - life[0][4]
-            on_wrapping += batches[node][0]["interfaces"][0]["width_bits"] == 32
-        checked += 1
-        assert bandwidth / truth.processors == pytest.approx(truth.bandwidth_bps_per_processor, rel=0.005)
-        assert memory / truth.processors == pytest.approx(truth.memory_bytes_per_processor, rel=0.005)
-        used = cpu / truth.processors / truth.runtime_s
-        assert used == pytest.approx(truth.cpu_utilisation, rel=0.01)
-    assert checked > 50
-    assert on_wrapping > 20
 
 
 def test_counters_of_narrow_links_wrap(played: tuple[Emulation, list[bytes]], batches: dict[str, list[Batch]]) -> None:

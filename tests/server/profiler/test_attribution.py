@@ -79,15 +79,6 @@ def test_the_setting_learns_them_and_changing_it_retrains(site: Any) -> None:
     assert learned(site) == without
 
 
-def test_learning_them_from_the_start_gives_the_same_rows(site: Any) -> None:
-    shared_site(site)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=LEARNS) == 3
-    rows = learned(site)
-    assert n_of(site)["silent", "bandwidth"] == 2
-    rebuild(site.engine, LEARNS)
-    assert learned(site) == rows
-
-
 @pytest.mark.storage
 def test_a_value_of_unknown_attribution_is_never_learned(site: Any) -> None:
     run = site.run("1.s", 0, 100, profiled=True)

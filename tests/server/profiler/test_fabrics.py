@@ -69,30 +69,32 @@ def test_the_setting_chooses_and_the_page_shows_each(site: Any, fabric: str, nam
     assert shown.fabrics == {"infiniband": pytest.approx(2e7), "ethernet": pytest.approx(4000.0)}
 
 
-def test_a_network_that_only_keeps_itself_up_is_not_learned(site: Any) -> None:
-    a_node(site, "n1", 1_000_000, 100, ETHERNET, INFINIBAND)
-    row = bandwidth(site, "fastest", "n1")
-    assert (row.fabric, row.value) == ("ethernet", pytest.approx(4e6))
+UNCOUNTED = {**INFINIBAND, "uncounted": True}
+WHY = "a lower bound: a network device of its nodes does not count bytes"
 
 
 @pytest.mark.storage
-def test_a_job_without_traffic_has_next_to_none_on_the_fastest(site: Any) -> None:
-    a_node(site, "n1", 10, 100, ETHERNET, INFINIBAND)
-    row = bandwidth(site, "fastest", "n1")
-    assert (row.fabric, row.value) == ("infiniband", pytest.approx(400.0))
-
-
-def test_one_network_is_the_fastest_and_the_sum(site: Any) -> None:
-    a_node(site, "n1", 1000, None, ETHERNET)
-    row = bandwidth(site, "fastest", "n1")
-    assert (row.fabric, row.fabrics, row.value) == ("ethernet", None, pytest.approx(4000.0))
-    assert bandwidth(site, "sum", "n1").fabric == "ethernet"
-
-
-def test_a_network_that_its_nodes_lack_gives_no_value(site: Any) -> None:
-    a_node(site, "n1", 1000, None, ETHERNET)
-    row = bandwidth(site, "opa", "n1")
-    assert (row.value, row.reason) == (None, "its nodes have no opa")
+@pytest.mark.parametrize(
+    ("moved", "links", "wanted", "fabric", "value", "reason"),
+    [
+        ((1_000_000, 100), (ETHERNET, INFINIBAND), "fastest", "ethernet", 4e6, None),  # the other keeps itself up only
+        ((10, 100), (ETHERNET, INFINIBAND), "fastest", "infiniband", 400.0, None),  # no traffic: next to none
+        ((1000, None), (ETHERNET,), "fastest", "ethernet", 4000.0, None),
+        ((1000, None), (ETHERNET,), "sum", "ethernet", 4000.0, None),
+        ((1000, None), (ETHERNET,), "opa", None, None, "its nodes have no opa"),
+        ((1000, None), (ETHERNET, INFINIBAND), "fastest", "sum", 4000.0, None),  # read before they were kept apart
+        ((1000, None), (ETHERNET, UNCOUNTED), "fastest", "sum", 4000.0, WHY),
+    ],
+)
+def test_the_fastest_with_traffic_counts(
+    site: Any, moved: tuple[int, int | None], links: Any, wanted: str, fabric: str | None, value: float | None,
+    reason: str | None,
+) -> None:  # fmt: skip
+    a_node(site, "n1", *moved, *links)
+    row = bandwidth(site, wanted, "n1")
+    assert (row.fabric, row.value, row.reason) == (fabric, value and pytest.approx(value), reason)
+    assert row.lower_bound is (reason == WHY)
+    assert (row.fabrics is None) is (moved[1] is None)
 
 
 def test_over_two_nodes_each_network_adds_up(site: Any) -> None:
@@ -101,18 +103,6 @@ def test_over_two_nodes_each_network_adds_up(site: Any) -> None:
     row = bandwidth(site, "fastest", "n1", "n2")
     assert row.value == pytest.approx(8e6 * 8 / 4)
     assert json.loads(row.fabrics) == {"infiniband": pytest.approx(1.6e7), "ethernet": pytest.approx(6000.0)}
-
-
-def test_samples_from_before_networks_were_kept_apart_are_their_sum(site: Any) -> None:
-    a_node(site, "n1", 1000, None, ETHERNET, INFINIBAND)
-    row = bandwidth(site, "fastest", "n1")
-    assert (row.fabric, row.fabrics, row.value) == ("sum", None, pytest.approx(4000.0))
-
-
-def test_a_device_that_counts_no_bytes_makes_bandwidth_a_lower_bound(site: Any) -> None:
-    a_node(site, "n1", 1000, None, ETHERNET, {**INFINIBAND, "uncounted": True})
-    row = bandwidth(site, "fastest", "n1")
-    assert (row.lower_bound, row.reason) == (True, "a lower bound: a network device of its nodes does not count bytes")
 
 
 def test_the_faster_link_is_the_fastest_whatever_its_kind() -> None:
