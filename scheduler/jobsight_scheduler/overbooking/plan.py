@@ -299,8 +299,3 @@ class BookingPlan:
         if self._tables is None:
             self._tables = Timetable(self.bookings.values(), self.processors)
         return self._tables
-
-
-def processors_of(numbers: Sequence[int]) -> Ints:
-    """Sort processor numbers, as a plan holds them."""
-    return np.array(sorted(numbers), dtype=np.int64)

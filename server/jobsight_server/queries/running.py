@@ -127,18 +127,18 @@ class Foreseen(Record):
     in_s: float | None
 
 
-def running_out(connection: Connection, now: float, within_s: float = WITHIN_S) -> list[Foreseen]:
-    """Return the running jobs that are likely to run out within ``within_s``, the next first.
+def running_out(connection: Connection, now: float) -> list[Foreseen]:
+    """Return the running jobs that are likely to run out within the hour, the next first.
 
     Without an outlook, these are the jobs that hold nine tenths of their memory, or reach their limit by then.
     """
     found = []
-    for each in _foreseen(connection, read_outlooks(connection), now, within_s):
+    for each in _foreseen(connection, read_outlooks(connection), now):
         if each.soon is not None:
             is_listed = each.soon >= LIKELY
         elif each.expected is None and each.limit is not None:
             is_near = each.used >= MEMORY_NEAR * each.limit
-            is_listed = is_near if each.resource == "memory" else each.in_s is not None and each.in_s <= within_s
+            is_listed = is_near if each.resource == "memory" else each.in_s is not None and each.in_s <= WITHIN_S
         else:
             is_listed = False
         if is_listed:
@@ -146,16 +146,15 @@ def running_out(connection: Connection, now: float, within_s: float = WITHIN_S) 
     return sorted(found, key=lambda each: (inf if each.in_s is None else each.in_s, each.cluster, each.job_id))
 
 
-def foreseen(connection: Connection, run_id: int, now: float, within_s: float = WITHIN_S) -> list[Foreseen]:
+def foreseen(connection: Connection, run_id: int, now: float) -> list[Foreseen]:
     """Return the outlook for the resources of one run; none unless it runs."""
-    return list(_foreseen(connection, read_outlooks(connection, run_id), now, within_s, run_id))
+    return list(_foreseen(connection, read_outlooks(connection, run_id), now, run_id))
 
 
 def _foreseen(
     connection: Connection,
     outlooks: Mapping[RunAndMetric, RunOutlook],
     now: float,
-    within_s: float,
     run_id: int | None = None,
 ) -> Iterator[Foreseen]:
     columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start)
@@ -170,7 +169,7 @@ def _foreseen(
         known = outlooks.get((row.id, "runtime"))
         runs_out = None
         if known is not None and limit_s is not None and known.are_limits:
-            runs_out = time_runs_out(known.outlook, elapsed_s, limit_s, within_s)
+            runs_out = time_runs_out(known.outlook, elapsed_s, limit_s, WITHIN_S)
         ends_s = (_UNKNOWN if known is None else known.outlook).final(elapsed_s)
         if limit_s is not None and (known is None or known.are_limits):
             ends_s = max(elapsed_s, min(ends_s, limit_s))
@@ -186,7 +185,7 @@ def _foreseen(
         if known is not None and limit is not None and known.are_limits:
             outlook, growth = known.outlook, row.growth or 0.0
             run_s = max(1.0, ends_s - elapsed_s)
-            runs_out = memory_runs_out(outlook, row.memory, growth, limit / processors, elapsed_s, run_s, within_s)
+            runs_out = memory_runs_out(outlook, row.memory, growth, limit / processors, elapsed_s, run_s, WITHIN_S)
             expected = min(expected or 0.0, max(limit, processors * row.memory))
         yield _of(row, "memory", processors * row.memory, expected, limit, runs_out, None)
 

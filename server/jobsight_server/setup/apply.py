@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jobsight_server.command_line.answers import whole_file
 from jobsight_server.setup.manifest import Manifest, Written, digest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import (
@@ -149,13 +150,10 @@ def _write(item: Placed, manifest: Manifest, places: Places) -> None:
         sha256 = before.sha256  # still edited by the site: --remove leaves it
     path = item.path.resolve()  # keeps a link, such as one to a shared directory
     path.parent.mkdir(parents=True, exist_ok=True)
-    other = path.with_name(f".{path.name}.new")
-    other.unlink(missing_ok=True)
-    other.touch(mode=0o600)
-    other.write_bytes(content)
-    os.chown(other, *item.ids())
-    other.chmod(item.mode)
-    other.replace(path)
+    with whole_file(path, 0o600) as other:
+        other.write_bytes(content)
+        os.chown(other, *item.ids())
+        other.chmod(item.mode)
     manifest.files[key] = Written(sha256, original, number, scope)
 
 

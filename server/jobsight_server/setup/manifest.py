@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from jobsight_server.command_line.answers import whole_file
+
 
 def digest(content: bytes) -> str:
     """Return the stored digest of a file's content."""
@@ -52,7 +54,5 @@ class Manifest(msgspec.Struct):
     def save(self, path: Path) -> None:
         """Replace the stored manifest; only root can read it."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        other = path.with_name(path.name + ".new")
-        other.touch(mode=0o600)
-        other.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
-        other.replace(path)
+        with whole_file(path, 0o600) as other:
+            other.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")

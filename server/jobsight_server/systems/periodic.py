@@ -21,19 +21,17 @@ log = logging.getLogger(__name__)
 
 
 class Periodic:
-    """Calls ``work``; if the database fails, the next call is the next attempt, after ``recover``.
+    """Calls ``work``; if the database fails, the next call is the next attempt.
 
     One log line says when an outage begins, and one when it is over.
     """
 
-    def __init__(self, name: str, work: Callable[..., Any], recover: Callable[[], Any] = lambda: None) -> None:
-        self._name, self._work, self._recover = name, work, recover
+    def __init__(self, name: str, work: Callable[..., Any]) -> None:
+        self._name, self._work = name, work
         self._trouble: str | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         try:
-            if self._trouble is not None:
-                self._recover()
             self._work(*args, **kwargs)
             trouble = None
         except SQLAlchemyError as error:
@@ -75,17 +73,16 @@ class BackgroundWork:
         takes_long: bool = False,
         thread: str | None = None,
         at_once: bool = False,
-        recover: Callable[[], object] = lambda: None,
     ) -> None:
         """Call ``work(*args)`` every ``seconds``; ``at_once``: the first time immediately.
 
-        ``thread`` names a thread of its own, for work that may hang or must not wait; ``recover`` follows an outage.
+        ``thread`` names a thread of its own, for work that may hang or must not wait.
         """
         executor = "long" if takes_long else thread or "default"
         if thread is not None:
             self._scheduler.add_executor(ThreadPoolExecutor(1), thread)
         when = {"next_run_time": datetime.now(UTC)} if at_once else {}
-        call = (Periodic(name, work, recover), *args)
+        call = (Periodic(name, work), *args)
         self._scheduler.add_job(
             self._unless_stopped, "interval", seconds=seconds, args=call, id=name, executor=executor, **when
         )

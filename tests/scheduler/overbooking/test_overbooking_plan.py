@@ -15,7 +15,7 @@ from jobsight_papers.overbooking.exact_risk import ExactRisk
 from jobsight_predictor.runtime.accuracy import BINS, GRID, RuntimeAccuracy, accuracy_of_histogram, bin_of
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide, decide_corrected
-from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer, processors_of
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import FastRisk
 
 
@@ -104,7 +104,7 @@ def test_limits_by_machine_risk_alone() -> None:
 
 def test_strict_takes_the_lowest_and_full_first_those_free_for_long() -> None:
     plan = BookingPlan(3)
-    plan.load([Booking(offer(1, 1, 5.0), BookingPlace(3.0, 8.0, processors_of([0]), (), ()), 0.0)])
+    plan.load([Booking(offer(1, 1, 5.0), BookingPlace(3.0, 8.0, np.array([0]), (), ()), 0.0)])
     asked = offer(2, 2, 10.0)
     strict = next(plan.places(plan.starts(0.0, 100.0), 2, 10.0, asked.deadline_h))
     assert (strict.processors.tolist(), strict.end_h, strict.successors) == ([0, 1], 3.0, (1,))
@@ -121,16 +121,16 @@ def test_guard_protects_jobs_further_on() -> None:
         (3, 1, 10.0, 30.0, 34.0, [1]),
     ):
         asked = offer(number, nodes, hours)
-        plan.load([Booking(asked, BookingPlace(start, end, processors_of(processors), (), ()), 0.0)])
+        plan.load([Booking(asked, BookingPlace(start, end, np.array(sorted(processors)), (), ()), 0.0)])
     risk = ExactRisk(plan, 0.0)
     # 2 starts at once and ends by 10, so 3 has more than its 10 hours.
     assert risk.executable_booked(3) == pytest.approx(1.0)
     late = offer(4, 1, 20.0)
-    after = dict(risk.after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,))))
+    after = dict(risk.after(late, BookingPlace(0.0, 20.0, np.array([0]), (), (2,))))
     # 4 ends at 10 or 20, 2 takes 5 or 10 hours more, 3 has from then until 34. With 4 at 20 and 2 at 30, 3 has 4 hours
     # and fails; with 2 at 25 it has 9, enough for half of the runs.
     assert after == {3: pytest.approx(1.0 - 0.5 * (0.5 * 1.0 + 0.5 * 0.5), abs=0.05)}
-    fast = dict(FastRisk(plan, 0.0).after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,))))
+    fast = dict(FastRisk(plan, 0.0).after(late, BookingPlace(0.0, 20.0, np.array([0]), (), (2,))))
     assert fast[3] == pytest.approx(after[3], abs=0.06)
     guarded = AcceptanceRule(pmax=0.2, guards=True)
     assert place(decide(plan, late, 0.0, guarded, SAFE))[0] >= 30.0
@@ -264,7 +264,7 @@ def test_a_long_chain_needs_no_deep_stack() -> None:
     count = sys.getrecursionlimit() + 200
     for job in range(count):
         asked = JobOffer(job, 1, 1.0, 0.0, 1e5, sure, 1.0, 1.0)
-        plan.load([Booking(asked, BookingPlace(float(job), job + 1.0, processors_of([0]), (), ()), 0.0)])
+        plan.load([Booking(asked, BookingPlace(float(job), job + 1.0, np.array([0]), (), ()), 0.0)])
     assert FastRisk(plan, 0.0).executable_booked(count - 1) == pytest.approx(1.0)
 
 

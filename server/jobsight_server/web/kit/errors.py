@@ -6,12 +6,13 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 
 from flask import Flask, Response, request
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, default_exceptions
+from werkzeug.exceptions import HTTPException, NotFound, default_exceptions
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.tokens import AuthError
@@ -54,15 +55,15 @@ def _message(error: HTTPException) -> str:
 
 
 def _on_auth_error(error: AuthError) -> AnyResponse:
-    if not is_api():
-        return error_page(default_exceptions[error.status](str(error)))
-    return error_reply(str(error), error.status, error.headers)
+    return _answer(str(error), error.status, error.headers)
 
 
 def _on_refused(error: RefusedError) -> AnyResponse:
-    if not is_api():
-        return error_page(default_exceptions[error.status](str(error)))
-    return error_reply(str(error), error.status)
+    return _answer(str(error), error.status, {})
+
+
+def _answer(message: str, status: int, headers: Mapping[str, str]) -> AnyResponse:
+    return error_reply(message, status, headers) if is_api() else error_page(default_exceptions[status](message))
 
 
 def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:
@@ -72,10 +73,7 @@ def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyRe
         raise error
     log.warning("%s %s was answered 503: %s", request.method, request.path, reason)
     unavailable.add(reason)
-    message = f"{reason}; try again"
-    if not is_api():
-        return error_page(ServiceUnavailable(message))
-    return error_reply(message, 503, {"Retry-After": "5"})
+    return _answer(f"{reason}; try again", 503, {"Retry-After": "5"})
 
 
 class UnavailableCount:
