@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 1.0
 RUNGS = ("greedy", "relaxation", "integer")
 
-RELAXED_AT_MOST = 20_000  # columns; beyond, the relaxation has all resources of a type as one
+RELAXED_AT_MOST = 40_000  # columns; beyond, the relaxation has all resources of a type as one
 
 SMALL = 2_000  # columns of the largest program for sets and integer HiGHS
 
@@ -107,7 +107,11 @@ class _Run:
         self._kept: list[tuple[LinearForm, float]] = []
         self._kept_in_program = 0
         self.failed: list[str] = []
-        self._size = sum(map(len, self.candidates)) + len(problem.jobs)
+        numbers = self.eligibility.numbers
+        self._classes = job_classes(problem)
+        self._size = len(self._classes) + sum(
+            len(self.candidates[number]) for jobs in self._classes for number in numbers[jobs[0]]
+        )
 
     def climb(self) -> list[tuple[float | None, Status]]:
         """Optimise one objective after the other; return the bound of each, and how far it is reached."""
@@ -234,7 +238,7 @@ class _Run:
 
     def _built(self) -> Program:
         if self._program is None:
-            self._program = Program(self.eligibility, self.candidates, job_classes(self._problem), self.forms)
+            self._program = Program(self.eligibility, self.candidates, self._classes, self.forms)
         for form, value in self._kept[self._kept_in_program :]:
             slack, rest = 1e-9 * max(1.0, abs(value)), value - form.constant
             lower, upper = (rest - slack, np.inf) if form.is_max else (-np.inf, rest + slack)
