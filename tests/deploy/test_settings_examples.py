@@ -11,7 +11,7 @@ import pytest
 
 from jobsight_agent.config import OPTIONS, load_config
 from jobsight_server.settings import SETTINGS, AccountingSource, load_settings, settings_in
-from jobsight_server.systems.all_settings import all_sections
+from jobsight_server.systems.listed import all_sections
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMMENTED = re.compile(r"^# (\w+) = (.+)$", re.MULTILINE)

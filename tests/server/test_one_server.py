@@ -59,7 +59,7 @@ AS_ORDINARY_USER = f"""
 import os, sys
 from jobsight_server import cli
 from jobsight_server.commands import import_logs, predict, serve, token
-from jobsight_server.systems.all_settings import all_sections
+from jobsight_server.systems.listed import all_sections
 all_sections()
 if os.geteuid() == 0:
     cli.main(["token", "create", "--role", "agent", "--database", sys.argv.pop(1)])

@@ -11,11 +11,9 @@ import pytest
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.front.addresses import split_address
 from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings, settings_in
-from jobsight_server.settings.access import Access
-from jobsight_server.settings.adjust import AdjustLimits
-from jobsight_server.settings.mail import Mail, WeeklyMail
 from jobsight_server.settings.measurements import MeasurementSource
-from jobsight_server.systems.all_settings import all_sections
+from jobsight_server.settings.tables import Access, AdjustLimits, Mail, WeeklyMail
+from jobsight_server.systems.listed import all_sections
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.ranking.settings import RankingSettings

@@ -18,7 +18,7 @@ from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import asked_for, question_of
-from jobsight_server.settings.adjust import AdjustLimits
+from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.schema import jobs
 
 

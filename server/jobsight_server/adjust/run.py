@@ -14,7 +14,7 @@ from jobsight_server.adjust.plan import Needs, is_chosen, planned, planned_runni
 from jobsight_server.adjust.present import Amount, Change, PresentJob, Scheduler
 from jobsight_server.adjust.trial import Arm, Trial, assign, assigned
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.settings.adjust import AdjustLimits
+from jobsight_server.settings.tables import AdjustLimits
 
 FAILURES_AT_MOST = 10
 """This many failed commands in a row end a run: something else is wrong."""

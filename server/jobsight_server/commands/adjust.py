@@ -24,7 +24,7 @@ from jobsight_server.command_line.arguments import add_settings, open_existing, 
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.changes import Effect, TrialReport, trial_report
 from jobsight_server.settings import Settings
-from jobsight_server.settings.adjust import AdjustLimits
+from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.errors import UserError
 
 _TITLES = {"memory_gib": "memory given, GiB", "waiting_s": "waited, min", "failed_share": "ran out, of 100 jobs"}

@@ -25,7 +25,7 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.lock import ServerLock
-from jobsight_server.systems.all_settings import all_sections
+from jobsight_server.systems.listed import all_sections
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from email.message import EmailMessage
 
-from jobsight_server.settings.mail import Mail
+from jobsight_server.settings.tables import Mail
 
 _STEP_S, _WHOLE_S, _LOOK_S = 5.0, 15.0, 0.05
 

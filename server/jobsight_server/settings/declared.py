@@ -14,10 +14,8 @@ from msgspec import Meta, Struct
 
 from jobsight_predictor.question import Limit, Objective
 from jobsight_server.auth.client_address import trusted_proxy
-from jobsight_server.settings.access import Access
-from jobsight_server.settings.adjust import AdjustLimits
-from jobsight_server.settings.mail import Mail, WeeklyMail
 from jobsight_server.settings.measurements import MeasurementSource
+from jobsight_server.settings.tables import Access, AdjustLimits, Mail, WeeklyMail
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)

@@ -16,8 +16,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from jobsight_server.settings.access import Access
-from jobsight_server.settings.adjust import AdjustLimits
 from jobsight_server.settings.declared import (
     ACCOUNTING_FORMATS,
     AccountingSource,
@@ -25,8 +23,8 @@ from jobsight_server.settings.declared import (
     Settings,
     from_text,
 )
-from jobsight_server.settings.mail import Mail, WeeklyMail
 from jobsight_server.settings.measurements import PRESETS, MeasurementSource
+from jobsight_server.settings.tables import Access, AdjustLimits, Mail, WeeklyMail
 from jobsight_server.storage.errors import UserError
 
 log = logging.getLogger(__name__)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobsight_server.settings.declared import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +28,8 @@ SYSTEMS = (
     PlacingSystem("offers"),
     PlacingSystem("ranking", {"ranks": "rank machines for a job, for HTCondor and Slurm too"}),
 )
+
+
+def all_sections() -> tuple[type[Section], ...]:
+    """Return the tables of all placing systems in the settings file, as types."""
+    return tuple(import_module(f"{system.package}.settings").SETTINGS for system in SYSTEMS)

@@ -23,7 +23,7 @@ from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import AccountingSource
-from jobsight_server.settings.adjust import AdjustLimits
+from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.schema import adjustments
 from jobsight_server.storage.seldom import Seldom
 

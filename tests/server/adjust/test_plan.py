@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobsight_server.adjust.plan import Known, is_chosen, planned, planned_running, share_of
 from jobsight_server.adjust.present import Amount, PresentJob
 from jobsight_server.adjust.trial import Trial
-from jobsight_server.settings.adjust import AdjustLimits
+from jobsight_server.settings.tables import AdjustLimits
 
 MIB, GIB = 2**20, 2**30
 

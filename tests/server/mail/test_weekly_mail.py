@@ -20,7 +20,7 @@ from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.weekly import send_due
 from jobsight_server.settings import AccountingSource, Settings
-from jobsight_server.settings.mail import Mail, WeeklyMail
+from jobsight_server.settings.tables import Mail, WeeklyMail
 from jobsight_server.storage import schema
 
 from .relays import dripping_relay, mail_relay

@@ -17,7 +17,7 @@ from tests import make
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.serve.app import ROUTES, create_app
-from jobsight_server.settings.access import Access
+from jobsight_server.settings.tables import Access
 from jobsight_server.storage import schema
 
 from .conftest import HOSTILE, NOW, add_job

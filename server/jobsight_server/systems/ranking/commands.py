@@ -20,7 +20,7 @@ from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
-from jobsight_server.systems.all_settings import all_sections
+from jobsight_server.systems.listed import all_sections
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion
 from jobsight_server.systems.ranking.queries import MachineRanking, RankedMachine, machine_ranking, predicted_run_time
 from jobsight_server.systems.ranking.settings import RankingSettings
