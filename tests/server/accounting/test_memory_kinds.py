@@ -9,8 +9,9 @@ from sqlalchemy import Engine, select
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.advice.ask_lines import lines_to_ask
-from jobsight_server.advice.recommendation import recommend_as_last, sentence
+from jobsight_server.advice.recommendation import recommend_as_last
 from jobsight_server.advice.such_jobs import last_runs
+from jobsight_server.advice.words import sentence
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.run import profile_finished
@@ -43,12 +44,12 @@ def test_advice_is_in_the_word_of_the_request_or_there_is_none(
         found = recommend_as_last(connection, AnswerReader(sqlite_engine, ForecastConfig()), "c", "ann", runs[0])
         values = set(connection.scalars(select(profiles.c.value).where(profiles.c.metric == "memory")))
     if len(words) > 1:
-        assert (values, found.memory_bytes) == ({VIRTUAL, RESIDENT}, None)
+        assert (values, found.decisions["memory"].amount) == ({VIRTUAL, RESIDENT}, None)
         return
     is_virtual = "vmem" in words[0]
     assert values == {VIRTUAL if is_virtual else RESIDENT}
-    assert found.memory_bytes is not None
-    assert (VIRTUAL if is_virtual else RESIDENT) <= found.memory_bytes < 2**31
+    assert found.decisions["memory"].amount is not None
+    assert (VIRTUAL if is_virtual else RESIDENT) <= found.decisions["memory"].amount < 2**31
     assert ("of virtual memory" in sentence(found)) == is_virtual
     (script,) = lines_to_ask(found, "pbs")
     assert script.text.startswith(f"#PBS -l {words[0]}=")

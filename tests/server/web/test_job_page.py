@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from flask.testing import FlaskClient
@@ -11,8 +11,11 @@ from msgspec.structs import replace
 from sqlalchemy import Engine, insert, text
 from tests import make
 
-from jobsight_server.advice.ask_lines import ask_lines
+from jobsight_server.advice.ask_lines import lines_to_ask
+from jobsight_server.advice.decision import Decision, Resource
+from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.advice.such_jobs import SuchJobs
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
@@ -119,30 +122,47 @@ def test_a_running_job_has_readings_and_no_end(client: FlaskClient, sqlite_engin
     assert client.get("/api/v1/job?name=1&cluster=c").get_json()["runs"][0]["nodes"][0]["own"] is not None
 
 
+class Like(NamedTuple):
+    """How the last similar job asked."""
+
+    requested_nodes: str | None = None
+    memory_word: str | None = None
+    gpus: int | None = None
+
+
+def lines(memory: float | None, runtime: float | None, *asked: Any) -> list[str]:
+    """Lines that ask for these amounts, for a job of 4 processors on 2 nodes."""
+    decisions: dict[Resource, Decision] = {
+        "memory": Decision(memory, None, 0, 0.0),
+        "runtime": Decision(runtime, None, 0, 0.0),
+    }
+    request = JobRequest(4, 2, 8.0 * GIB, 86400.0)
+    found = Recommendation(request, SuchJobs((), 4, {}), {}, decisions)
+    return [line.text for line in lines_to_ask(found, *asked)]
+
+
+PER_CPU, WALLTIME = "#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00", "\n#PBS -l walltime=25:30:00"
+
+
 @pytest.mark.parametrize(
-    ("scheduler", "nodes", "expected"),
+    ("scheduler", "like", "expected"),
     [
-        ("slurm", "2", ["#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00"]),
-        ("pbs", "2:ppn=2", ["#PBS -l mem=2731mb\n#PBS -l walltime=25:30:00"]),
-        ("pbs", "2:ncpus=2:mem=9gb", ["#PBS -l select=2:ncpus=2:mem=1366mb\n#PBS -l walltime=25:30:00"]),
-        ("pbs", "1:ncpus=3+1:ncpus=1", ["#PBS -l mem=2731mb\n#PBS -l walltime=25:30:00"]),
+        ("slurm", Like(memory_word="mem-per-cpu"), [PER_CPU]),
+        ("slurm", Like(memory_word="mem"), [PER_CPU.replace("mem-per-cpu=683M", "mem=1366M")]),
+        ("pbs", Like("2:ppn=2"), [f"#PBS -l mem=2731mb{WALLTIME}"]),
+        ("pbs", Like("2:ncpus=2:mem=9gb"), [f"#PBS -l select=2:ncpus=2:mem=1366mb{WALLTIME}"]),
+        ("pbs", Like("1:ncpus=3+1:ncpus=1"), [f"#PBS -l mem=2731mb{WALLTIME}"]),
         ("gridengine", None, ["#$ -l h_vmem=683M\n#$ -l h_rt=25:30:00"]),
-        (
-            None,
-            None,
-            ["#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00", "#PBS -l mem=2731mb\n#PBS -l walltime=25:30:00"],
-        ),
     ],
 )
-def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, nodes: str | None, expected: list[str]) -> None:
-    request = JobRequest(4, 2, 8.0 * GIB, 86400.0)
-    found = ask_lines(scheduler, request, 2731.0 * MIB, 25.5 * 3600, nodes)
-    assert [line.text for line in found] == expected
+def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, like: Like | None, expected: list[str]) -> None:
+    assert lines(2731.0 * MIB, 25.5 * 3600, scheduler, like) == expected
 
 
 def test_without_an_amount_there_is_no_line() -> None:
-    assert ask_lines(None, JobRequest(), None, None) == []
-    assert [line.text for line in ask_lines("slurm", JobRequest(), None, 60.0)] == ["#SBATCH --time=00:01:00"]
+    assert lines(None, None, None) == []
+    assert lines(None, 60.0, "slurm") == ["#SBATCH --time=00:01:00"]
+    assert [text.split()[0] for text in lines(2731.0 * MIB, None, None)] == ["#SBATCH", "#PBS"]
 
 
 def test_more_used_than_asked_for_is_never_called_as_good() -> None:
