@@ -14,7 +14,9 @@ from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
 from jobsight_server.profiler.kept_sums import PARTS, SCORES, as_date, week_of
+from jobsight_server.queries.advised import AdvisedRequests, advised_requests
 from jobsight_server.queries.rejected import EventCount, rejections
+from jobsight_server.queries.savings import Asking
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.event_counts import read_event_counts
 
@@ -168,6 +170,7 @@ class MetricTrust(Score):
 class Trust(ListPage):
     """Forecasts of jobs that ended in whole weeks (UTC, from Monday); days are null where no forecast is counted.
 
+    ``requests``: how many applications are advised to request less memory, and why others are not.
     ``broken``: rows whose forecasts broke, of ``total``; they are first if sorted by ``break``.
     """
 
@@ -185,6 +188,7 @@ class Trust(ListPage):
     rows: list[TrustRow]
     rejected: list[EventCount]
     rejected_total: int
+    requests: AdvisedRequests | None
 
 
 class TrustRequest(NamedTuple):
@@ -212,8 +216,13 @@ def of_clusters(connection: Connection, now: float) -> list[TrustRow]:
     return trust(connection, request, _PROMISED, now).rows
 
 
-def trust(connection: Connection, request: TrustRequest, promised: float, now: float) -> Trust:
-    """Return accuracy and share held by week; ``promised`` is the share of jobs to stay within their bound."""
+def trust(
+    connection: Connection, request: TrustRequest, promised: float, now: float, asking: Asking | None = None
+) -> Trust:
+    """Return accuracy and share held by week; ``promised`` is the share of jobs to stay within their bound.
+
+    With ``asking`` also how many requests are kept, and why.
+    """
     first, last, asked = week_of(request.first_day), week_of(request.last_day), request.listed
     metrics = [request.metric] if request.metric else list(METRICS)
     site = {
@@ -264,6 +273,7 @@ def trust(connection: Connection, request: TrustRequest, promised: float, now: f
         ],
         rejected=rejected,
         rejected_total=sum(count.value for count in rejected),
+        requests=None if asking is None else advised_requests(connection, asking, asked.cluster),
     )
 
 

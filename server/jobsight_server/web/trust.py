@@ -6,6 +6,8 @@ from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.advice.words import KEPT
+from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.trust import BY, LISTED, SORTS, Trust, TrustRequest, newest_day
 from jobsight_server.queries.trust import trust as read_trust
 from jobsight_server.web.kit.listing import Listing
@@ -21,7 +23,8 @@ def trust() -> Trust:
     with here.read_engine.connect() as connection:
         span = range_until(newest_day(connection), here.clock(), DEFAULT_RANGE)
         request = TrustRequest(span.first_day, span.last_day, of["by"] or BY[0], of["metric"], LISTING.asked())
-        return read_trust(connection, request, here.answers.config.coverage, here.clock())
+        asking = Asking(connection, here.answers)
+        return read_trust(connection, request, here.answers.config.coverage, here.clock(), asking)
 
 
 LISTING = Listing(
@@ -58,4 +61,5 @@ def add_pages(pages: Blueprint) -> None:
             ranges=OF_DAYS,
             nouns=BY,
             clusters=clusters_offered(),
+            kept_because=KEPT,
         )

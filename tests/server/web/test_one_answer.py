@@ -12,6 +12,8 @@ from sqlalchemy import insert, update
 from tests import make
 
 from jobsight_server.accounting.amounts import time_text
+from jobsight_server.advice.decision import Kept
+from jobsight_server.advice.words import KEPT
 from jobsight_server.cli import main
 from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.run import profile_finished
@@ -295,6 +297,9 @@ SITES: dict[
 }
 
 
+REASONS: dict[str, Kept] = {"new": "few jobs", "one burst": "one burst", "tight": "enough requested"}
+
+
 def plant_site(served: Any, used: list[int], asked: int | None, burst: int = 1, killed: int | None = None) -> None:
     """Jobs of two processors; those of a burst were submitted together."""
     with served.engine.begin() as connection:
@@ -380,6 +385,14 @@ def test_every_surface_gives_the_same_amounts_by_the_rules(
         "no request": mib >= 300,
         "tight": mib >= 990,
     }[site], mib
+    trust = served.client("scheduler").get("/api/v1/trust?cluster=gamma").json["requests"]
+    kept = {each["reason"]: each["applications"] for each in trust["kept"]}
+    assert trust["applications"] == trust["less"] + trust["more"] + sum(kept.values())
+    if site in REASONS:
+        assert kept == {REASONS[site]: 1}
+        assert KEPT[REASONS[site]] in served.person().get("/trust").text
+    else:
+        assert (trust["less"], trust["more"]) == (int(mib < (asked or 0)), int(asked is not None and mib > asked))
     assert runtime <= (36_000 if site in ("new", "one burst") else 1.25 * 1800 + 60)
     assert runtime >= 1800
 
