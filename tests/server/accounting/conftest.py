@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, select
 
+from jobsight_server.cli import main
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import accounting_rejects, jobs, metadata
 
@@ -104,6 +106,26 @@ def through_power_cuts(engine: Engine, read: Callable[[], object], after_cut: Ca
             event.remove(engine, "commit", cut)
             return cuts
     raise AssertionError("it never ended")
+
+
+Run = Callable[..., tuple[int, Any, str]]
+
+
+@pytest.fixture
+def run_command(database_url: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `jobsight`: its status, the JSON that it prints, and what it says besides."""
+
+    def run(*arguments: object) -> tuple[int, Any, str]:
+        status = main([*map(str, arguments), "--database", database_url, "--json"])
+        shown = capsys.readouterr()
+        return status, json.loads(shown.out) if shown.out else None, shown.err
+
+    return run
+
+
+@pytest.fixture
+def run_import(run_command: Run) -> Run:
+    return lambda *arguments: run_command("import", "torque", *arguments)
 
 
 @pytest.fixture

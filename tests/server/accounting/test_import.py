@@ -28,16 +28,6 @@ REAL_DAY = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "trac
 )
 
 
-@pytest.fixture
-def run_import(database_url: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any, str]]:
-    def run(*arguments: object) -> tuple[int, Any, str]:
-        status = main(["import", "torque", "--database", database_url, "--json", *map(str, arguments)])
-        shown = capsys.readouterr()
-        return status, json.loads(shown.out) if shown.out else None, shown.err
-
-    return run
-
-
 def test_import_and_once_more(
     run_import: Callable[..., tuple[int, Any, str]],
     engine: Engine,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ import pytest
 from sqlalchemy import Engine, select
 from tests import make
 
-from jobsight_server.cli import main
 from jobsight_server.storage.schema import jobs, nodes, profiles
+
+from .conftest import Run
 
 
 def add_node(engine: Engine, name: str, cluster: str, received_at: float) -> None:
@@ -26,13 +26,10 @@ def add_run(engine: Engine, job_id: str, cluster: str, end: float) -> None:
         make.job(connection, job_id, on={"n1": 2}, **row)
 
 
-def import_log(engine: Engine, file: Path, capsys: pytest.CaptureFixture[str], cluster: str) -> Any:
-    url = engine.url.render_as_string(hide_password=False)
-    assert (
-        main(["import", "torque", "--database", url, "--json", str(file), "--cluster", cluster, "--clusters", cluster])
-        == 0
-    )
-    return json.loads(capsys.readouterr().out)
+def import_log(run_import: Run, file: Path, cluster: str) -> Any:
+    status, found, _ = run_import(file, "--cluster", cluster, "--clusters", cluster)
+    assert status == 0
+    return found
 
 
 def profiled(engine: Engine) -> set[tuple[str, str]]:
@@ -42,7 +39,7 @@ def profiled(engine: Engine) -> set[tuple[str, str]]:
 
 
 def test_runs_of_a_running_site_keep_waiting_for_their_samples(
-    engine: Engine, directory: Path, log: Any, noon: int, capsys: pytest.CaptureFixture[str]
+    engine: Engine, directory: Path, log: Any, noon: int, run_import: Run
 ) -> None:
     now = time.time()
     add_node(engine, "n1", "alpha", now - 20)
@@ -52,30 +49,30 @@ def test_runs_of_a_running_site_keep_waiting_for_their_samples(
     log.end("1.s", noon, noon + 60)
     (directory / "old").write_bytes(log.data)
     for cluster in ("alpha", "gamma"):
-        found = import_log(engine, directory / "old", capsys, cluster)
+        found = import_log(run_import, directory / "old", cluster)
         assert (found["profiled"], found["waiting"]) == (1, 0)
     assert profiled(engine) == {("alpha", "1.s"), ("gamma", "1.s")}
 
 
 @pytest.mark.storage
 def test_imported_runs_wait_where_their_nodes_still_send(
-    engine: Engine, directory: Path, log: Any, capsys: pytest.CaptureFixture[str]
+    engine: Engine, directory: Path, log: Any, run_import: Run
 ) -> None:
     now = int(time.time())
     add_node(engine, "n1", "alpha", now - 400)
     log.end("5.s", now - 9000, now - 8000)
     log.end("6.s", now - 900, now - 30)
     (directory / "today").write_bytes(log.data)
-    found = import_log(engine, directory / "today", capsys, "alpha")
+    found = import_log(run_import, directory / "today", "alpha")
     assert (found["new_runs"], found["profiled"], found["waiting"]) == (2, 1, 1)
     assert profiled(engine) == {("alpha", "5.s")}
     # Where no node sends anything there is nothing to wait for.
-    found = import_log(engine, directory / "today", capsys, "silent")
+    found = import_log(run_import, directory / "today", "silent")
     assert (found["new_runs"], found["profiled"], found["waiting"]) == (2, 2, 0)
     # What an import had left is done by the next one, once.
     with engine.begin() as connection:
         connection.execute(nodes.update().values(last_time=now, received_at=now))
-    found = import_log(engine, directory / "today", capsys, "alpha")
+    found = import_log(run_import, directory / "today", "alpha")
     assert (found["new_runs"], found["profiled"], found["waiting"]) == (0, 1, 0)
     with engine.connect() as connection:
         assert len(connection.execute(select(profiles.c.run_id).distinct()).all()) == 4

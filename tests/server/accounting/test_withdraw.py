@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,22 +17,6 @@ from jobsight_server.storage.event_counts import read_event_counts
 
 Dump = Callable[[Engine], dict[str, list[dict[str, Any]]]]
 Run = Callable[..., tuple[int, Any, str]]
-
-
-@pytest.fixture
-def run_command(engine: Engine, capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[int, Any, str]:
-        url = engine.url.render_as_string(hide_password=False)
-        status = main([*map(str, arguments), "--database", url, "--json"])
-        shown = capsys.readouterr()
-        return status, json.loads(shown.out) if shown.out else None, shown.err
-
-    return run
-
-
-@pytest.fixture
-def run_import(run_command: Run) -> Run:
-    return lambda *arguments: run_command("import", "torque", *arguments)
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ class RealWorkload:
 
     def wait_for(self, job: RealJob, state: str) -> None:
         """Waits until the controller says so of a job."""
-        wait_until(lambda: self._state(job) == state, 60, lambda: f"{job} is {self._state(job)}, not {state}")
+        wait_until(lambda: self._state(job) == state, 60, lambda: f"{job} is {self._state(job)}, not {state}", 0.1)
 
     def _submit(
         self, label: str, script: str, *options: str, state: str = "COMPLETED", at_once: bool = True,
