@@ -17,7 +17,7 @@ import json
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from trace_log import write_trace_log
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.schema import batches, model_state, nodes, samples
+from jobsight_server.storage.sample_columns import Totals, encode_link, pack_plain
+from jobsight_server.storage.schema import boots, model_state, nodes, readings
 from jobsight_server.systems.migrate import upgrade
 
 CLUSTER = "alpha"
@@ -63,19 +64,25 @@ def write_samples(engine: Engine, seconds: int, node_count: int) -> None:
         node |= {"received_at": last, **dict.fromkeys(("wraps", "resets", "boots", "missing"), 0), "samples": count}
         with engine.begin() as connection:
             node_id = connection.execute(insert(nodes).values(node).returning(nodes.c.id)).scalar_one()
-            rows = [
-                {"node_id": node_id, "time": first + i, "net_in_bytes": 1000 * i, "net_out_bytes": 900 * i}
-                | {"cpu_busy_s": 0.5 * i, "memory_used_bytes": 2**30 + (i * 37 % 1000) * 2**20, "gap_s": 0.0}
-                for i in range(count)
-            ]
-            connection.execute(insert(samples), rows)
-            sent = [
-                {"node_id": node_id, "boot_id": "b", "sequence": i // READINGS_PER_BATCH, "checksum": 0}
-                | {"first_time": first + i, "last_time": first + min(i + READINGS_PER_BATCH, count) - 1}
-                | {"samples": READINGS_PER_BATCH, "received_at": last, "counters": "{}"}
-                for i in range(0, count, READINGS_PER_BATCH)
-            ]
-            connection.execute(insert(batches), sent)
+            boot = {"node_id": node_id, "boot_id": "b", "interfaces": b"[]"}
+            boot_id = connection.execute(insert(boots).values(boot).returning(boots.c.id)).scalar_one()
+            connection.execute(insert(readings), list(_batches(node_id, boot_id, first, last, count)))
+
+
+def _batches(node_id: int, boot: int, first: float, last: float, count: int) -> Iterator[dict[str, Any]]:
+    for begin in range(0, count, READINGS_PER_BATCH):
+        some = range(begin, min(begin + READINGS_PER_BATCH, count))
+        moved = READINGS_PER_BATCH if begin else 0
+        numbers = [i - begin for i in some]
+        columns = [
+            [first + i for i in some], [1000 * i for i in numbers], [900 * i for i in numbers],
+            [0.5 * i for i in numbers], [2**30 + (i * 37 % 1000) * 2**20 for i in some], None, None, None,
+        ]  # fmt: skip
+        link = Totals(1000 * moved, 900 * moved, 0.5 * moved)
+        row = {"node_id": node_id, "boot": boot, "sequence": begin // READINGS_PER_BATCH, "checksum": 0}
+        row |= {"first_time": first + begin, "last_time": first + some[-1], "samples": len(some), "received_at": last}
+        row |= {"link": encode_link(link), "counters": b"", "packed": pack_plain(columns)}
+        yield row | {"last_sequence": row["sequence"]}
 
 
 def written_bytes() -> int:

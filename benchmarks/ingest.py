@@ -176,6 +176,7 @@ def load(
     for process in clients:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "ready"
+    wait_until_idle(pid)
     before, began = cpu_seconds(pid), time.perf_counter()
     for process in clients:
         assert process.stdin is not None
@@ -195,6 +196,16 @@ def load(
         "acknowledged_p50_ms": statistics.median(times) * 1e3,
         "acknowledged_p99_ms": times[int(len(times) * 0.99)] * 1e3,
     }
+
+
+def wait_until_idle(pid: int) -> None:
+    """Wait until the server's processes have all started and use a twentieth of a processor at most."""
+    for _ in range(60):
+        before = cpu_seconds(pid)
+        time.sleep(1.0)
+        if cpu_seconds(pid) - before <= 0.05:
+            return
+    raise SystemExit("the server does not become idle")
 
 
 def wait_for(port: int, path: str = "/health") -> None:
@@ -230,7 +241,7 @@ def bench_jobsight(args: argparse.Namespace, work: Path) -> dict[str, float]:
         server.terminate()
         server.wait()
     connection = sqlite3.connect(work / "bench.db")
-    stored = connection.execute("SELECT count(*) FROM samples").fetchone()[0]
+    stored = connection.execute("SELECT sum(samples) FROM readings").fetchone()[0]
     connection.close()
     if stored != figures["samples"]:
         raise SystemExit(f"acknowledged {figures['samples']} samples, the database holds {stored}")

@@ -36,13 +36,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.ingest.merging import as_row
+from jobsight_server.ingest.group_writer import ROW
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import mark_all
 from jobsight_server.storage.job_counts import count_all
-from jobsight_server.storage.sample_columns import UNKNOWN, SampleColumns
+from jobsight_server.storage.sample_columns import UNKNOWN, SampleColumns, Totals, encode_link
 from jobsight_server.storage.samples import CHUNK_S
 from jobsight_server.storage.statistics import refresh_statistics
 from jobsight_server.systems.migrate import upgrade
@@ -164,7 +164,8 @@ def _write_node(
     connection.execute(f"INSERT INTO nodes ({', '.join(facts)}) VALUES ({place})", tuple(facts.values()))
     if number > args.sampled:
         return
-    chunks = []
+    rows = []
+    before = Totals()
     begin = (end - args.days * DAY_S) // CHUNK_S * CHUNK_S
     total = cpu = 0.0
     while begin < last:
@@ -172,14 +173,16 @@ def _write_node(
         moved, busy = rng.integers(0, 10**8, len(times)).cumsum(), rng.uniform(0, 640, len(times)).cumsum()
         nothing = np.full(len(times), UNKNOWN)
         columns = SampleColumns(
-            times, (total + moved).astype(np.int64), (total + moved // 2).astype(np.int64), np.round(cpu + busy, 2),
+            times, moved - moved[0], (moved - moved[0]) // 2, np.round(busy - busy[0], 2),
             rng.integers(10**9, 10**11, len(times)) // 4096 * 4096.0, np.zeros(len(times)), nothing, nothing,
         )  # fmt: skip
-        chunks.append(as_row(number, columns))
-        total, cpu, begin = total + int(moved[-1]), cpu + float(busy[-1]), begin + CHUNK_S
-    connection.executemany(
-        "INSERT INTO sample_chunks (node_id, first_time, last_time, samples, packed) VALUES (?,?,?,?,?)", chunks
-    )
+        base = Totals(total + int(moved[0]), (total + int(moved[0])) // 2, cpu + float(busy[0]))
+        span = (number, float(times[0]), float(times[-1]), len(times), float(times[-1]))
+        link = encode_link(base - before if rows else Totals())
+        rows.append((*span, number, len(rows), len(rows), 0, None, None, link, b"", columns.pack()))
+        total, cpu, begin, before = total + int(moved[-1]), cpu + float(busy[-1]), begin + CHUNK_S, base
+    connection.execute("INSERT INTO boots VALUES (?, ?, ?, ?)", (number, number, f"b{number}", b"[]"))
+    connection.executemany(ROW, rows)
 
 
 PAGES = (

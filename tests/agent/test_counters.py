@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests import make
 
 from jobsight_agent.batch import AgentCost, in_batches, pack, to_columns, to_wire
 from jobsight_agent.counters import NodeReader
@@ -18,6 +19,7 @@ from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Reading, from_record, to_record
 from jobsight_server.ingest.counters import correct
 from jobsight_server.ingest.wire import decode, unpack
+from jobsight_server.storage.sample_columns import Totals
 
 from .tree import Node
 
@@ -172,13 +174,18 @@ def test_the_last_interval_of_a_card_that_goes_away_is_a_gap_at_the_server(node:
         node.network()
         readings.append(reader.read())
         now[0] += 10.0
-    state, rows = None, []
+    state, rows, base = None, [], Totals()
     cost = AgentCost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
     for number, group in enumerate(in_batches(readings)):
         batch = to_wire(to_columns(group), cluster="a", node="n", sequence=number, sent_at=None, cost=cost)
         corrected = correct(decode(unpack(pack(batch, 1), "gzip", 10**6)), state, 1e10)
         state = corrected.last
-        rows += corrected.rows
+        begun = (0, base.net_in, 0, 0, 0, base.gap)
+        rows += [
+            [value if value is None else value + before for value, before in zip(row, begun, strict=False)]
+            for row in make.corrected_rows(corrected)
+        ]
+        base += corrected.link
     assert [row[0] - 1000.0 for row in rows] == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
     # Both cards; unknown when one goes; one card; unknown when it is back; both.
     assert [row[5] for row in rows] == [0.0, 0.0, 10.0, 10.0, 20.0, 20.0]

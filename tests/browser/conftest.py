@@ -150,23 +150,17 @@ def add_node(connection: Connection, node_id: int, cluster: str, name: str, now:
         load = max(0.0, 0.5 + 0.45 * math.sin(minute / 90 + node_id) + rng.gauss(0, 0.04))
         traffic, busy = traffic + load * 60 * 25e6, busy + load * 60 * 16
         memory = None if minute % 211 == 7 else int(4e9 + 40e9 * load)
-        row = {"node_id": node_id, "time": at, "net_in_bytes": int(traffic), "net_out_bytes": int(traffic * 0.4)}
-        rows.append(row | {"cpu_busy_s": busy, "memory_used_bytes": memory, "gap_s": 0.0})
-    connection.execute(insert(schema.samples), rows)
+        rows.append((at, int(traffic), int(traffic * 0.4), busy, memory, 0.0))
+    for n, row in enumerate(rows):
+        make.readings(connection, node_id, [row], sequence=n, received_at=row[0])
     agent: dict[str, Any] = {"version": "0.1.0", "cpu_seconds": 3.2, "rss_bytes": 21_000_000, "readings": 1560}
     agent |= {"readings_missed": 0, "metrics_missed": {}, "batches_spooled": 0, "batches_dropped": 0}
     interfaces = [{"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e10}]
     make.node(
         connection, name, id=node_id, cluster=cluster, cpus=16, wraps=3, resets=1, memory_total_bytes=64 * 2**30,
-        interfaces=json.dumps(interfaces), agent=json.dumps(agent), first_time=rows[0]["time"], last_time=last,
+        interfaces=json.dumps(interfaces), agent=json.dumps(agent), first_time=rows[0][0], last_time=last,
         received_at=last, clock_skew_s=0.21, samples=len(rows), boots=2, missing=HOURS * 60 // 211,
     )  # fmt: skip
-    batches = [
-        {"node_id": node_id, "boot_id": "b", "sequence": n, "checksum": n, "samples": 1, "received_at": row["time"]}
-        | {"first_time": row["time"], "last_time": row["time"], "counters": "{}"}
-        for n, row in enumerate(rows[-60:])
-    ]
-    connection.execute(insert(schema.batches), batches)
 
 
 def add_matches(connection: Connection, now: float) -> None:

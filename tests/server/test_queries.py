@@ -34,9 +34,9 @@ def add_node(connection: Connection, number: int, name: str, cluster: str = "alp
 
 
 def add_readings(connection: Connection, node: int, readings: list[dict[str, Any]]) -> None:
-    empty = dict.fromkeys(("net_in_bytes", "net_out_bytes", "cpu_busy_s", "memory_used_bytes"))
-    rows = [{"node_id": node, "gap_s": 0.0, **empty, **reading} for reading in readings]
-    connection.execute(insert(schema.samples), rows)
+    names = ("net_in_bytes", "net_out_bytes", "cpu_busy_s", "memory_used_bytes")
+    rows = [(row["time"], *map(row.get, names), row.get("gap_s", 0.0)) for row in readings]
+    make.readings(connection, node, rows)
 
 
 def add_job(connection: Connection, job_id: str, user: str, **fields: Any) -> int:
@@ -110,9 +110,8 @@ def test_the_ingest_rate_counts_each_sample_once(engine: Engine) -> None:
     times = [NOW - 900, NOW - 1, NOW - 15, NOW - 14.999, NOW - 901, NOW]
     with engine.begin() as connection:
         for sequence, received in enumerate(times):
-            row = {"node_id": 1, "boot_id": "b", "sequence": sequence, "checksum": 0, "samples": 10**sequence}
-            row |= {"first_time": 0.0, "last_time": 0.0, "received_at": received, "counters": "{}"}
-            connection.execute(insert(schema.batches).values(row))
+            row = {"samples": 10**sequence, "first_time": 0.0, "last_time": 0.0, "received_at": received}
+            make.readings(connection, 1, [], sequence=sequence, **row)
         rate = overview(connection, NOW).ingest.rate
     assert rate.samples_per_s[0] * 15 == pytest.approx(1)
     assert rate.samples_per_s[-1] * 15 == pytest.approx(10 + 100 + 1000)

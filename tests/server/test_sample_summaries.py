@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, insert, text
+from sqlalchemy import Connection, Engine, text
+from tests import make
 
-from jobsight_server.ingest.merging import pack_samples
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage import schema
-from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.sample_columns import MODULUS, NAMES, SampleColumns
+from jobsight_server.storage.sample_columns import MODULUS, SampleColumns
+from jobsight_server.storage.samples import CHUNK_S, read_samples
 from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.summarise import (
     HOURS_KEPT_S,
@@ -31,7 +30,6 @@ from jobsight_server.storage.upkeep import delete_old
 Row = tuple[Any, ...]
 Oracle = dict[float, dict[str, list[tuple[float, float]]]]  # by period and quantity: values and weights
 HOUR_S, DAY_S = 3600.0, 86400.0
-_INSERT = "INSERT INTO samples (node_id, {}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)".format(", ".join(NAMES))
 
 
 def readings_of_days(rng: random.Random, days: float, step_s: float = 120.0) -> list[Row]:
@@ -85,8 +83,13 @@ def holds(found: Sequence[Summary], expected: Oracle) -> None:
             assert (spread.least, spread.mean, spread.most, spread.weight) == pytest.approx(wanted, rel=1e-6, abs=1e-5)
 
 
-def store(connection: Connection, node_id: int, rows: Sequence[Row]) -> None:
-    write_many(connection, _INSERT, [(node_id, *row) for row in rows])
+def store(connection: Connection, node_id: int, rows: Sequence[Row], most: int = 40) -> None:
+    """As batches of some readings, within six hours each."""
+    begin = 0
+    while begin < len(rows):
+        some = [row for row in rows[begin : begin + most] if row[0] - rows[begin][0] <= CHUNK_S]
+        make.readings(connection, node_id, some, sequence=begin)
+        begin += len(some)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -103,23 +106,13 @@ def test_summaries_are_those_computed_by_hand(seed: int, length_s: float) -> Non
 @pytest.mark.storage
 @pytest.mark.parametrize("by_size", [False, True])
 def test_what_retention_deletes_is_summarised_once_however_it_is_stored(engine: Engine, by_size: bool) -> None:
-    """Chunks, rows, late rows among chunks and a shift that waits; in steps that end anywhere."""
+    """Of two nodes, one whose readings have a row each; in steps that end anywhere."""
     rng = random.Random(3)
     rows = readings_of_days(rng, 5.0)
-    late = set(rng.sample(range(len(rows)), len(rows) // 20))
-    shifted = (rows[900][0], rows[1500][0])
     with engine.begin() as connection:
-        for node_id in (1, 2):
-            store(connection, node_id, [row for number, row in enumerate(rows) if number not in late])
-        while pack_samples(connection, 1):
-            pass
-        for node_id in (1, 2):
-            store(connection, node_id, [rows[number] for number in late])
-            shift = {"net_in_bytes": 0, "net_out_bytes": 10**6, "cpu_busy_s": 0.0, "gap_s": 0.0}
-            connection.execute(
-                insert(schema.shifts).values(node_id=node_id, since=shifted[0], until=shifted[1], **shift)
-            )
-    rows = [(*row[:2], row[2] + 10**6 * (shifted[0] <= row[0] < shifted[1]), *row[3:]) for row in rows]
+        store(connection, 1, rows)
+        for number, row in enumerate(rows):
+            make.readings(connection, 2, [row], sequence=number)
     before = rows[0][0]
     while before < rows[-1][0]:
         before += rng.random() * 5 * HOUR_S
@@ -131,19 +124,14 @@ def test_what_retention_deletes_is_summarised_once_however_it_is_stored(engine: 
         delete_old(engine, rows[-1][0] + 1.0)
     with engine.connect() as connection:
         for node_id in (1, 2):
-            left = {row.time for row in connection.execute(text(f"SELECT time FROM samples WHERE node_id = {node_id}"))}
-            for packed in connection.scalars(text(f"SELECT packed FROM sample_chunks WHERE node_id = {node_id}")):
-                left |= set(SampleColumns.unpack(packed).time.tolist())
+            left = set(read_samples(connection, node_id, 0.0, 1e12).time.tolist())
             gone = [row for row in rows if row[0] not in left]
             assert gone == rows[: len(gone)], "what is left is the newest"
             assert bool(left) == by_size
             following = rows[len(gone)] if left else None
             periods: tuple[tuple[Period, float], ...] = (("hour", HOUR_S), ("day", DAY_S))
             for period, length_s in periods:
-                # A shift that is not applied ends in a negative rise, which counts as none.
                 expected = by_hand(gone, length_s, following)
-                for values in expected.values():
-                    values["out_bps"] = [(0.0 if rate > 1e12 else rate, s) for rate, s in values.get("out_bps", [])]
                 holds(read_summaries(connection, node_id, period), expected)
 
 
@@ -174,7 +162,7 @@ def test_a_timeline_goes_on_where_readings_are_deleted(engine: Engine) -> None:
         rows.append((minute * 60.0, total, None, minute * 120.0, 5, 0.0, None, None))
         total += 60 * (10**9 if minute // 60 % 2 else 25 * 10**7)
     with engine.begin() as connection:
-        store(connection, 1, rows)
+        store(connection, 1, rows, most=30)
     cut = 9 * DAY_S + 1800.0
     with engine.connect() as connection:
         whole = timeline(connection, 1, 8.5 * DAY_S, 9.5 * DAY_S, 4, 24)

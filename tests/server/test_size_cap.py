@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, insert, text
 from tests import make
 
 from jobsight_server.queries.overview import overview
@@ -17,28 +17,30 @@ from jobsight_server.serve.background import run_until
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import total_bytes, used_bytes
 from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.sample_columns import Totals, encode_link, pack_plain
+from jobsight_server.storage.schema import readings
 from jobsight_server.storage.size_cap import DELETED, READINGS, SHORTENED, keep_size
 
 DAY_S = 86400.0
 NOW = 30 * DAY_S
 NODES, STEP_S = 4, 60.0
 
-NUMBERS = "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :count) SELECT i FROM n) AS n"
-
 
 def fill(engine: Engine, begin: float, end: float) -> None:
-    """Samples every minute and a batch row for three of them, as agents send by default."""
-    count = int((end - begin) / STEP_S)
-    samples = f"""INSERT INTO samples SELECT :node, :begin + i * 60.0, CAST(i AS BIGINT) * 10000000, 0, i * 50.0,
-        8000000000 + i, 0.0, NULL, NULL FROM {NUMBERS}"""
-    batches = f"""INSERT INTO batches SELECT :node, 'boot', CAST(:begin AS BIGINT) + i, 4000000000,
-        :begin + i * 180.0, :begin + i * 180.0 + 120.0, 3, :begin + i * 180.0 + 125.0, :counters, NULL, NULL, NULL
-        FROM {NUMBERS}"""
+    """Batches of three samples, as agents send by default, a sample every minute."""
+    row = {"boot": 1, "checksum": 4_000_000_000, "samples": 3, "link": encode_link(Totals()), "counters": b"c" * 150}
+    row |= {"sequence": 0, "last_sequence": 0}
     with engine.begin() as connection:
         for node in range(NODES):
-            key = {"node": node, "begin": begin, "counters": "c" * 500}
-            connection.execute(text(samples), key | {"count": count})
-            connection.execute(text(batches), key | {"count": count // 3})
+            rows = []
+            for i in range(0, int((end - begin) / STEP_S), 3):
+                time = [begin + STEP_S * (i + k) for k in range(3)]
+                columns = [time, *[[10_000_000 * k for k in range(3)]] * 2, time, [8e9] * 3, None, None, None]
+                rows.append(
+                    row | {"node_id": node, "first_time": time[0], "last_time": time[2], "received_at": time[2] + 5.0}
+                    | {"packed": pack_plain(columns)}
+                )  # fmt: skip
+            connection.execute(insert(readings), rows)
 
 
 def add_job(engine: Engine, name: str, start: float, end: float | None, *, profiled: bool) -> None:
@@ -48,7 +50,7 @@ def add_job(engine: Engine, name: str, start: float, end: float | None, *, profi
 
 def oldest_and_newest(engine: Engine) -> tuple[float, float]:
     with engine.connect() as connection:
-        found = connection.execute(text("SELECT min(time), max(time) FROM samples")).one()
+        found = connection.execute(text("SELECT min(first_time), max(last_time) FROM readings")).one()
     return (found[0], found[1])
 
 
@@ -88,8 +90,6 @@ def test_the_oldest_readings_go_until_the_database_fits(engine: Engine, caplog: 
     assert f"ends retention early: {deleted} samples" in said
     assert "2 jobs without a profile lost readings" in said
     with engine.connect() as connection:
-        first_batch = connection.execute(text("SELECT min(last_time) FROM batches")).scalar_one()
-        assert oldest <= first_batch < oldest + 200
         assert connection.execute(text("SELECT count(*) FROM jobs")).scalar_one() == 4
 
 

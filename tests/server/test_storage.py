@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
+from tests import make
 
 from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.job_counts import count_all
-from jobsight_server.storage.schema import batches, gpu_samples, job_samples, samples
+from jobsight_server.storage.schema import gpu_samples, job_samples
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.migrate import upgrade
@@ -60,21 +61,17 @@ def test_a_database_that_cannot_be_used_is_named(url: str) -> None:
 def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
     with engine.begin() as connection:
         for node in (1, 2):
-            readings = [{"node_id": node, "time": time, "gap_s": 0} for time in range(0, 100_000, 1000)]
-            connection.execute(insert(samples), readings)
-            for sequence, last in enumerate((40_000, 90_000)):
-                row = {"node_id": node, "first_time": last, "last_time": last, "samples": 1}
-                of_batch = {"boot_id": "b", "sequence": sequence, "checksum": 0, "received_at": 0, "counters": "{}"}
-                connection.execute(insert(batches).values(row | of_batch))
-                connection.execute(insert(job_samples).values(row | {"job_id": "1", "readings": b"{}"}))
-                of_gpus = {"node_id": node, "first_time": last, "last_time": last, "readings": b""}
-                connection.execute(insert(gpu_samples).values(of_gpus))
+            for time in range(0, 100_000, 1000):
+                make.readings(connection, node, [(float(time), None, None, None, None, 0.0)], sequence=time)
+            for last in (40_000, 90_000):
+                row = {"node_id": node, "first_time": last, "last_time": last, "readings": b"{}"}
+                connection.execute(insert(job_samples).values(row | {"job_id": "1", "samples": 1}))
+                connection.execute(insert(gpu_samples).values(row))
     stop = threading.Event()
     assert delete_old(engine, 50_000.0, stop) == 100
     refresh_statistics(engine)
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*), min(time) FROM samples")).one() == (100, 50_000.0)
-        assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 2
+        assert connection.execute(text("SELECT count(*), min(first_time) FROM readings")).one() == (100, 50_000.0)
         assert connection.execute(text("SELECT count(*) FROM job_samples")).scalar() == 2
         assert connection.execute(text("SELECT count(*) FROM gpu_samples")).scalar() == 2
         assert read_event_counts(connection) == {("samples_expired", ""): 100}

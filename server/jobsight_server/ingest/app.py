@@ -49,7 +49,7 @@ def create_writer(
     store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock, collected)
     clusters = KnownClusters(engine, settings.declared_clusters | (collected or frozenset()))
     again = partial(retry_next, guarded, store, lambda body: judge_again(settings, body, clock(), clusters), collected)
-    committer = GroupCommitter(store, chores=(store.settle, again, store.merger.step), on_fault=fences[0].end)
+    committer = GroupCommitter(store, chores=(again, store.joiner.step), on_fault=fences[0].end)
     reception = Reception(settings, engine, committer, clusters, clock, collected)
     app.extensions.update(committer=committer, reception=reception)
 

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 # A transaction blocks the database's other writers; with this many batches it takes well under a second.
 _LARGEST_GROUP = 128
+# Where several senders wait, a few more are waited for: a transaction costs as much as some ten batches in it.
+_GROUP, _LINGER_S = 16, 0.002
 _TICK_S = 1.0  # how long chores wait while nothing arrives
 _CHORES_S = 0.25  # and while batches arrive: looks after every group were a tenth of the writer's busy time
 _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
@@ -58,6 +60,7 @@ class GroupCommitter:
         self._rejected: Counter[str] = Counter()
         self._failed: Submission | None = None
         self._chores_at = 0.0
+        self._many = False  # whether the last group had several batches
         self._open = True
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -146,6 +149,7 @@ class GroupCommitter:
         """Commit a group, and do chores if there is ``more`` to do or it is time; return whether there is more."""
         items = self._gather(0.0 if more else _TICK_S, _LARGEST_GROUP)
         work = [item for item in items if isinstance(item, tuple)]
+        self._many = len(work) > 1
         if self.trouble and not work and self._failed is not None:
             work = [(self._failed, Future())]
         self._commit(work)
@@ -163,6 +167,8 @@ class GroupCommitter:
         try:
             if patience_s:
                 items.append(self._waiting.get(timeout=patience_s))
+            if self._many and self._waiting.qsize() < _GROUP:
+                time.sleep(_LINGER_S)
             while len(items) < at_most:
                 items.append(self._waiting.get_nowait())
         except queue.Empty:

@@ -1,13 +1,14 @@
 """Corrects raw counters for wraps and resets into cumulative columns (docs/use/definitions.md, Counters).
 
 A node's cumulative columns rise only by known traffic and use; ``gap_s`` sums the unknown seconds (a reboot, a
-counter set back, an interface that appeared or disappeared). The difference of two rows is then the traffic between
+counter set back, an interface that appeared or disappeared). The difference of two readings is then the traffic between
 them, and the difference of their ``gap_s`` the unknown time.
 
 Where the clock was set between two readings, as the time since the boot shows, their interval is unknown: its ends are
 on two clocks.
 
-Totals of bytes are kept modulo 2**62 (``Totals``), so that every sequence of readings fits the database.
+A batch's columns count from its first reading, modulo 2**62 (``Totals``). What lies between the counters before it and
+its first reading is its ``link``: only this depends on other batches, so that a late batch changes one link.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from jobsight_server.ingest.wire import INFINIBAND, Batch, BatchInterface
-from jobsight_server.storage.sample_columns import MODULUS, Totals
+from jobsight_server.storage.sample_columns import Totals
 
 
-class CounterState(Totals, kw_only=True, omit_defaults=True):
-    """The counters of a node after one reading.
+class CounterState(Totals, kw_only=True, array_like=True):
+    """The counters of a node after one reading, with totals since the first reading of its last row.
 
     ``raw`` holds per interface the raw counters in and out and the time of their reading. ``raw_cpu`` was read at
     ``raw_cpu_time``, or at ``time`` where that is None. ``boottime_s`` is the time since the boot, if it was sent.
@@ -50,8 +52,8 @@ def dump_state(state: CounterState) -> str:
 def load_state(text: str, time: float) -> CounterState:
     """Parse the output of ``dump_state``.
 
-    Release 0.1 could store one that cannot be parsed (a busy time beyond the range of a double). The node then
-    continues without counters at ``time``, its last reading: as after a reboot, the interval has no value.
+    An upgraded database may have none: release 0.1 could store one that cannot be parsed. The node then continues
+    without counters at ``time``, its last reading: as after a reboot, the interval has no value.
     """
     try:
         return _state_decoder.decode(text)
@@ -59,32 +61,57 @@ def load_state(text: str, time: float) -> CounterState:
         return CounterState(boot_id="", time=time)
 
 
-class BatchEnds(Struct):
-    """The counters after the first and last reading of a batch, and the interfaces they belong to."""
+class _End(Struct, array_like=True):
+    """A state, without what its row has. ``raw``: of each interface, in and out, and the time if that is another."""
 
-    first: CounterState
-    last: CounterState
-    interfaces: list[BatchInterface]
-
-    def plus(self, amounts: Totals) -> BatchEnds:
-        """Return the ends with ``amounts`` added to both."""
-        return BatchEnds(self.first + amounts, self.last + amounts, self.interfaces)
+    raw_cpu: float | None
+    raw_cpu_time: float | None
+    boottime_s: float | None
+    raw: list[list[int | float] | None]
+    totals: Totals | None
 
 
-_ends_decoder = msgspec.json.Decoder(BatchEnds)
+_ends_encoder = msgspec.msgpack.Encoder()
+_ends_decoder = msgspec.msgpack.Decoder(tuple[_End, _End])
 
 
-def dump_ends(ends: BatchEnds) -> str:
-    """Return ``ends`` as JSON text."""
-    return msgspec.json.encode(ends).decode()
+def dump_ends(first: CounterState, last: CounterState, interfaces: Sequence[BatchInterface]) -> bytes:
+    """Return the counters after the first and the last reading of a row as bytes."""
+    return _ends_encoder.encode((_end(first, interfaces, None), _end(last, interfaces, totals_of(last))))
 
 
-def load_ends(text: str) -> BatchEnds | None:
-    """Parse the output of ``dump_ends``; None if release 0.1 stored one that cannot be parsed."""
-    try:
-        return _ends_decoder.decode(text)
-    except msgspec.DecodeError:
-        return None
+def _end(state: CounterState, interfaces: Sequence[BatchInterface], totals: Totals | None) -> _End:
+    found = [state.raw.get(interface.name) for interface in interfaces]
+    raw = [one and [*(one[:2] if one[2] == state.time else one)] for one in found]
+    return _End(state.raw_cpu, state.raw_cpu_time, state.boottime_s, raw, totals)
+
+
+def load_ends(
+    packed: bytes, boot_id: str, times: tuple[float, float], interfaces: Sequence[BatchInterface]
+) -> tuple[CounterState, CounterState]:
+    """Restore the two states, given what else is stored of the row."""
+    first, last = (
+        CounterState(
+            *msgspec.structs.astuple(end.totals or Totals()),
+            boot_id=boot_id,
+            time=time,
+            raw_cpu=end.raw_cpu,
+            raw={
+                interface.name: (one[0], one[1], one[2] if len(one) > 2 else time)  # type: ignore[misc]
+                for interface, one in zip(interfaces, end.raw, strict=True)
+                if one
+            },
+            raw_cpu_time=end.raw_cpu_time,
+            boottime_s=end.boottime_s,
+        )
+        for end, time in zip(_ends_decoder.decode(packed), times, strict=True)
+    )
+    return first, last
+
+
+def totals_of(state: CounterState) -> Totals:
+    """Return the totals alone."""
+    return Totals(state.net_in, state.net_out, state.cpu, state.gap, state.ib_in, state.ib_out)
 
 
 # No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger
@@ -99,17 +126,17 @@ _CLOCK_STEP_S = 1.0
 # Some kernels let the busy time of /proc/stat step back by a tick; that is not a reset.
 _CPU_STEP_BACK_S = 0.5
 
-SampleRow = tuple[float, int | None, int | None, float | None, int | None, float, int | None, int | None]
-
 
 @dataclass(slots=True)
 class Corrected:
-    """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap, ib_in, ib_out)``, and the counts of events.
+    """A batch's readings as columns in the order of ``NAMES``, None for one that says nothing; the counts of events.
 
-    ``ib_in`` and ``ib_out`` are None on a node without InfiniBand and Omni-Path.
+    Totals count from the first reading, in ``first`` and ``last`` too; ``link`` leads from the counters before to it.
+    Columns of InfiniBand and Omni-Path are None on a node without.
     """
 
-    rows: list[SampleRow]
+    columns: list[Sequence[Any] | None]
+    link: Totals
     first: CounterState
     last: CounterState
     wraps: int = 0
@@ -129,7 +156,7 @@ class _Step:
 
 
 def correct(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
-    """Return the rows of ``batch``, continued from ``before`` (None: the node's first batch)."""
+    """Return ``batch`` corrected, continued from ``before`` (None: the node's first batch)."""
     if before is not None and before.boot_id == batch.boot_id and _only_rises(batch, before):
         return _correct_rising(batch, before)
     return _correct_each(batch, before, assumed_speed_bps)
@@ -173,58 +200,56 @@ def _rises(before: float, column: list[int | None] | list[float | None], at_most
 
 
 def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
-    net_in = _continued(batch.bytes_in, before.net_in - sum(raw[0] for raw in before.raw.values()))
-    net_out = _continued(batch.bytes_out, before.net_out - sum(raw[1] for raw in before.raw.values()))
-    ib_in, ib_out = _rising_infiniband(batch, before)
-    assert before.raw_cpu is not None
-    offset = before.cpu - before.raw_cpu
-    cpu = [busy + offset for busy in batch.cpu_busy_s if busy is not None]
-    columns = (batch.time, net_in, net_out, cpu, batch.memory_used_bytes, [before.gap] * len(cpu), ib_in, ib_out)
-    rows: list[SampleRow] = list(zip(*columns, strict=True))
-    return Corrected(rows, _state_at(batch, rows, 0, before), _state_at(batch, rows, -1, before))
+    raw = [before.raw[interface.name] for interface in batch.interfaces]
+    to_in, net_in = _risen(batch.bytes_in, [last[0] for last in raw])
+    to_out, net_out = _risen(batch.bytes_out, [last[1] for last in raw])
+    ports = [number for number, interface in enumerate(batch.interfaces) if interface.kind in INFINIBAND]
+    to_ib_in, ib_in = _risen([batch.bytes_in[port] for port in ports], [raw[port][0] for port in ports])
+    to_ib_out, ib_out = _risen([batch.bytes_out[port] for port in ports], [raw[port][1] for port in ports])
+    begun, last_cpu = batch.cpu_busy_s[0], before.raw_cpu
+    assert begun is not None
+    assert last_cpu is not None
+    busy = [seconds - begun for seconds in batch.cpu_busy_s if seconds is not None]
+    last = Totals(net_in[-1], net_out[-1], busy[-1], 0.0, *((ib_in[-1], ib_out[-1]) if ports else ()))
+    return Corrected(
+        [batch.time, net_in, net_out, busy, batch.memory_used_bytes, None, ib_in or None, ib_out or None],
+        totals_of(before) + Totals(to_in, to_out, begun - last_cpu, 0.0, to_ib_in, to_ib_out),
+        _state_at(batch, 0, Totals()),
+        _state_at(batch, -1, last),
+    )
 
 
-def _continued(columns: Sequence[Sequence[int | None]], offset: int) -> list[int]:
-    """Return the sums over rising columns, plus ``offset``."""
-    totals = [total + offset for total in map(sum, zip(*columns, strict=True))]
-    return totals if totals[-1] < MODULUS else [total % MODULUS for total in totals]
+def _risen(columns: Sequence[Sequence[int | None]], before: Sequence[int]) -> tuple[int, list[int]]:
+    """Return the rise of the columns' sum from ``before`` to the first reading, and from this to each."""
+    if not columns:
+        return 0, []
+    sums = [*map(sum, zip(*columns, strict=True))]
+    return sums[0] - sum(before), [total - sums[0] for total in sums]
 
 
-def _rising_infiniband(batch: Batch, before: CounterState) -> tuple[list[int | None], list[int | None]]:
-    """Return the totals in and out of InfiniBand and Omni-Path alone."""
-    ports = [position for position, interface in enumerate(batch.interfaces) if interface.kind in INFINIBAND]
-    if not ports:
-        nothing: list[int | None] = [None] * len(batch.time)
-        return nothing, nothing
-    raw = [before.raw[batch.interfaces[port].name] for port in ports]
-    received = _continued([batch.bytes_in[port] for port in ports], before.ib_in - sum(last[0] for last in raw))
-    sent = _continued([batch.bytes_out[port] for port in ports], before.ib_out - sum(last[1] for last in raw))
-    return [*received], [*sent]
-
-
-def _state_at(batch: Batch, rows: list[SampleRow], index: int, before: CounterState) -> CounterState:
-    time, net_in, net_out, cpu, _, gap, ib_in, ib_out = rows[index]
-    assert net_in is not None
-    assert net_out is not None
-    assert cpu is not None
+def _state_at(batch: Batch, index: int, totals: Totals) -> CounterState:
+    time = batch.time[index]
     raw = {
         interface.name: (column_in[index], column_out[index], time)
         for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True)
     }
-    busy = batch.cpu_busy_s[index]
-    infiniband = (before.ib_in, before.ib_out) if ib_in is None or ib_out is None else (ib_in, ib_out)
-    totals = (net_in, net_out, cpu, gap, *infiniband)
-    boottime_s = batch.boottime_s and batch.boottime_s[index]
-    state = CounterState(*totals, boot_id=batch.boot_id, time=time, raw_cpu=busy, raw=raw)  # type: ignore[arg-type]
-    return replace(state, boottime_s=boottime_s)
+    return CounterState(
+        *(totals.net_in, totals.net_out, totals.cpu, totals.gap, totals.ib_in, totals.ib_out),
+        boot_id=batch.boot_id,
+        time=time,
+        raw_cpu=batch.cpu_busy_s[index],
+        raw=raw,  # type: ignore[arg-type]
+        boottime_s=batch.boottime_s[index] if batch.boottime_s else None,
+    )
 
 
 def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
     """Correct a batch in the general case, reading by reading."""
     infiniband = any(interface.kind in INFINIBAND for interface in batch.interfaces)
     start = CounterState(boot_id=batch.boot_id, time=batch.time[0])
-    result = Corrected([], start, start)
+    result = Corrected([], Totals(), start, start)
     state = before
+    rows = []
     clocks = _clocks(batch, start if before is None else before)
     for index, (time, elapsed_s, passed_s) in enumerate(zip(batch.time, *clocks, strict=True)):
         first_ever = state is None
@@ -257,7 +282,10 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
             raw_cpu_time=raw_cpu_time if busy is None and not rebooted else None,
             boottime_s=batch.boottime_s and batch.boottime_s[index],
         )
-        result.rows.append(
+        if index == 0:
+            result.link = totals_of(state)
+            result.first = state = state - result.link
+        rows.append(
             (
                 time,
                 state.net_in if step.known else None,
@@ -265,14 +293,14 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
                 None if busy is None else state.cpu,
                 memory,
                 state.gap,
-                state.ib_in if step.known and infiniband else None,
-                state.ib_out if step.known and infiniband else None,
+                state.ib_in if step.known else None,
+                state.ib_out if step.known else None,
             )
         )
-        if index == 0:
-            result.first = state
     assert state is not None
     result.last = state
+    *columns, ib_in, ib_out = zip(*rows, strict=True)
+    result.columns = [*columns, *((ib_in, ib_out) if infiniband else (None, None))]
     return result
 
 

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection, insert, select
 
-from jobsight_server.ingest.counters import (
-    BatchEnds,
-    Corrected,
-    CounterState,
-    correct,
-    dump_ends,
-    dump_state,
-    load_state,
-)
-from jobsight_server.ingest.shifts import (
-    Shift,
-    added,
-    amounts_at,
-    as_stored,
-    counters_before,
-    read_shifts,
-    relink,
-    step,
-    write_shifts,
-)
-from jobsight_server.ingest.wire import Batch, BatchJob, BatchOutcome, Submission
+from jobsight_server.ingest.counters import Corrected, CounterState, correct, dump_ends, dump_state, load_state
+from jobsight_server.ingest.late import interfaces_of, place, rise_after
+from jobsight_server.ingest.wire import Batch, BatchInterface, BatchJob, BatchOutcome, Submission
 from jobsight_server.storage import late_batches
 from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.gpu_columns import GpuColumns, pack_gpus
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_ids import job_key
-from jobsight_server.storage.sample_columns import NAMES, Totals
-from jobsight_server.storage.schema import nodes
+from jobsight_server.storage.sample_columns import encode_link, pack_plain
+from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.schema import boots, nodes
 
 _CHANGED = tuple(column.name for column in nodes.c if not column.primary_key)
 # By the driver: SQLAlchemy's named parameters cost more than the rest of the statement.
@@ -49,22 +33,22 @@ _UPDATE_NODE = f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in _CHANGED)
 class CachedNode:
     """A cached node; ``values`` are the columns of its row that change.
 
-    ``newest`` is a boot and the largest sequence of it that is stored.
+    Of one boot: the rows of ``boots`` with their interfaces, and the largest sequence that is stored.
     """
 
     id: int
     state: CounterState
     values: dict[str, Any]
-    newest: tuple[str | None, int] = None, -1
+    boot_id: str | None = None
+    boots: list[tuple[int, list[BatchInterface]]] = field(default_factory=list)
+    newest: int = -1
 
 
 class WriterCache:
-    """Filled from the database when empty; emptied when a transaction fails. ``clusters``: None is all."""
+    """Filled from the database when empty; emptied when a transaction fails."""
 
-    def __init__(self, clusters: frozenset[str] | None = None) -> None:
-        self._clusters = clusters
+    def __init__(self) -> None:
         self._nodes: dict[tuple[str, str], CachedNode] = {}
-        self.known_shifts: dict[int, list[Shift]] | None = None  # None: not read yet
 
     def node(self, connection: Connection, batch: Batch) -> CachedNode | None:
         """Return the node from the cache or the database; None if it was never seen."""
@@ -99,29 +83,12 @@ class WriterCache:
             **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
         }
         node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
-        node = self._nodes[batch.cluster, batch.node] = CachedNode(
-            node_id, state, {"id": node_id, **values}, (batch.boot_id, -1)
-        )
+        node = self._nodes[batch.cluster, batch.node] = CachedNode(node_id, state, {"id": node_id, **values})
         return node
-
-    def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
-        """Return the pending shifts, by node."""
-        if self.known_shifts is None:
-            self.known_shifts = read_shifts(connection, self._clusters)
-        return self.known_shifts
-
-    def keep_shifts(self, node_id: int, shifts: list[Shift]) -> None:
-        """Cache the node's shifts, as written."""
-        assert self.known_shifts is not None
-        if shifts:
-            self.known_shifts[node_id] = shifts
-        else:
-            self.known_shifts.pop(node_id, None)
 
     def forget(self) -> None:
         """Empty the cache, which may no longer agree with the database."""
         self._nodes.clear()
-        self.known_shifts = None
 
 
 def _node_row(node: CachedNode) -> tuple[Any, ...]:
@@ -134,10 +101,9 @@ def _node_row(node: CachedNode) -> tuple[Any, ...]:
 
 log = logging.getLogger(__name__)
 
-_SAMPLES = f"INSERT INTO samples (node_id, {', '.join(NAMES)}) VALUES (?{', ?' * len(NAMES)}) ON CONFLICT DO NOTHING"
-_BATCH = (
-    "INSERT INTO batches (node_id, boot_id, sequence, checksum, first_time, last_time, samples, received_at, "
-    "counters, uptime_s, owner_present) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ROW = (
+    "INSERT INTO readings (node_id, first_time, last_time, samples, received_at, boot, sequence, last_sequence, "
+    "checksum, uptime_s, owner_present, link, counters, packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _MARK = "INSERT INTO marks (node_id, job_id, event, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _JOB = (
@@ -145,21 +111,21 @@ _JOB = (
     "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 _GPUS = "INSERT INTO gpu_samples (node_id, first_time, last_time, readings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_BOOTS = "SELECT id, interfaces FROM boots WHERE node_id = ? AND boot_id = ? ORDER BY id"
 _ACKNOWLEDGED = (
-    "SELECT sequence, last_sequence, checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence <= ? "
+    "SELECT sequence, last_sequence, checksum FROM readings WHERE boot = ? AND sequence <= ? "
     "ORDER BY sequence DESC LIMIT 1"
 )
-_NEWEST = "SELECT sequence, last_sequence FROM batches WHERE node_id = ? AND boot_id = ? ORDER BY sequence DESC LIMIT 1"
+_NEWEST = "SELECT last_sequence FROM readings WHERE boot = ? ORDER BY sequence DESC LIMIT 1"
 # A batch of another boot between batches of this one, by time of receipt and by the times of the readings. Boots of one
 # host follow each other.
 _BETWEEN = (
-    "SELECT other.boot_id FROM batches other JOIN batches own ON own.node_id = other.node_id AND own.boot_id = ? "
-    "AND own.received_at <= other.received_at AND own.first_time < other.last_time AND own.first_time > ? "
-    "WHERE other.node_id = ? AND other.boot_id <> ? AND other.first_time > ? AND other.first_time < ? LIMIT 1"
+    "SELECT b.boot_id FROM readings other JOIN boots b ON b.id = other.boot JOIN readings own ON "
+    "own.node_id = other.node_id AND own.received_at <= other.received_at AND own.first_time < other.last_time "
+    "AND own.first_time > ? JOIN boots o ON o.id = own.boot AND o.boot_id = ? "
+    "WHERE other.node_id = ? AND b.boot_id <> ? AND other.first_time > ? AND other.first_time < ? LIMIT 1"
 )
 _HOUR_S = 3600.0
-# A node's shifts are read and written with each late batch; beyond this many, one is applied first.
-_MOST_SHIFTS = 100
 
 _JobRow = tuple[int, str, float, float, int, int | None, str]
 
@@ -178,8 +144,7 @@ class GroupWriter:
         self._cache = cache
         self._assumed_speed_bps = assumed_speed_bps
         self._counts = counts
-        self._samples: list[tuple[Any, ...]] = []
-        self._batches: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[Any, ...]] = []
         self._marks: list[tuple[int, str, str, float]] = []
         self._jobs: list[_JobRow] = []
         self._gpus: list[tuple[int, float, float, bytes]] = []
@@ -193,78 +158,110 @@ class GroupWriter:
         is_new = node is None
         if node is None:
             node = self._cache.create_node(self._connection, batch, submission.received_at)
-        elif batch.sequence <= self._newest(node, batch.boot_id):
-            self.write_rows()
-            found = fetch(self._connection, _ACKNOWLEDGED, (node.id, batch.boot_id, batch.sequence))
-            first, last, checksum = found[0] if found else (-1, None, 0)
-            if batch.sequence <= (first if last is None else last):
-                same = checksum == submission.checksum or last is not None
-                self._counts["batches_duplicate" if same else "batches_quarantined", ""] += 1
-                return BatchOutcome("duplicate" if same else "conflict")
-        self._store_batch(submission, node, is_new)
-        self._counts["batches_stored", ""] += 1
-        return BatchOutcome("stored", len(batch.time))
-
-    def _newest(self, node: CachedNode, boot_id: str) -> int:
-        """Return the largest stored sequence of this boot; -1 if none is."""
-        if node.newest[0] != boot_id:
-            found = fetch(self._connection, _NEWEST, (node.id, boot_id))
-            sequence, last = found[0] if found else (-1, None)
-            node.newest = boot_id, sequence if last is None else last
-        return node.newest[1]
-
-    def _store_batch(self, submission: Submission, node: CachedNode, is_new: bool) -> None:
-        batch, speed = submission.batch, self._assumed_speed_bps
+        self._enter(node, batch.boot_id)
+        if batch.sequence <= node.newest:
+            outcome = self._known(node, submission)
+            if outcome is not None:
+                counted = "duplicate" if outcome.status == "duplicate" else "quarantined"
+                self._counts[f"batches_{counted}", ""] += 1
+                return outcome
         if batch.boot_id != node.values["boot_id"]:
             self._look_for_two_hosts(submission, node)
         late = not is_new and batch.time[0] <= node.values["last_time"]
-        shifts = self._cache.shifts(self._connection).get(node.id, [])
-        if late:
-            self.write_rows()  # the tables must have the batches to join
-            before = counters_before(self._connection, node.id, batch.time[0], shifts)
-        else:
-            before = None if is_new else node.state
-        corrected = correct(batch, before, speed)
-        self._samples += [(node.id, *row) for row in as_stored(corrected.rows, shifts)]
-        ends = BatchEnds(corrected.first, corrected.last, batch.interfaces)
-        if shifts:
-            ends = ends.plus(Totals() - amounts_at(shifts, batch.time[0]))
-        self._batches.append(
-            (
-                node.id,
-                batch.boot_id,
-                batch.sequence,
-                submission.checksum,
-                batch.time[0],
-                batch.time[-1],
-                len(batch.time),
-                submission.received_at,
-                dump_ends(ends),
-                batch.machine and batch.machine.uptime_s,
-                batch.machine and batch.machine.owner_present,
-            )
-        )
-        if batch.boot_id == node.newest[0]:
-            node.newest = batch.boot_id, max(batch.sequence, node.newest[1])
+        for part in _parts(batch):
+            self._store(part, submission, node, is_new)
+            is_new = False
+        self._counts["batches_late", ""] += late
+        self._counts["batches_stored", ""] += 1
+        node.newest = max(batch.sequence, node.newest)
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
         self._marks += [(node.id, job_key(mark.job), mark.event, batch.time[mark.index]) for mark in batch.marks]
         self._jobs += _job_rows(node.id, batch)
         if batch.gpus:
             columns = [GpuColumns(one.gpu, one.busy_percent, one.used_bytes, one.total_bytes) for one in batch.gpus]
             self._gpus.append((node.id, batch.time[0], batch.time[-1], pack_gpus(batch.time, columns)))
+        return BatchOutcome("stored", len(batch.time))
+
+    def _enter(self, node: CachedNode, boot_id: str) -> None:
+        """Keep the rows of this boot, and its largest stored sequence, with the node."""
+        if node.boot_id == boot_id:
+            return
+        found = fetch(self._connection, _BOOTS, (node.id, boot_id))
+        node.boot_id, node.boots = boot_id, [(number, interfaces_of(packed)) for number, packed in found]
+        self.write_rows()
+        stored = [row for number, _ in node.boots for row in fetch(self._connection, _NEWEST, (number,))]
+        node.newest = max((last for (last,) in stored), default=-1)
+
+    def _known(self, node: CachedNode, submission: Submission) -> BatchOutcome | None:
+        """Return the outcome of a batch whose number is stored; None if it is not."""
+        self.write_rows()
+        sequence = submission.batch.sequence
+        for boot, _ in node.boots:
+            for first, last, checksum in fetch(self._connection, _ACKNOWLEDGED, (boot, sequence)):
+                if sequence <= last:
+                    # Of a row of several batches, only their numbers are known.
+                    same = checksum == submission.checksum or first != last
+                    return BatchOutcome("duplicate" if same else "conflict")
+        return None
+
+    def _boot(self, node: CachedNode, batch: Batch) -> int:
+        """Return the id of the batch's boot with its interfaces, which may be new."""
+        for number, interfaces in node.boots:
+            if interfaces == batch.interfaces:
+                return number
+        values = {"node_id": node.id, "boot_id": batch.boot_id, "interfaces": msgspec.json.encode(batch.interfaces)}
+        new: int = self._connection.execute(insert(boots).values(values).returning(boots.c.id)).scalar_one()
+        node.boots.append((new, batch.interfaces))
+        return new
+
+    def _store(self, batch: Batch, submission: Submission, node: CachedNode, is_new: bool) -> None:
+        """Store a batch, or a part of a long one."""
+        late = not is_new and batch.time[0] <= node.values["last_time"]
+        newest = batch.time[-1] >= node.values["last_time"]
+        moved = None
         if late:
-            self._counts["batches_late", ""] += 1
-            self.write_rows()
-            off = relink(self._connection, node.id, batch, corrected.last, shifts, speed)
-            if off is not None:
-                self._shift(node, shifts, *off)
-        self._remember(submission, node, corrected, newest=batch.time[-1] >= node.values["last_time"])
+            self.write_rows()  # the table must have the batches beside it
+            corrected, moved = place(self._connection, node.id, batch, self._assumed_speed_bps)
+        else:
+            corrected = correct(batch, None if is_new else node.state, self._assumed_speed_bps)
+        self._append(batch, submission, node, corrected)
+        if late:
+            self._counts["batches_late_shifting", ""] += bool(moved)
+            # The node's counters count from the first reading of its last row.
+            if newest:
+                corrected.last -= rise_after(self._connection, node.id, batch.time[0])
+            elif moved is None:
+                node.state -= corrected.link
+        self._remember(batch, submission, node, corrected, newest)
+
+    def _append(self, batch: Batch, submission: Submission, node: CachedNode, corrected: Corrected) -> None:
+        stored = len(corrected.columns[0] or ())
+        self._counts["samples_stored", ""] += stored
+        self._counts["samples_overlapping", ""] += len(batch.time) - stored
+        self._rows.append(
+            (
+                node.id,
+                batch.time[0],
+                batch.time[-1],
+                stored,
+                submission.received_at,
+                self._boot(node, batch),
+                batch.sequence,
+                batch.sequence,
+                submission.checksum,
+                batch.machine and batch.machine.uptime_s,
+                batch.machine and batch.machine.owner_present,
+                encode_link(corrected.link),
+                dump_ends(corrected.first, corrected.last, batch.interfaces),
+                pack_plain(corrected.columns),
+            )
+        )
 
     def _look_for_two_hosts(self, submission: Submission, node: CachedNode) -> None:
         """Report nodes whose boots alternate, as with a copied ``agent.toml``."""
         self.write_rows()
         batch, since = submission.batch, submission.batch.time[0] - _HOUR_S
-        asked = (batch.boot_id, since, node.id, batch.boot_id, since, batch.time[-1])
+        asked = (since, batch.boot_id, node.id, batch.boot_id, since, batch.time[-1])
         found = fetch(self._connection, _BETWEEN, asked)
         if not found:
             return
@@ -276,19 +273,10 @@ class GroupWriter:
                 *(batch.node, batch.cluster, other, batch.boot_id),
             )
 
-    def _shift(self, node: CachedNode, shifts: Sequence[Shift], since: float, amounts: Totals) -> None:
-        """Add ``amounts`` to everything of the node from ``since`` on."""
-        self._counts["batches_late_shifting", ""] += 1
-        under_way = added(shifts, since, amounts)
-        write_shifts(self._connection, node.id, under_way)
-        while len(under_way) > _MOST_SHIFTS:
-            under_way = step(self._connection, node.id, under_way)
-        self._cache.keep_shifts(node.id, under_way)
-        if node.state.time >= since:
-            node.state += amounts
-
-    def _remember(self, submission: Submission, node: CachedNode, corrected: Corrected, newest: bool) -> None:
-        batch, values = submission.batch, node.values
+    def _remember(
+        self, batch: Batch, submission: Submission, node: CachedNode, corrected: Corrected, newest: bool
+    ) -> None:
+        values = node.values
         for name in ("wraps", "resets", "boots", "missing"):
             count = getattr(corrected, name)
             values[name] += count
@@ -309,10 +297,9 @@ class GroupWriter:
         self._touched[node.id] = node
 
     def write_rows(self) -> None:
-        """Write the batches and samples collected so far; count the samples whose node and time existed already."""
-        write_many(self._connection, _BATCH, self._batches)
-        self._write_counted("samples", _SAMPLES, self._samples)
-        self._batches, self._samples = [], []
+        """Write the rows of the batches collected so far."""
+        write_many(self._connection, ROW, self._rows)
+        self._rows = []
 
     def write(self, now: float, late_s: float) -> None:
         """Write the rest of the group, and record the batches that are late by ``late_s`` at ``now``."""
@@ -320,15 +307,34 @@ class GroupWriter:
         late = [(*span, now) for span in self._spans if now - span[1] >= late_s]
         write_many(self._connection, late_batches.INSERT, late)
         write_many(self._connection, _MARK, self._marks)
-        self._write_counted("job_samples", _JOB, self._jobs)
+        stored = write_many(self._connection, _JOB, self._jobs)
+        self._counts["job_samples_stored", ""] += stored
+        self._counts["job_samples_overlapping", ""] += len(self._jobs) - stored
         write_many(self._connection, _GPUS, self._gpus)
         write_many(self._connection, _UPDATE_NODE, [_node_row(node) for node in self._touched.values()])
 
-    def _write_counted(self, name: str, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write the rows; count those that existed already."""
-        stored = write_many(self._connection, statement, rows)
-        self._counts[f"{name}_stored", ""] += stored
-        self._counts[f"{name}_overlapping", ""] += len(rows) - stored
+
+def _parts(batch: Batch) -> list[Batch]:
+    """Return the batch, or where it is too long for one row, parts of it."""
+    if batch.time[-1] - batch.time[0] <= CHUNK_S:
+        return [batch]
+    parts, begin = [], 0
+    while begin < len(batch.time):
+        end = bisect_right(batch.time, batch.time[begin] + CHUNK_S)
+        some = slice(begin, end)
+        parts.append(
+            replace(
+                batch,
+                time=batch.time[some],
+                bytes_in=[column[some] for column in batch.bytes_in],
+                bytes_out=[column[some] for column in batch.bytes_out],
+                memory_used_bytes=batch.memory_used_bytes[some],
+                cpu_busy_s=batch.cpu_busy_s[some],
+                boottime_s=batch.boottime_s and batch.boottime_s[some],
+            )
+        )
+        begin = end
+    return parts
 
 
 def _uncounted(name: str) -> dict[str, Any]:

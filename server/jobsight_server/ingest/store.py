@@ -11,8 +11,7 @@ from types import MappingProxyType
 from sqlalchemy import Connection, Engine, func, insert, select
 
 from jobsight_server.ingest.group_writer import GroupWriter, WriterCache
-from jobsight_server.ingest.merging import Merger
-from jobsight_server.ingest.shifts import step
+from jobsight_server.ingest.joining import Joiner
 from jobsight_server.ingest.wire import BatchOutcome, Submission
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import quarantine
@@ -116,8 +115,8 @@ class SampleStore:
         self._quarantine_bytes = quarantine_bytes
         self._late_s = late_s
         self._clock = clock
-        self._cache = WriterCache(clusters)
-        self.merger = Merger(engine, clock, lambda connection: self._cache.shifts(connection), clusters)
+        self._cache = WriterCache()
+        self.joiner = Joiner(engine, clock, clusters)
 
     def apply(
         self,
@@ -137,7 +136,6 @@ class SampleStore:
                 group = GroupWriter(connection, self._cache, self._assumed_speed_bps, counts)
                 outcomes = [group.add(submission) for submission in submissions]
                 group.write(self._clock(), self._late_s)
-                self._settle(connection)
                 for refusal in refusals:
                     write_refusal(connection, refusal, counts)
                 if refusals:
@@ -149,30 +147,3 @@ class SampleStore:
             if not committed:
                 self._cache.forget()
         return outcomes
-
-    def settle(self) -> bool:
-        """Apply one step of the pending ``shifts``; return whether there is more to do.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database failed; the step remains to be done.
-        """
-        settled = False
-        try:
-            left = self._cache.known_shifts
-            if left is None:
-                with self._engine.connect().execution_options(reading=True) as connection:
-                    left = self._cache.shifts(connection)
-            if left:
-                with self._engine.begin() as connection:
-                    self._settle(connection)
-            settled = True
-        finally:
-            if not settled:
-                self._cache.forget()
-        return bool(left)
-
-    def _settle(self, connection: Connection) -> None:
-        """Apply one step, if there is one: no transaction waits for more."""
-        for node_id, shifts in self._cache.shifts(connection).items():
-            self._cache.keep_shifts(node_id, step(connection, node_id, shifts))
-            return

@@ -38,6 +38,7 @@ from jobsight_server.profiler.site_monitoring import (
 )
 from jobsight_server.profiler.usage import FASTEST, JobInterval, Speeds, link_speeds, uncounted
 from jobsight_server.profiler.values import Measurements
+from jobsight_server.storage.samples import CHUNK_S
 
 # Clocks of a node and its scheduler differ a little.
 _SLACK_S = 1.0
@@ -64,13 +65,13 @@ _NODES_OF = text(
 _WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state = 'ended' AND cluster = :cluster")
 _SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
 _SAMPLED_NODES = text("SELECT cluster, name, id, last_time, interfaces, cpus, memory_total_bytes FROM nodes")
-_LAST_BEFORE = text(
-    "SELECT boot_id, coalesce(last_sequence, sequence) AS last FROM batches "
-    "WHERE node_id = :node_id AND last_time < :end ORDER BY last_time DESC LIMIT 1"
+_BATCH_OF = (
+    "SELECT b.boot_id, r.sequence, r.last_sequence, r.first_time FROM readings r JOIN boots b ON b.id = r.boot "
+    "WHERE r.node_id = :node_id AND "
 )
+_LAST_BEFORE = text(f"{_BATCH_OF} r.last_time < :end AND r.first_time < :end ORDER BY r.first_time DESC LIMIT 1")
 _FIRST_AFTER = text(
-    "SELECT boot_id, sequence, first_time, last_sequence FROM batches WHERE node_id = :node_id AND last_time >= :end "
-    "ORDER BY last_time LIMIT 1"
+    f"{_BATCH_OF} r.last_time >= :end AND r.first_time >= :end - {CHUNK_S} ORDER BY r.first_time LIMIT 1"
 )
 
 
@@ -184,9 +185,9 @@ def _hole(connection: Connection, node_id: int, end: float) -> bool:
     after = connection.execute(_FIRST_AFTER, key).one_or_none()
     if before is None or after is None:
         return False
-    if after.last_sequence is not None and after.first_time < end:  # between two of the batches merged into it
+    if after.last_sequence != after.sequence and after.first_time < end:  # between two of the batches merged into it
         return False
-    return bool(before.boot_id == after.boot_id and after.sequence > before.last + 1)
+    return bool(before.boot_id == after.boot_id and after.sequence > before.last_sequence + 1)
 
 
 def sent_since(engine: Engine, cluster: str, since: float) -> bool:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.sessions import Ending
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.storage.engine import fetch, pieces
+from jobsight_server.storage.sample_columns import MODULUS, Floats, SampleColumns, linked
+from jobsight_server.storage.samples import CHUNK_S
 
 UP_WITHIN_S = 120.0
 LATE_WITHIN_S = 3600.0
@@ -119,16 +123,15 @@ FIGURES: tuple[LoadFigure, ...] = ("load", "memory", "bandwidth")
 
 _OVER_S = 120.0  # the last two intervals of readings once a minute
 _BEFORE_S = 900.0
-# The last reading and one some minutes before: two look-ups for each node. Older ones are packed elsewhere.
+# The rows of the last reading and of one some minutes before.
 _LOADS = (
     "SELECT n.cluster, n.name, n.received_at, n.last_time, n.clock_skew_s, n.cpus, n.memory_total_bytes, "
-    "b.time - a.time, b.cpu_busy_s - a.cpu_busy_s, b.memory_used_bytes, "
-    "b.net_in_bytes + b.net_out_bytes - a.net_in_bytes - a.net_out_bytes, b.gap_s - a.gap_s "
-    "FROM nodes n "
-    "LEFT JOIN samples b ON b.node_id = n.id AND b.time = n.last_time AND n.received_at >= ? "
-    "LEFT JOIN samples a ON a.node_id = n.id AND a.time = (SELECT max(s.time) FROM samples s "
-    f"WHERE s.node_id = n.id AND s.time <= b.time - {_OVER_S} AND s.time > b.time - {_BEFORE_S}) "
+    "r.samples, r.link, r.packed FROM nodes n "
+    "LEFT JOIN readings r ON r.node_id = n.id AND n.received_at >= ? AND r.first_time >= coalesce("
+    f"(SELECT max(s.first_time) FROM readings s WHERE s.node_id = n.id AND s.first_time <= n.last_time - {_OVER_S} "
+    f"AND s.first_time > n.last_time - {_BEFORE_S + CHUNK_S}), n.last_time - {_OVER_S}) "
 )
+_ORDER = "ORDER BY n.id, r.first_time, r.id"
 
 
 class NodeLoad(Record):
@@ -180,28 +183,41 @@ def node_rates(connection: Connection, now: float, ids: Sequence[int] | None = N
 def _read(
     connection: Connection, now: float, ids: Sequence[int] | None = None
 ) -> Iterator[tuple[NodeName, float, LoadRates]]:
-    some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))})"
-    for cluster, name, *times, cpus, total, seconds, busy_s, used, moved, gap_s in fetch(
-        connection, _LOADS + some, (now - LATE_WITHIN_S, *(ids or ()))
-    ):
+    some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))}) "
+    rows = fetch(connection, _LOADS + some + _ORDER, (now - LATE_WITHIN_S, *(ids or ())))
+    readings = linked([(link, packed) for *_, link, packed in rows if packed is not None])
+    end = 0
+    for node, of_node in groupby(rows, lambda row: row[:7]):
+        begin, end = end, end + sum(samples or 0 for *_, samples, _, _ in of_node)
+        cluster, name, *times, cpus, total = node
         age_s = max(0.0, now - seen_at(*times))
         is_silent = status(age_s) == "silent"
-        rates = _UNKNOWN if is_silent else _rates(cpus, total, seconds, busy_s, used, moved, gap_s)
+        rates = _UNKNOWN if is_silent else _rates(cpus, total, times[1], readings[begin:end].in_order())
         yield (cluster, name), age_s, rates
 
 
-def _rates(
-    cpus: int,
-    total: int | None,
-    seconds: float | None,
-    busy_s: float | None,
-    used: int | None,
-    moved: int | None,
-    gap_s: float | None,
-) -> LoadRates:
+def _places(time: Floats, last_time: float) -> Iterator[np.intp]:
+    """Yield the places of the reading at ``last_time`` and of the one before."""
+    at, before = np.searchsorted(time, last_time), np.searchsorted(time, last_time - _OVER_S, "right") - 1
+    if at < len(time) and time[at] == last_time:
+        yield at
+        if before >= 0 and time[before] > last_time - _BEFORE_S:
+            yield before
+
+
+def _rates(cpus: int, total: int | None, last_time: float, readings: SampleColumns) -> LoadRates:
+    """Return the load from the reading some minutes before ``last_time`` to the one then."""
+    rows = readings[np.fromiter(_places(readings.time, last_time), np.intp)].rows()
+    if not rows:
+        return _UNKNOWN
+    (time, *moved_to, busy_to, used, gap_to), *before = (row[:6] for row in rows)
     memory = min(1.0, used / total) if used is not None and total else None
-    known_s = (seconds or 0.0) - (gap_s or 0.0)
-    if known_s <= 0:
-        return LoadRates(None, memory, None)
-    load = None if busy_s is None or cpus <= 0 else min(1.0, max(0.0, busy_s / known_s / cpus))
-    return LoadRates(load, memory, None if moved is None else max(0.0, moved * 8 / known_s))
+    for begin, *moved_from, busy_from, _, gap_from in before:
+        known_s = time - begin - (gap_to - gap_from)
+        if known_s > 0:
+            busy_known, moved_known = None not in (busy_from, busy_to), None not in (*moved_from, *moved_to)
+            busy = (busy_to - busy_from) / known_s / cpus if busy_known and cpus > 0 else None
+            moved = sum((b - a) % MODULUS for a, b in zip(moved_from, moved_to, strict=True)) if moved_known else None
+            load = None if busy is None else min(1.0, max(0.0, busy))
+            return LoadRates(load, memory, None if moved is None else moved * 8 / known_s)
+    return LoadRates(None, memory, None)

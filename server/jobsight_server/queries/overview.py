@@ -191,7 +191,7 @@ def ingest_rate(connection: Connection, now: float) -> IngestRate:
     bar = whole(connection, offset)
     rows = connection.execute(
         text(
-            f"SELECT {bar} AS bar, sum(samples) FROM batches WHERE received_at >= :begin AND received_at < :now "
+            f"SELECT {bar} AS bar, sum(samples) FROM readings WHERE received_at >= :begin AND received_at < :now "
             "GROUP BY 1"
         ),
         {"begin": begin, "bar": RATE_BAR_S, "now": now},

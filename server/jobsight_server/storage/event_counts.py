@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
-from jobsight_server.storage.engine import whole
+from jobsight_server.storage.engine import whole, write_many
 
-_ADD = text(
-    "INSERT INTO event_counts (name, label, value) VALUES (:name, :label, :value) "
+_ADD = (
+    "INSERT INTO event_counts (name, label, value) VALUES (?, ?, ?) "
     "ON CONFLICT (name, label) DO UPDATE SET value = event_counts.value + excluded.value"
 )
 
@@ -20,9 +20,9 @@ _ADD = text(
 def add_event_counts(connection: Connection, counts: Mapping[tuple[str, str], int]) -> None:
     """Add ``counts[(name, label)]`` to the stored counts; zeros add nothing."""
     # In one order everywhere: two PostgreSQL writers must not deadlock on each other's rows.
-    rows = [{"name": n, "label": label[:200], "value": v} for (n, label), v in sorted(counts.items()) if v]
-    if rows:
-        connection.execute(_ADD, rows)
+    write_many(
+        connection, _ADD, [(name, label[:200], value) for (name, label), value in sorted(counts.items()) if value]
+    )
 
 
 def read_event_counts(connection: Connection) -> dict[tuple[str, str], int]:

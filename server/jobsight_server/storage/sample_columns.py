@@ -1,15 +1,19 @@
-"""Readings of one node as columns, and packed into bytes.
+"""Readings of one node as columns, and packed into bytes in two forms.
 
-Packed, each column is the differences of its whole numbers, divided by their greatest common divisor: the first bytes
-of all, then the second bytes and so on, deflated. Seconds count as microseconds. ``time`` and ``gap_s`` are restored
-exactly: if microseconds are too coarse, the bits of the doubles are the whole numbers.
+A batch is packed plainly: a zero, a bit for each column that says anything, and the columns' values of 8 bytes.
+
+Where batches share a row, each column is the differences of its whole numbers, divided by their greatest common
+divisor: the first bytes of all, then the second bytes and so on, deflated. Seconds count as microseconds. ``time`` and
+``gap_s`` are restored exactly: if microseconds are too coarse, the bits of the doubles are the whole numbers.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby
 from typing import Any, Self
 
 import msgspec
@@ -21,7 +25,7 @@ Integers = NDArray[np.int64]
 
 MODULUS = 2**62
 """Totals of counters are stored modulo this."""
-MASK = MODULUS - 1  # for ``&``, which SQLite and PostgreSQL both have
+MASK = MODULUS - 1
 
 UNKNOWN = -1
 """Stands for a missing total; a missing float is NaN."""
@@ -31,7 +35,7 @@ _LEVEL = 6  # of zlib
 _EXACT = ("time", "gap_s")
 
 
-class Totals(msgspec.Struct, omit_defaults=True):
+class Totals(msgspec.Struct, array_like=True):
     """Totals of a node's counters, in the order of ``TOTALS``: bytes modulo ``MODULUS``, seconds.
 
     ``ib_in`` and ``ib_out`` are the part of ``net_in`` and ``net_out`` on InfiniBand and Omni-Path.
@@ -46,24 +50,21 @@ class Totals(msgspec.Struct, omit_defaults=True):
 
     def __add__(self, other: Totals) -> Self:
         """Add the totals of ``other``; keep any further fields of ``self``."""
+        return self._moved(other, 1)
+
+    def __sub__(self, other: Totals) -> Self:
+        """Subtract the totals of ``other``; keep any further fields of ``self``."""
+        return self._moved(other, -1)
+
+    def _moved(self, other: Totals, sign: int) -> Self:
         return msgspec.structs.replace(
             self,
-            net_in=(self.net_in + other.net_in) % MODULUS,
-            net_out=(self.net_out + other.net_out) % MODULUS,
-            cpu=self.cpu + other.cpu,
-            gap=self.gap + other.gap,
-            ib_in=(self.ib_in + other.ib_in) % MODULUS,
-            ib_out=(self.ib_out + other.ib_out) % MODULUS,
-        )
-
-    def __sub__(self, other: Totals) -> Totals:
-        return Totals(
-            (self.net_in - other.net_in) % MODULUS,
-            (self.net_out - other.net_out) % MODULUS,
-            self.cpu - other.cpu,
-            self.gap - other.gap,
-            (self.ib_in - other.ib_in) % MODULUS,
-            (self.ib_out - other.ib_out) % MODULUS,
+            net_in=(self.net_in + sign * other.net_in) % MODULUS,
+            net_out=(self.net_out + sign * other.net_out) % MODULUS,
+            cpu=self.cpu + sign * other.cpu,
+            gap=self.gap + sign * other.gap,
+            ib_in=(self.ib_in + sign * other.ib_in) % MODULUS,
+            ib_out=(self.ib_out + sign * other.ib_out) % MODULUS,
         )
 
 
@@ -93,23 +94,20 @@ class SampleColumns:
     def __getitem__(self, which: slice | NDArray[Any]) -> SampleColumns:
         return SampleColumns(*(getattr(self, name)[which] for name in NAMES))
 
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the readings one by one, None where a value is unknown."""
+        found = []
+        for name in NAMES:
+            column = getattr(self, name)
+            known = column != UNKNOWN if name in WHOLE else ~np.isnan(column)
+            values: list[Any] = column.tolist()
+            found.append(values if known.all() else [v if k else None for v, k in zip(values, known, strict=True)])
+        return list(zip(*found, strict=True))
+
     def between(self, since: float, until: float) -> slice:
         """Return the slice of the readings from ``since`` to before ``until``."""
         first, last = np.searchsorted(self.time, (since, until), "left")
         return slice(int(first), int(last))
-
-    def plus(self, where: slice, amounts: Totals) -> SampleColumns:
-        """Return the columns with ``amounts`` added to the totals at ``where``."""
-        changed: dict[str, Any] = {}
-        for name, amount in zip(TOTALS, msgspec.structs.astuple(amounts), strict=True):
-            if amount:
-                column = changed[name] = getattr(self, name).copy()
-                part = column[where]
-                if column.dtype == np.int64:
-                    part[:] = np.where(part == UNKNOWN, UNKNOWN, (part + amount) & MASK)
-                else:
-                    part += amount
-        return replace(self, **changed)
 
     def pack(self) -> bytes:
         """Return all columns, compressed."""
@@ -117,8 +115,16 @@ class SampleColumns:
 
     @classmethod
     def unpack(cls, packed: bytes) -> SampleColumns:
-        """Restore the argument of ``pack``; ``cpu_busy_s`` to the microsecond."""
+        """Restore what ``pack`` packed, with ``cpu_busy_s`` to the microsecond, or ``pack_plain``."""
+        if packed[:1] == _PLAIN:
+            return _of_plain([packed])
         return cls(*(_unpacked(name, column) for name, column in zip(NAMES, _decode(packed), strict=True)))
+
+    def in_order(self) -> SampleColumns:
+        """Return the readings in order of time; of several at one time the first."""
+        if np.all(self.time[1:] > self.time[:-1]):
+            return self
+        return self[np.unique(self.time, return_index=True)[1]]
 
 
 NAMES = tuple(field.name for field in fields(SampleColumns))
@@ -133,15 +139,70 @@ def difference(totals: NDArray[Any], before: Any) -> NDArray[Any]:
     return risen if risen.dtype == np.float64 else (risen + MODULUS // 2) % MODULUS - MODULUS // 2
 
 
-def joined(parts: Iterable[SampleColumns]) -> SampleColumns:
-    """Return the readings of all ``parts``, in order of time; at equal times that of the earlier part."""
-    parts = list(parts) or [NOTHING]
-    together = parts[0]
-    if len(parts) > 1:
-        together = SampleColumns(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
-    if np.all(together.time[1:] > together.time[:-1]):
-        return together
-    return together[np.unique(together.time, return_index=True)[1]]
+_PLAIN = b"\0"  # MessagePack begins an array otherwise
+_NOTHING = {name: UNKNOWN if name in WHOLE else 0.0 if name == "gap_s" else np.nan for name in NAMES}
+
+
+def pack_plain(columns: Sequence[Sequence[Any] | None]) -> bytes:
+    """Return columns in the order of ``NAMES`` as bytes; None stands for one without totals, or without a gap."""
+    bits, parts = 0, []
+    for number, (name, column) in enumerate(zip(NAMES, columns, strict=True)):
+        if column is not None:
+            bits |= 1 << number
+            if None in column:
+                missing = UNKNOWN if name in WHOLE else np.nan
+                column = [missing if value is None else value for value in column]
+            parts.append(array("q" if name in WHOLE else "d", column).tobytes())
+    return _PLAIN + bytes((bits,)) + b"".join(parts)
+
+
+def _of_plain(rows: Sequence[bytes]) -> SampleColumns:
+    """Return the columns of plainly packed rows that say something in the same columns."""
+    present = [name for number, name in enumerate(NAMES) if rows[0][1] & 1 << number]
+    parts = [np.frombuffer(row, np.int64, offset=2).reshape(len(present), -1) for row in rows if len(row) > 2]
+    values = np.concatenate(parts, axis=1) if parts else np.empty((len(present), 0), np.int64)
+    found = {name: row if name in WHOLE else row.view(np.float64) for name, row in zip(present, values, strict=True)}
+    return SampleColumns(
+        *(found[name] if name in found else np.full(values.shape[1], _NOTHING[name]) for name in NAMES)
+    )
+
+
+def linked(rows: Sequence[tuple[bytes, bytes]]) -> SampleColumns:
+    """Return the readings of a node's rows ``(link, packed)``, which follow one another; totals since the first one's
+    first reading.
+
+    ``link``: the totals from the first reading of the row before to its own.
+    """
+    if not rows:
+        return NOTHING
+    parts, lengths = [], []
+    for form, some in groupby(
+        (packed for _, packed in rows), lambda packed: packed[:2] if packed[:1] == _PLAIN else b""
+    ):
+        if form:
+            plain = list(some)
+            parts.append(_of_plain(plain))
+            columns = form[1].bit_count()
+            lengths += [(len(packed) - 2) // (8 * columns) for packed in plain]
+        else:
+            unpacked = [SampleColumns.unpack(packed) for packed in some]
+            parts += unpacked
+            lengths += map(len, unpacked)
+    links = [(0, 0, 0.0, 0.0, 0, 0), *(decode_link(link) for link, _ in rows[1:])]
+    found = {name: np.concatenate([getattr(part, name) for part in parts]) for name in NAMES}
+    for name, steps in zip(TOTALS, zip(*links, strict=True), strict=True):
+        if any(steps):
+            found[name] = _plus(found[name], np.repeat(np.cumsum(np.array(steps, found[name].dtype)), lengths))
+    return SampleColumns(**found)
+
+
+def _plus(totals: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
+    sums: NDArray[Any] = totals + base
+    return sums if sums.dtype == np.float64 else np.where(totals == UNKNOWN, UNKNOWN, sums & MASK)
+
+
+encode_link = msgspec.msgpack.Encoder().encode
+decode_link = msgspec.msgpack.Decoder(tuple[int, int, float, float, int, int]).decode
 
 
 def _of_values(name: str, values: Sequence[Any]) -> NDArray[Any]:

@@ -18,15 +18,14 @@ DELETED = "samples_deleted_for_space"
 SHORTENED = "jobs_shortened_for_space"
 """Counted: samples, and jobs without a profile that lost readings with them."""
 
-READINGS = ("samples", "sample_chunks", "batches", "job_samples", "gpu_samples", "marks")
+READINGS = ("readings", "job_samples", "gpu_samples", "marks")
 _KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this time, and batches are resent
 _SMALLEST_STEP = 0.01  # of the time that readings cover
 _FREED = 0.02  # of the limit, once it is exceeded: PostgreSQL's size is an estimate that varies by a percent
 
 _OLDEST = text(
-    "SELECT min(time) FROM (SELECT min(time) AS time FROM samples UNION ALL "
-    "SELECT min(c.last_time) FROM (SELECT node_id, min(first_time) AS first_time FROM sample_chunks GROUP BY node_id) "
-    "AS o JOIN sample_chunks c ON c.node_id = o.node_id AND c.first_time = o.first_time) AS oldest"
+    "SELECT min(r.last_time) FROM (SELECT node_id, min(first_time) AS first_time FROM readings GROUP BY node_id) "
+    "AS o JOIN readings r ON r.node_id = o.node_id AND r.first_time = o.first_time"
 )
 _LOSING = text(
     "SELECT count(*) FROM jobs WHERE profiled = :no AND state IN ('running', 'ended') "

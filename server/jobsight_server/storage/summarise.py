@@ -125,11 +125,7 @@ _WRITE = (
     f"VALUES (?, ?, ?{', ?' * len(_COLUMNS)}) ON CONFLICT (node_id, period, first_time) "
     f"DO UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in _COLUMNS)}"
 )
-_OLDEST = (
-    "SELECT (SELECT min(time) FROM samples WHERE node_id = asked.node_id), "
-    "(SELECT min(first_time) FROM sample_chunks WHERE node_id = asked.node_id) "
-    "FROM (SELECT CAST(? AS INTEGER) AS node_id) AS asked"
-)
+_OLDEST = "SELECT min(first_time) FROM readings WHERE node_id = ?"
 # By node, in the order of the primary key.
 _DELETE_HOURS = text(
     "DELETE FROM sample_summaries WHERE node_id IN (SELECT id FROM nodes) AND period = 'hour' AND first_time < :before"
@@ -167,8 +163,8 @@ def read_summaries(
 
 def oldest_reading(connection: Connection, node_id: int) -> float | None:
     """Return the time of the node's oldest stored reading."""
-    (found,) = fetch(connection, _OLDEST, (node_id,))
-    return min((time for time in found if time is not None), default=None)
+    ((oldest,),) = fetch(connection, _OLDEST, (node_id,))
+    return oldest if oldest is None else float(oldest)
 
 
 def delete_hours(connection: Connection, before: float) -> None:

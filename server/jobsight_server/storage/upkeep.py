@@ -13,19 +13,14 @@ from jobsight_server.storage.summarise import delete_hours, summarise_before
 
 _PIECE_S = 6 * 3600.0  # most samples of a node deleted in one transaction: ingest must not wait long
 
-_OLDEST = text(
-    "SELECT node_id, min(time) FROM (SELECT node_id, min(time) AS time FROM samples GROUP BY node_id UNION ALL "
-    "SELECT node_id, min(first_time) FROM sample_chunks GROUP BY node_id) AS oldest "
-    "WHERE time < :before GROUP BY node_id"
-)
+_OLDEST = text("SELECT node_id, min(first_time) FROM readings WHERE first_time < :before GROUP BY node_id")
 _PARTLY_OLDER = text(
-    "SELECT min(first_time) FROM sample_chunks WHERE node_id = :node_id AND first_time < :until AND last_time >= :until"
+    "SELECT min(first_time) FROM readings WHERE node_id = :node_id AND first_time < :until AND last_time >= :until"
 )
-_IN_CHUNKS = text(
-    "SELECT coalesce(sum(samples), 0) FROM sample_chunks WHERE node_id = :node_id AND first_time < :until"
-)
-_DELETE_CHUNKS = text("DELETE FROM sample_chunks WHERE node_id = :node_id AND first_time < :until")
-_DELETE_ROWS = text("DELETE FROM samples WHERE node_id = :node_id AND time < :until")
+_STORED = text("SELECT coalesce(sum(samples), 0) FROM readings WHERE node_id = :node_id AND first_time < :until")
+_DELETE = text("DELETE FROM readings WHERE node_id = :node_id AND first_time < :until")
+# Table and column.
+_BESIDE = (("job_samples", "last_time"), ("gpu_samples", "last_time"), ("marks", "time"))
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
@@ -51,18 +46,16 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
 
 
 def delete_readings(engine: Engine, before: float, counted_as: str, stop: threading.Event | None = None) -> int:
-    """Delete samples of nodes and jobs, marks and acknowledged batches older than ``before``.
+    """Delete readings of nodes and jobs, marks and acknowledged batches older than ``before``.
 
-    Samples of nodes leave their summaries, in the same transaction. A chunk goes as a whole, once all of it is older,
-    and no reading newer than its first goes before it.
+    Readings of nodes leave their summaries, in the same transaction. A row goes as a whole, once all of it is older,
+    and none that begins later goes before it.
 
     Returns the number of samples deleted, which is also counted. Interrupted by ``stop`` between transactions.
     """
     deleted = 0
     with engine.connect() as connection:
         nodes = [tuple(row) for row in connection.execute(_OLDEST, {"before": before})]
-        expired = text("SELECT DISTINCT node_id FROM batches WHERE last_time < :before")
-        silent = [row.node_id for row in connection.execute(expired, {"before": before})]
     for node_id, first in nodes:
         until = first
         while until < before and not (stop and stop.is_set()):
@@ -71,24 +64,21 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
                 count = _delete_samples(connection, node_id, first, until)
                 add_event_counts(connection, {(counted_as, ""): count})
             deleted += count
-    for node_id in silent:
         with engine.begin() as connection:
-            key = {"node_id": node_id, "before": before}
-            connection.execute(text("DELETE FROM batches WHERE node_id = :node_id AND last_time < :before"), key)
-            connection.execute(text("DELETE FROM job_samples WHERE node_id = :node_id AND last_time < :before"), key)
-            connection.execute(text("DELETE FROM gpu_samples WHERE node_id = :node_id AND last_time < :before"), key)
-            connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
+            for table, time in _BESIDE:
+                query = text(f"DELETE FROM {table} WHERE node_id = :node_id AND {time} < :until")
+                connection.execute(query, {"node_id": node_id, "until": until})
     return deleted
 
 
 def _delete_samples(connection: Connection, node_id: int, first: float, until: float) -> int:
-    """Summarise and delete the node's samples from ``first``, the oldest, to before ``until``; return how many."""
+    """Summarise and delete the node's readings from ``first``, the oldest, to before ``until``; return how many."""
     lock_until_commit(connection, lock_name(node_id))
     first_kept = connection.execute(_PARTLY_OLDER, {"node_id": node_id, "until": until}).scalar()
     if first_kept is not None and first_kept <= first:
         return 0
     place = {"node_id": node_id, "until": until if first_kept is None else first_kept}
-    summarise_before(connection, node_id, until if first_kept is None else first_kept)
-    count: int = connection.execute(_IN_CHUNKS, place).scalar_one()
-    connection.execute(_DELETE_CHUNKS, place)
-    return count + connection.execute(_DELETE_ROWS, place).rowcount
+    summarise_before(connection, node_id, place["until"])
+    count: int = connection.execute(_STORED, place).scalar_one()
+    connection.execute(_DELETE, place)
+    return count

@@ -23,6 +23,7 @@ from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, Batc
 from jobsight_server.serve.writer import writer_front
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.samples import read_samples
 
 MakeBatch = Callable[..., Batch]
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
@@ -60,6 +61,12 @@ def make_batch() -> MakeBatch:
         return Batch(**values)
 
     return make
+
+
+def stored(engine: Engine, node_id: int = 1) -> list[tuple[Any, ...]]:
+    """The node's readings ``(time, in, out, cpu, memory, gap, ib in, ib out)``."""
+    with engine.connect() as connection:
+        return read_samples(connection, node_id, 0.0, 1e12).rows()
 
 
 @dataclass
@@ -113,6 +120,9 @@ class Writer:
         self.committer.flush()
         with self.engine.connect() as connection:
             return read_event_counts(connection)
+
+    def readings(self) -> list[tuple[Any, ...]]:
+        return stored(self.engine)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self.engine.connect() as connection:

@@ -29,9 +29,7 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(engine: Engine, make_b
 
     committer = GroupCommitter(SampleStore(engine, 1e10, 10**6), chores=[wait])
     futures = [  # one group, because the thread is busy
-        committer.submit(
-            submission(make_batch(sequence=n, node=f"n{n}", memory_used_bytes=[2**70 if n == 2 else 1] * 3))
-        )
+        committer.submit(submission(make_batch(sequence=n, node=f"n{n}", cpus=2**70 if n == 2 else 4)))
         for n in range(5)
     ]
     kept = committer.refuse(Refusal("wrong", "wrong content", 1.0, 3, b"abc"))
@@ -43,7 +41,7 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(engine: Engine, make_b
     assert committer.trouble is None
     committer.close()
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 4
+        assert connection.execute(text("SELECT count(*) FROM readings")).scalar() == 4
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -91,5 +91,5 @@ def test_health_says_what_ingest_says(
         assert writer.post(b"not JSON")[0] == 422
         assert writer.balance()["stored"] == 3
         assert writer.counts()["batches_rejected", "database"] == 3
-        assert writer.rows("SELECT count(*) FROM samples") == [(1200,)]
+        assert writer.rows("SELECT sum(samples) FROM readings") == [(1200,)]
         reading.dispose()

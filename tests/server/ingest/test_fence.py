@@ -61,8 +61,8 @@ def test_a_writer_that_was_taken_over_stores_nothing(engine: Engine, make_batch:
             old.apply([Submission(batch, 1, 5000.0)])
         assert new.apply([Submission(batch, 1, 5000.0)])[0].status == "stored"
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM samples")).scalar() == 30
-        assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 10
+        assert connection.execute(text("SELECT sum(samples) FROM readings")).scalar() == 30
+        assert connection.execute(text("SELECT count(*) FROM readings")).scalar() == 10
     assert set(ended) == {"first"}
 
 
@@ -156,4 +156,4 @@ def test_a_fenced_writer_answers_503(engine: Engine, serve_writer: Callable[...,
             assert "another server has taken over" in answer["error"]
             assert old.health()[0] == 503
             assert new.post(later)[0] == 200
-            assert new.rows("SELECT count(*) FROM batches") == [(2,)]
+            assert new.rows("SELECT count(*) FROM readings") == [(2,)]

@@ -1,4 +1,4 @@
-"""A late batch costs the same however much follows it; what it changes is worked in by steps that nobody can see."""
+"""A late batch costs the same however much follows it, and everything after it is right at once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.ingest.shifts import STEP_ROWS, Shift, added, amounts_at
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import BatchInterface, Submission
 from jobsight_server.profiler.runs import read_windows
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.sample_columns import Totals
 from jobsight_server.storage.upkeep import delete_old
+
+from .conftest import stored
 
 MakeBatch = Callable[..., Any]
 PER_BATCH = 100
@@ -29,14 +29,6 @@ def store_of(engine: Engine) -> SampleStore:
 
 def apply(store: SampleStore, batch: Any) -> None:
     assert store.apply([Submission(batch, 1, 5000.0)])[0].status == "stored"
-
-
-def settle(store: SampleStore) -> int:
-    """All steps; returns how many there were."""
-    steps = 0
-    while store.settle():
-        steps += 1
-    return steps
 
 
 class Node:
@@ -65,9 +57,9 @@ class Node:
             cpu_busy_s=[float(i) for i in part],
         )
 
-    def check(self, engine: Engine, stored: list[int]) -> None:
-        """What the profiler and the pages read is the truth; ``stored`` batches are there."""
-        indices = [i for n in sorted(stored) for i in range(PER_BATCH * n, PER_BATCH * (n + 1))]
+    def check(self, engine: Engine, numbers: list[int]) -> None:
+        """What the profiler and the pages read is the truth; batches ``numbers`` are there."""
+        indices = [i for n in sorted(numbers) for i in range(PER_BATCH * n, PER_BATCH * (n + 1))]
         with engine.connect() as connection:
             found = read_windows(connection, [(1, 0.0, 1e9)]).around(1, 0.0, 1e9)
             shown = timeline(connection, 1, 0.0, 1000.0 + 10 * len(self.true), 4, points=50)
@@ -84,8 +76,8 @@ class Node:
 
 def rows_of(engine: Engine) -> list[tuple[Any, ...]]:
     with engine.connect() as connection:
-        query = "SELECT time, net_in_bytes, cpu_busy_s, gap_s, ib_in_bytes FROM samples ORDER BY time"
-        return [tuple(row) for row in connection.execute(text(query))]
+        node_id = connection.execute(text("SELECT max(id) FROM nodes")).scalar_one()
+    return [(row[0], row[1], row[3], row[5], row[6]) for row in stored(engine, node_id)]
 
 
 @pytest.mark.parametrize("shifting", [False, True])
@@ -113,48 +105,26 @@ def test_a_late_batch_costs_the_same_however_much_follows(
         if number not in late:
             apply(store, node.batch(number))
     few = cost(late[1])
-    settle(store)
     for number in range(30, 60):
         apply(store, node.batch(number))
     many = cost(late[0])
-    assert many < 1.5 * few
-    if shifting:
-        assert settle(store) > 0
+    assert many < 1.5 * few + 2000
     node.check(sqlite_engine, list(range(60)))
 
 
-def test_no_reader_sees_a_step_and_no_crash_loses_one(engine: Engine, make_batch: MakeBatch) -> None:
-    """Six steps of readings are off by wraps that two late batches reveal; a new process makes each step."""
-    count = 6 * STEP_ROWS // PER_BATCH
-    node = Node(make_batch, (count + 40) * PER_BATCH, 10**8)
-    stored = [n for n in range(count) if n not in (2, 30)]
-    for number in stored:
+def test_whatever_comes_late_readers_see_the_truth_at_once(engine: Engine, make_batch: MakeBatch) -> None:
+    """Wraps that late batches reveal; each batch is stored by a new process."""
+    node = Node(make_batch, 40 * PER_BATCH, 10**8)
+    order = [n for n in range(30) if n not in (2, 17, 18)] + [18, 31, 2, 32, 17, 30]
+    for number in order[:-5]:
         apply(store_of(engine), node.batch(number))
-    late = 0
-    steps = 0
-    while True:
-        if steps in (0, 2):
-            # The second one arrives while the first one is worked in.
-            number = (30, 2)[late]
-            late += 1
-            apply(store_of(engine), node.batch(number))
-            stored.append(number)
-        else:
-            # Other batches are stored between the steps; they make one themselves.
-            stored.append(max(stored) + 1)
-            apply(store_of(engine), node.batch(stored[-1]))
-        steps += 1
-        node.check(engine, stored)
-        if late == 2 and not store_of(engine).settle():
-            break
-        node.check(engine, stored)
-    assert steps > 2
+    for count in range(len(order) - 5, len(order)):
+        apply(store_of(engine), node.batch(order[count]))
+        node.check(engine, order[: count + 1])
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM shifts")).scalar() == 0
-        assert read_event_counts(connection)["batches_late_shifting", ""] == 2
+        assert read_event_counts(connection)["batches_late_shifting", ""] == 4
     raw = rows_of(engine)
-    in_order = sorted(stored)
-    expected = [node.true[i] for n in in_order for i in range(PER_BATCH * n, PER_BATCH * (n + 1))]
+    expected = [node.true[i] for n in sorted(order) for i in range(PER_BATCH * n, PER_BATCH * (n + 1))]
     assert [row[1] - raw[0][1] for row in raw] == [value - expected[0] for value in expected]
 
 
@@ -175,9 +145,6 @@ def test_any_order_gives_the_same_rows(engine: Engine, make_batch: MakeBatch, se
             apply(store, batch)
             if rng.random() < 0.3:
                 store = store_of(engine)
-            if rng.random() < 0.3:
-                store.settle()
-        settle(store)
         raw = rows_of(engine)
         results.append([(time, net - raw[0][1], cpu - raw[0][2], gap - raw[0][3]) for time, net, cpu, gap, _ in raw])
         assert all(ib == (net if node.port else None) for _, net, _, _, ib in raw)
@@ -186,7 +153,7 @@ def test_any_order_gives_the_same_rows(engine: Engine, make_batch: MakeBatch, se
         true[5 * PER_BATCH - 1] = 0  # between the boots
         assert steps == true
         with engine.begin() as connection:
-            for table in ("samples", "batches", "nodes", "marks"):
+            for table in ("readings", "boots", "nodes", "marks"):
                 connection.execute(text(f"DELETE FROM {table}"))
     assert results[0] == results[1] == results[2]
 
@@ -195,33 +162,49 @@ def _fields(batch: Any) -> dict[str, Any]:
     return {name: getattr(batch, name) for name in batch.__struct_fields__}
 
 
-def test_a_shift_on_top_of_others() -> None:
-    """Oracle: an array of amounts, second by second."""
-    rng = random.Random(7)
-    for _ in range(200):
-        shifts: list[Shift] = []
-        plain = [0] * 40
-        for _ in range(rng.randrange(1, 8)):
-            since, amount = rng.randrange(30), rng.randrange(1, 2**62)
-            shifts = added(shifts, float(since), Totals(amount))
-            plain = [value + amount if t >= since else value for t, value in enumerate(plain)]
-            if shifts and rng.random() < 0.5:  # a step: the first is worked in up to some moment
-                first = shifts[0]
-                until = rng.randrange(int(first.since), 40)
-                plain = [v - first.amounts.net_in if first.since <= t < min(until, first.until) else v
-                         for t, v in enumerate(plain)]  # fmt: skip
-                moved = Shift(float(until), first.until, first.amounts)
-                shifts = [*([moved] if until < first.until else []), *shifts[1:]]
-        assert [amounts_at(shifts, float(t)).net_in for t in range(40)] == [value % 2**62 for value in plain]
-        assert all(a.until <= b.since for a, b in pairwise(shifts))
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_that_overlap_leave_no_reading_out_and_no_traffic_twice(
+    engine: Engine, make_batch: MakeBatch, seed: int
+) -> None:
+    """Of one counter in all: each batch of two readings has some of the times of others, or lies between them."""
+    rng = random.Random(seed)
+    store, times = store_of(engine), set()
+    for number in range(60):
+        begin = 1000.0 + 10 * rng.randrange(80)
+        time = [begin, begin + rng.choice((5.0, 10.0, 30.0, 200.0))]
+        busy = [at - 1000.0 for at in time]
+        made = make_batch(sequence=number, time=time, bytes_in=[int(at) for at in time], cpu_busy_s=busy)
+        apply(store, made)
+        times.update(time)
+        if rng.random() < 0.3:
+            store = store_of(engine)
+    found = rows_of(engine)
+    assert [row[0] for row in found] == sorted(times)
+    assert [row[1] - found[0][1] for row in found] == [int(at - found[0][0]) for at in sorted(times)]
+    assert {row[3] for row in found} == {found[0][3]}
+    last = max(times) + 10.0
+    apply(store, make_batch(sequence=99, time=[last], bytes_in=[int(last)], cpu_busy_s=[last - 1000.0]))
+    assert rows_of(engine)[-1][1] - found[-1][1] == 10
 
 
-def test_retention_and_shifts(engine: Engine, make_batch: MakeBatch) -> None:
+def test_a_batch_of_many_hours_is_stored_in_parts(engine: Engine, make_batch: MakeBatch) -> None:
+    time = [1000.0 + 7200.0 * i for i in range(30)]
+    made = make_batch(time=time, bytes_in=[1000 * i for i in range(30)], cpu_busy_s=[float(i) for i in range(30)])
+    store = store_of(engine)
+    apply(store, made)
+    assert [row[:2] for row in rows_of(engine)] == [(at, 1000 * i) for i, at in enumerate(time)]
+    assert store.apply([Submission(made, 1, 5000.0)])[0].status == "duplicate"
+    life = (time[17] + 1.0, time[17] + 2.0)
+    with engine.connect() as connection:
+        found = read_windows(connection, [(1, *life)]).around(1, *life)
+        assert connection.execute(text("SELECT max(last_time - first_time) FROM readings")).scalar_one() <= 21600.0
+    assert found.time.tolist() == time[13:23]
+
+
+def test_retention_and_late_batches(engine: Engine, make_batch: MakeBatch) -> None:
     node = Node(make_batch, 80 * PER_BATCH, 10**9)
     for number in [n for n in range(80) if n != 5]:
         apply(store_of(engine), node.batch(number))
     apply(store_of(engine), node.batch(5))
     delete_old(engine, 1000.0 + 10 * PER_BATCH * 60)
-    node.check(engine, list(range(60, 80)))
-    settle(store_of(engine))
     node.check(engine, list(range(60, 80)))

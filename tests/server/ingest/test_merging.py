@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from jobsight_server.ingest import merging as module
-from jobsight_server.ingest.merging import AFTER_S, LONGEST_S, WINDOW_S
+from jobsight_server.ingest import joining as module
+from jobsight_server.ingest.joining import AFTER_S, WINDOW_S
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import BatchInterface, BatchJob, Submission
 from jobsight_server.profiler.runs import Boundaries
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.sample_columns import NAMES
-from jobsight_server.storage.samples import CHUNK_S, read_samples
-from jobsight_server.storage.schema import batches, sample_chunks
+from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.schema import readings
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.migrate import upgrade
+
+from .conftest import stored
 
 MakeBatch = Callable[..., Any]
 READINGS, INTERVAL_S, BEGIN = 3, 10.0, 1_000_000.0
@@ -40,27 +41,17 @@ class Writer:
     def take(self, batch: Any, checksum: int = 7) -> str:
         return self._store.apply([Submission(batch, checksum, self.now)])[0].status
 
-    def settle(self) -> None:
-        while self._store.settle():
-            pass
-
     def merge(self) -> None:
         self.now += 3600.0
-        while self._store.merger.step():
+        while self._store.joiner.step():
             pass
 
     def rows(self) -> list[Any]:
         with self.engine.connect() as connection:
-            return list(connection.execute(select(batches).order_by(batches.c.first_time)))
+            return list(connection.execute(select(readings).order_by(readings.c.first_time)))
 
     def samples(self) -> list[tuple[Any, ...]]:
-        with self.engine.connect() as connection:
-            columns = read_samples(connection, 1, 0.0, 1e12)
-        return list(zip(*(getattr(columns, name).tolist() for name in NAMES), strict=True))
-
-    def chunks(self) -> list[Any]:
-        with self.engine.connect() as connection:
-            return list(connection.execute(select(sample_chunks).order_by(sample_chunks.c.first_time)))
+        return stored(self.engine)
 
     def counts(self) -> dict[tuple[str, str], int]:
         with self.engine.connect() as connection:
@@ -90,21 +81,19 @@ def test_a_day_of_batches_becomes_a_few_rows_a_day_later(engine: Engine, make_ba
     before = writer.samples()
     writer.merge()
     assert len(writer.rows()) == day - 1
-    writer.now += AFTER_S
+    writer.now += 2 * AFTER_S
     writer.merge()
     rows = writer.rows()
     assert [(row.sequence, row.last_sequence) for row in rows] == [
-        (0, 719), (720, 999), (1001, 1720), (1721, 2440), (2441, 2879),
+        (0, 719), (720, 999), (1001, 1720), (1721, 2440), (2441, 2878), (2879, 2879),
     ]  # fmt: skip
-    assert max(row.last_time - row.first_time for row in rows) <= LONGEST_S
+    assert max(row.last_time - row.first_time for row in rows) <= CHUNK_S
     assert sum(row.samples for row in rows) == READINGS * (day - 1)
     assert writer.samples() == before
-    assert sum(row.samples for row in writer.chunks()) > 0.6 * len(before)
-    assert all(row.first_time // CHUNK_S == row.last_time // CHUNK_S for row in writer.chunks())
+    assert sum(len(row.packed) for row in rows) < 10 * len(before)
     # The one that was missing: what it shows of wraps moves everything after it, and then it is merged as well.
     assert writer.take(numbered(make_batch, 1000)) == "stored"
     assert [writer.take(numbered(make_batch, number)) for number in (0, 500, 1000, 2879)] == ["duplicate"] * 4
-    writer.settle()
     found = [row[:2] for row in writer.samples()]
     assert {(at - before) / (time - earlier) for (earlier, before), (time, at) in pairwise(found)} == {1e8}
     assert delete_old(engine, BEGIN + 86400.0) == READINGS * day
@@ -120,7 +109,7 @@ def test_a_number_that_is_used_twice_is_refused_while_its_batch_has_a_row(
     assert writer.take(numbered(make_batch, 5), checksum=8) == "conflict"
     writer.now += AFTER_S
     writer.merge()
-    assert len(writer.rows()) == 1
+    assert [(row.sequence, row.last_sequence) for row in writer.rows()] == [(0, 8), (9, 9)]
     assert writer.take(numbered(make_batch, 5), checksum=8) == "duplicate"
     assert writer.take(numbered(make_batch, 10)) == "stored"
 
@@ -135,7 +124,7 @@ def test_silence_owners_and_other_interfaces_stay_visible(sqlite_engine: Engine,
     writer.take(numbered(make_batch, 3, time=[time + 100.0 for time in later], interfaces=other))
     writer.now += AFTER_S
     writer.merge()
-    assert [(row.sequence, row.last_sequence) for row in writer.rows()] == [(0, 1), (2, None), (3, None)]
+    assert [(row.sequence, row.last_sequence) for row in writer.rows()] == [(0, 1), (2, 2), (3, 3)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -144,8 +133,8 @@ def test_merging_at_any_moment_changes_no_reading(
 ) -> None:
     """Batches of three boots, some late, in any order, some twice; with merging in between, and without."""
     monkeypatch.setattr(module, "CHUNK_S", 1800.0)
-    monkeypatch.setattr(module, "KEPT_S", 300.0)
-    monkeypatch.setattr(module, "_READINGS_AT_ONCE", 100)
+    monkeypatch.setattr(module, "_MOST_READINGS", 100)
+    monkeypatch.setattr(module, "_AT_ONCE", 30)
     rng = random.Random(seed)
     plain = open_engine(f"sqlite:///{tmp_path / 'plain.db'}")
     upgrade(plain)
@@ -165,18 +154,13 @@ def test_merging_at_any_moment_changes_no_reading(
         if chance < 0.3:
             merging.merge()
             keeping.now += 3600.0
-        elif chance < 0.4:
-            merging.settle()
         elif chance < 0.5:
             assert merging.samples() == keeping.samples()
     merging.now += AFTER_S
     merging.merge()
-    merging.settle()
-    keeping.settle()
     assert merging.samples() == keeping.samples()
     assert merging.counts() == keeping.counts()
     assert len(merging.rows()) < 0.2 * len(keeping.rows())
-    assert sum(row.samples for row in merging.chunks()) > 0.7 * len(keeping.samples())
     plain.dispose()
 
 

@@ -59,8 +59,8 @@ def test_a_wrong_clock_costs_nothing(
         said = capsys.readouterr().out
         assert "3 of 4 batches were accepted" in said
         assert "rejected again: JSON is malformed" in said
-        assert writer.rows("SELECT count(*) FROM samples") == [(12,)]
-        assert writer.rows("SELECT sequence FROM batches ORDER BY 1") == [(0,), (1,), (2,)]
+        assert writer.rows("SELECT sum(samples) FROM readings") == [(12,)]
+        assert writer.rows("SELECT sequence FROM readings ORDER BY 1") == [(0,), (1,), (2,)]
         counts = writer.counts()
         retried = {label: count for (name, label), count in counts.items() if name == "quarantine_retried"}
         assert retried == {"stored": 2, "duplicate": 1, "refused": 2}
@@ -97,7 +97,7 @@ def test_what_was_marked_before_a_stop_is_taken_in_after_the_start(
             if writer.rows("SELECT count(*) FROM quarantine") == [(0,)]:
                 break
             done.wait(0.1)
-        assert writer.rows("SELECT count(*) FROM samples") == [(4,)]
+        assert writer.rows("SELECT sum(samples) FROM readings") == [(4,)]
 
 
 @pytest.mark.storage

@@ -43,7 +43,7 @@ def test_small_batches_are_stored_while_every_thread_is_busy(writer: Writer, bus
     packed = gzip.compress(make.batch(sequence=make.GOLDEN["sequence"] + 1))
     assert writer.post(packed, Content_Encoding="GZIP ") == (200, {"status": "stored", "samples": 4})
     assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "duplicate"})
-    assert writer.rows("SELECT count(*) FROM batches") == [(2,)]
+    assert writer.rows("SELECT count(*) FROM readings") == [(2,)]
 
 
 def test_what_is_wrong_waits_for_a_thread(writer: Writer, busy: threading.Event) -> None:

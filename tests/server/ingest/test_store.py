@@ -19,6 +19,8 @@ from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.gpu_columns import load_gpus
 from jobsight_server.storage.job_columns import load_columns
 
+from .conftest import stored
+
 MakeBatch = Callable[..., Batch]
 GOLDEN_JOBS = Path(__file__).parents[2] / "golden" / "batch-jobs.json"
 
@@ -63,8 +65,8 @@ def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: Mak
         "conflict",
     ]
     assert first[0].samples == 3
-    stored = rows(engine, "SELECT time, net_in_bytes, memory_used_bytes, gap_s FROM samples ORDER BY time")
-    assert stored == [(1000.0, 0, 1 << 30, 0.0), (1010.0, 100, 1 << 30, 0.0), (1020.0, 300, 1 << 30, 0.0)]
+    found = [(row[0], row[1], row[4], row[5]) for row in stored(engine)]
+    assert found == [(1000.0, 0, 1 << 30, 0.0), (1010.0, 100, 1 << 30, 0.0), (1020.0, 300, 1 << 30, 0.0)]
     assert rows(engine, "SELECT job_id, event, time FROM marks") == [("4711", "start", 1010.0)]
     store.apply([], [Refusal("other content", "conflict", 1.0, 3, b"abc", "alpha", "n001")])
     assert balance(engine)["batches_received"] == 4
@@ -76,7 +78,7 @@ def test_overlapping_times_keep_the_first_and_are_counted(
 ) -> None:
     store.apply([submission(make_batch())])
     store.apply([submission(make_batch(sequence=2, time=[1010.0, 1015.0], bytes_in=[100, 150]))])
-    assert rows(engine, "SELECT time, net_in_bytes FROM samples ORDER BY time") == [
+    assert [row[:2] for row in stored(engine)] == [
         (1000.0, 0), (1010.0, 100), (1015.0, 150), (1020.0, 200),
     ]  # fmt: skip
     assert balance(engine)["samples_overlapping"] == 1
@@ -87,15 +89,15 @@ def test_a_transaction_that_fails_leaves_nothing_behind(
     store: SampleStore, engine: Engine, make_batch: MakeBatch
 ) -> None:
     store.apply([submission(make_batch())])
-    before = rows(engine, "SELECT * FROM samples"), rows(engine, "SELECT * FROM nodes")
-    too_big = make_batch(sequence=3, time=[1100.0], bytes_in=[500], memory_used_bytes=[2**70])
+    before = rows(engine, "SELECT * FROM readings"), rows(engine, "SELECT * FROM nodes")
+    too_big = make_batch(sequence=3, time=[1100.0], bytes_in=[500], cpu_busy_s=[4.0], cpus=2**70)
     with pytest.raises((SQLAlchemyError, OverflowError)):
         store.apply(
             [submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0])), submission(too_big)]
         )
-    assert (rows(engine, "SELECT * FROM samples"), rows(engine, "SELECT * FROM nodes")) == before
+    assert (rows(engine, "SELECT * FROM readings"), rows(engine, "SELECT * FROM nodes")) == before
     store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0]))])
-    assert rows(engine, "SELECT net_in_bytes FROM samples ORDER BY time")[-1] == (300,)
+    assert stored(engine)[-1][1] == 300
     assert balance(engine)["batches_stored"] == 2
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, case, delete, insert, select, update
+from sqlalchemy import Connection, Engine, case, delete, insert, select, update
 from tests import make
 
 from jobsight_predictor.question import Question
@@ -16,7 +16,6 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import (
-    batches,
     job_samples,
     late_batches,
     learned_until,
@@ -26,7 +25,6 @@ from jobsight_server.storage.schema import (
     pending_at_start,
     pending_forecasts,
     profiles,
-    samples,
     series,
 )
 
@@ -58,14 +56,20 @@ class Site:
             "received_at": 0.0,
             **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
         }
-        names = [column.name for column in samples.c][1 : 1 + max(map(len, rows), default=0)]
         with self.engine.begin() as connection:
             node_id: int = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
-            if rows:
-                connection.execute(
-                    insert(samples), [{"node_id": node_id, **dict(zip(names, row, strict=True))} for row in rows]
-                )
+            self._store(connection, node_id, rows, boot_id=None)
         return node_id
+
+    @staticmethod
+    def _store(connection: Connection, node_id: int, rows: Sequence[Row], **columns: Any) -> None:
+        for begin in range(0, len(rows), 100):
+            make.readings(connection, node_id, rows[begin : begin + 100], **columns)
+
+    def more(self, node_id: int, rows: Sequence[Row]) -> None:
+        """Further readings of a node."""
+        with self.engine.begin() as connection:
+            self._store(connection, node_id, rows, boot_id=None)
 
     def mark(self, node_id: int, job_id: str, event: str, time: float) -> None:
         with self.engine.begin() as connection:
@@ -91,27 +95,14 @@ class Site:
             connection.execute(insert(job_samples), values)
 
     def batch(self, node_id: int, sequence: int, first: float, last: float) -> None:
-        values = {
-            "node_id": node_id,
-            "boot_id": "boot",
-            "sequence": sequence,
-            "first_time": first,
-            "last_time": last,
-        }
         with self.engine.begin() as connection:
-            connection.execute(insert(batches).values(**values, checksum=0, samples=1, received_at=0.0, counters="{}"))
+            make.readings(connection, node_id, [], boot_id="boot", sequence=sequence, first_time=first, last_time=last)
 
     def arrive(self, node_id: int, sequence: int, rows: Sequence[Row], received_at: float = 0.0) -> None:
         """Further readings of a node, as a batch that was received then."""
-        names = [column.name for column in samples.c][1 : 1 + max(map(len, rows), default=0)]
-        values = {"node_id": node_id, "boot_id": "boot", "sequence": sequence, "checksum": 0, "counters": "{}"}
-        times = {"first_time": rows[0][0], "last_time": rows[-1][0], "received_at": received_at}
         newest = case((nodes.c.last_time > rows[-1][0], nodes.c.last_time), else_=rows[-1][0])
         with self.engine.begin() as connection:
-            connection.execute(
-                insert(samples), [{"node_id": node_id, **dict(zip(names, row, strict=True))} for row in rows]
-            )
-            connection.execute(insert(batches).values(**values, **times, samples=len(rows)))
+            make.readings(connection, node_id, rows, boot_id="boot", sequence=sequence, received_at=received_at)
             if received_at - rows[0][0] >= LATE_S:
                 span = {"first_time": rows[0][0], "last_time": rows[-1][0], "stored_at": received_at}
                 connection.execute(insert(late_batches).values(node_id=node_id, **span))

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 from msgspec import to_builtins
-from sqlalchemy import event, insert, update
+from sqlalchemy import event, update
+from tests import make
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.queries.jobs import job_list
-from jobsight_server.storage.schema import jobs, nodes, running_use, samples
+from jobsight_server.storage.schema import jobs, nodes, running_use
 
 MIB = 2**20
 
@@ -92,12 +93,10 @@ def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
     assert used(site)[run] == (600, None)
     assert site.dump(running_use)[0][5] is None, "the first readings show no growth"
     with site.engine.begin() as connection:
-        names = [column.name for column in samples.c][1:7]
-        more = [dict(zip(names, row, strict=True)) for row in rows([400, 1100, 200], 8000.0)]
-        connection.execute(insert(samples), [{"node_id": node, **row} for row in more])
+        make.readings(connection, node, rows([400, 1100, 200], 8000.0))
         connection.execute(update(nodes).values(last_time=8020.0))
         # What was taken in some minutes ago is not read again.
-        connection.execute(update(samples).where(samples.c.time == 100.0).values(memory_used_bytes=9999 * MIB))
+        make.readings(connection, node, rows([9999], 101.0))
     watch_running(site.engine, lambda: 9000.0)
     assert used(site)[run] == (1000, None)
     assert site.dump(running_use)[0][5] == pytest.approx(400 * MIB / (8020.0 - 300.0), rel=0.01)
@@ -114,9 +113,7 @@ def test_samples_that_a_node_sends_later_than_another_are_taken_in(site: Any) ->
     watch_running(site.engine, lambda: 300.0)
     assert used(site)[run] == (0, None)
     with site.engine.begin() as connection:
-        names = [column.name for column in samples.c][1:7]
-        more = [dict(zip(names, row, strict=True)) for row in rows([500, 100], 120.0)]
-        connection.execute(insert(samples), [{"node_id": late, **row} for row in more])
+        make.readings(connection, late, rows([500, 100], 120.0))
     watch_running(site.engine, lambda: 300.0)
     assert used(site)[run] == (pytest.approx(200), None)
 
@@ -128,11 +125,9 @@ def test_a_backlog_that_arrives_after_hours_of_silence_is_taken_in_and_the_silen
     event.listen(site.engine, "before_cursor_execute", lambda _c, _k, statement, *_: asked.append(statement))
     watch_running(site.engine, lambda: 1e6)
     assert used(site)[run] == (200, None)
-    assert len([statement for statement in asked if "JOIN samples" in statement]) < 5
+    assert len([statement for statement in asked if "FROM readings" in statement]) < 5
     with site.engine.begin() as connection:
-        names = [column.name for column in samples.c][1:7]
-        more = [dict(zip(names, row, strict=True)) for row in rows([300, 700], 120.0)]
-        connection.execute(insert(samples), [{"node_id": node, **row} for row in more])
+        make.readings(connection, node, rows([300, 700], 120.0))
         connection.execute(update(nodes).values(last_time=130.0))
     watch_running(site.engine, lambda: 1e6 + 60)
     assert used(site)[run] == (600, None)
@@ -186,8 +181,7 @@ def test_a_job_that_uses_more_than_its_bound_is_marked_while_it_runs(site: Any) 
     bounds = {metric: entry["bound"] for metric, entry in detail(site, "1.s", 2010.0)["profile"].items()}
     assert (listed(site, 2010.0)["1.s"], bounds["runtime"] < 1000, bounds["memory"] < 400 * MIB) == ([], True, True)
     with site.engine.begin() as connection:
-        row = {"node_id": node, "time": 2010.0, "memory_used_bytes": 850 * MIB, "gap_s": 0.0}
-        connection.execute(insert(samples).values(row))
+        make.readings(connection, node, [(2010.0, None, None, None, 850 * MIB, 0.0)])
         connection.execute(update(nodes).values(last_time=2010.0))
     watch_running(site.engine, lambda: 2020.0)
     found = detail(site, "1.s", 2020.0)

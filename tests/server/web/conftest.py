@@ -195,15 +195,8 @@ def _fill_nodes(connection: Connection) -> None:
     }  # fmt: skip
     make.node(connection, "n1", id=1, received_at=NOW - 30, clock_skew_s=0.25, **node)
     make.node(connection, "n2", id=2, cluster="beta", received_at=NOW - 600, **node)
-    readings = [
-        {"node_id": 1, "time": NOW - 100 + 10 * i, "net_in_bytes": 1000 * i, "gap_s": 0.0, "cpu_busy_s": 20.0 * i}
-        | {"net_out_bytes": None if i == 5 else 250 * i, "memory_used_bytes": 2**30}
-        for i in range(11)
-    ]
-    connection.execute(insert(schema.samples), readings)
-    batch = {"node_id": 1, "boot_id": "b", "sequence": 1, "checksum": 0, "samples": 11, "counters": "{}"}
-    batch |= {"first_time": NOW - 100, "last_time": NOW, "received_at": NOW - 30}
-    connection.execute(insert(schema.batches).values(batch))
+    readings = [(NOW - 100 + 10 * i, 1000 * i, None if i == 5 else 250 * i, 20.0 * i, 2**30, 0.0) for i in range(11)]
+    make.readings(connection, 1, readings, sequence=1, received_at=NOW - 30)
 
 
 @pytest.fixture

@@ -73,7 +73,8 @@ def plant(engine: Engine) -> None:
             lost["id"] = 20_000 + number
             make.job(connection, f"lost{number}", on={"n1": 4}, processors=4, end=lost["start"] + 3600, **lost)
         connection.execute(insert(schema.nodes), [row for row, _ in nodes])
-        connection.execute(insert(schema.samples), [sample for _, samples in nodes for sample in samples])
+        for row, samples in nodes:
+            make.readings(connection, row["id"], samples)
         for run, (name, processors, memory) in zip(now, held, strict=True):
             connection.execute(insert(schema.jobs).values(run))
             connection.execute(insert(schema.job_nodes).values(run_id=run["id"], node=name, processors=processors))
@@ -135,7 +136,7 @@ def running(number: int, hours_left: float, **changes: Any) -> dict[str, Any]:
     return make.job_row(f"{number}.s", **job | changes)
 
 
-def node(number: int, age_s: float, bps: float, load: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def node(number: int, age_s: float, bps: float, load: float) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
     """One of 10 processors and 64 GiB, with a reading a minute for ten minutes."""
     last = NOW - age_s
     agent = {"version": "0.3.0" if number else "0.2.0", "batches_spooled": 3 * (number == 1), "batches_dropped": 0}
@@ -143,8 +144,7 @@ def node(number: int, age_s: float, bps: float, load: float) -> tuple[dict[str, 
     row |= {"memory_total_bytes": 64 * GIB, "counters": "{}", "agent": json.dumps(agent), "first_time": last - 600}
     row |= {"last_time": last, "received_at": last, "samples": 11, "wraps": 0, "resets": 0, "boots": 1, "missing": 0}
     samples = [
-        {"node_id": number + 1, "time": last - 60 * (10 - minute), "net_in_bytes": int(bps * 60 * minute / 8)}
-        | {"net_out_bytes": 0, "cpu_busy_s": load * 10 * 60 * minute, "memory_used_bytes": 16 * GIB, "gap_s": 0.0}
+        (last - 60 * (10 - minute), int(bps * 60 * minute / 8), 0, load * 10 * 60 * minute, 16 * GIB, 0.0)
         for minute in range(11)
     ]
     return row, samples

@@ -43,10 +43,8 @@ def plant(engine: Engine, state: str = "ended") -> None:
         run_id = make.job(connection, on={"n1": 2, "n2": 2}, **run, **requests, **end)
         times = {"first_time": 990.0, "last_time": 1050.0, "received_at": 1050.0}
         node_id = make.node(connection, cluster="c", cpus=16, **times)
-        names = [column.name for column in schema.samples.c][1:7]
-        for time in range(990, 1060, 10):
-            values = dict(zip(names, (float(time), 0, 0, 0.0, 20 * GIB, 0.0), strict=True))
-            connection.execute(insert(schema.samples).values(node_id=node_id, **values))
+        rows = [(float(time), 0, 0, 0.0, 20 * GIB, 0.0) for time in range(990, 1060, 10)]
+        make.readings(connection, node_id, rows)
         connection.execute(
             insert(schema.job_samples).values(
                 node_id=node_id, job_id="1", first_time=1000.0, last_time=2000.0, samples=5, readings=dump_columns(own)

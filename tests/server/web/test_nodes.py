@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, insert, update
+from tests import make
 
 from jobsight_server.storage import schema
+from jobsight_server.storage.sample_columns import MODULUS
 
 from .conftest import HOSTILE, NOW, Served, add_job
 from .test_machines import HOUR_S, machine, store
@@ -30,11 +32,10 @@ def page(served: Served, path: str) -> str:
 
 def test_a_node_has_its_readings_its_jobs_and_its_reliability(served: Served) -> None:
     # 20 s of processor time in 10 s on 4 processors; the log writes n1.example.org, on which a job runs.
-    readings = [{"node_id": 1, "time": NOW - 100 - 10 * i, "memory_used_bytes": 0, "gap_s": 0.0} for i in range(1, 11)]
-    for i, row in enumerate(readings, 1):
-        row |= {"net_in_bytes": -1000 * i, "net_out_bytes": -250 * i, "cpu_busy_s": -20.0 * i}
     with served.engine.begin() as connection:
-        connection.execute(insert(schema.samples), readings)
+        for i in range(1, 11):
+            totals = ((-1000 * i) % MODULUS, (-250 * i) % MODULUS, -20.0 * i)
+            make.readings(connection, 1, [(NOW - 100 - 10 * i, *totals, 0, 0.0)], boot_id=None)
     store(served, machine("n1", 5.0, events=1.0, seconds=4e6), machine(HOSTILE, 3.0))
     found = {(node["cluster"], node["name"]): node for node in ask(served)["nodes"]}
     n1 = found["alpha", "n1"]
@@ -72,7 +73,7 @@ def test_a_full_host_name_of_the_log_leads_to_the_node_of_the_agent(served: Serv
 
 def test_a_site_without_agents_lists_its_nodes_and_says_so(served: Served) -> None:
     with served.engine.begin() as connection:
-        for table in (schema.samples, schema.batches, schema.nodes):
+        for table in (schema.readings, schema.nodes):
             connection.execute(delete(table))
         run = add_job(connection, "beta", "8", "ada", NOW - 60)
         connection.execute(insert(schema.job_nodes).values(run_id=run, node="old", processors=1))

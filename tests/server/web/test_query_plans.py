@@ -46,7 +46,7 @@ QUERIES: tuple[dict[str, str], ...] = (
     {"cursor": urlsafe_b64encode(b'["end",true,1700000000.0,5]').decode(), "state": "ended", "user": "ada"},
     {"cursor": urlsafe_b64encode(b'["end",false,1700000000.0,5]').decode(), "range": "1y"},
 )
-LARGE = {"jobs", "samples", "sample_chunks", "sample_summaries", "profiles", "job_nodes", "batches", "job_samples"}
+LARGE = {"jobs", "readings", "sample_summaries", "profiles", "job_nodes", "job_samples"}
 
 
 class Statement(NamedTuple):

@@ -16,6 +16,7 @@ from tests import make
 
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.forecasts import rebuild
+from jobsight_server.storage.samples import read_samples
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.units import FORMATS
 
@@ -156,10 +157,12 @@ def test_what_rejected_data(ask: Ask, sql: Sql) -> None:
         assert (reason in row, f">{number}<" in row) == (True, True)
 
 
-def test_which_job_uses_the_network_now(ask: Ask, sql: Sql) -> None:
+def test_which_job_uses_the_network_now(ask: Ask, engine: Engine) -> None:
     walk = ask("Which job uses the network now?")
     # Of n1, a job with 4 of the 6 processors that are held has two thirds.
-    ((bps,),) = sql("SELECT 8.0 * (max(net_in_bytes) - min(net_in_bytes)) / 600 FROM samples WHERE node_id = 2")
+    with engine.connect() as connection:
+        read = read_samples(connection, 2, 0.0, NOW)
+    bps = 8.0 * (read.net_in_bytes[-1] - read.net_in_bytes[0]) / 600
     assert f"Job 2.s of u2 uses the network most: {FORMATS['bps'](bps * 4 / 6)}" in walk.answer
     assert (
         walk.page.split('<tbody data-rows="jobs"')[1]

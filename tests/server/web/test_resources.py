@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import insert
 from tests import make
 
-from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.matching.reports import report_nodes
 
@@ -173,10 +171,9 @@ def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     seen = {"first_time": now - 60, "last_time": now - 5, "received_at": now - 5, "clock_skew_s": 0.0}
     with served.engine.begin() as connection:
         number = make.node(connection, "m1", cpus=4, memory_total_bytes=8 * 2**30, interfaces=interfaces, **seen)
-        for at, moved, busy in ((now - 25, 0, 0.0), (now - 5, 250_000_000, 30.0)):
-            sample = {"node_id": number, "time": at, "net_in_bytes": moved, "net_out_bytes": moved}
-            sample |= {"cpu_busy_s": busy, "memory_used_bytes": 2**30, "gap_s": 0.0}
-            connection.execute(insert(schema.samples).values(sample))
+        moved = 250_000_000
+        rows = [(now - 25, 0, 0, 0.0, 2**30, 0.0), (now - 5, moved, moved, 30.0, 2**30, 0.0)]
+        make.readings(connection, number, rows)
     assert report_nodes(served.engine, served.clock, 90.0) >= 1
     found = admin.get(f"{API}/resources/alpha/m1").json
     free = {name: capacity["free"] for name, capacity in found["capacities"].items()}

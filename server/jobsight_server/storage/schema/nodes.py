@@ -45,33 +45,42 @@ nodes = Table(
     UniqueConstraint("cluster", "name"),
 )
 
-# One wide row per node and time. The cumulative columns are corrected for wraps and resets, so the difference of two
-# rows is the use between them; ``gap_s`` accumulates the seconds of unknown use.
-samples = Table(
-    "samples",
+# Boots of nodes, each with the interfaces that its batches name; another row when these change. JSON.
+boots = Table(
+    "boots",
     metadata,
-    Column("node_id", Integer, primary_key=True),
-    Column("time", Double, primary_key=True),
-    Column("net_in_bytes", BigInteger),
-    Column("net_out_bytes", BigInteger),
-    Column("cpu_busy_s", Double),
-    Column("memory_used_bytes", BigInteger),
-    Column("gap_s", Double, nullable=False),
-    Column("ib_in_bytes", BigInteger),  # part of ``net_in_bytes`` on InfiniBand and Omni-Path; NULL without such ports
-    Column("ib_out_bytes", BigInteger),
-    sqlite_with_rowid=False,
+    Column("id", Integer, primary_key=True),
+    Column("node_id", Integer, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("interfaces", LargeBinary, nullable=False),
+    Index(None, "node_id", "boot_id"),
 )
 
-# Readings of a node that are some hours old, as columns (storage.sample_columns). A late reading is a row of
-# ``samples`` until it is packed too; of two readings at one time the one in here counts.
-sample_chunks = Table(
-    "sample_chunks",
+# Acknowledged batches: the key that makes ingest idempotent, and their readings (storage.sample_columns). After a day,
+# batches of a boot that follow one another share a row, with the last one's ``last_sequence`` (ingest.joining).
+# ``packed`` has totals since the row's first reading; ``link`` those from the first reading of the row before it, in
+# order of ``first_time`` and ``id``, to its own. ``counters``: those at both ends, from which late batches continue.
+readings = Table(
+    "readings",
     metadata,
-    Column("node_id", Integer, primary_key=True),
-    Column("first_time", Double, primary_key=True),
+    Column("id", Integer, primary_key=True),
+    Column("node_id", Integer, nullable=False),
+    Column("first_time", Double, nullable=False),
     Column("last_time", Double, nullable=False),
     Column("samples", Integer, nullable=False),
+    Column("received_at", Double, nullable=False),
+    Column("boot", Integer, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("last_sequence", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("uptime_s", Double),
+    Column("owner_present", Boolean),
+    Column("link", LargeBinary, nullable=False),
+    Column("counters", LargeBinary, nullable=False),
     Column("packed", LargeBinary, nullable=False),
+    Index(None, "node_id", "first_time", "last_time", "samples"),
+    Index(None, "boot", "sequence"),
+    Index(None, "received_at"),
 )
 
 # Summaries of deleted readings, for each hour and each day in UTC (storage.sample_summaries): least, mean and most, and
@@ -88,29 +97,6 @@ sample_summaries = Table(
         for quantity in ("in_bps", "out_bps", "memory_used_bytes", "cpus_busy")
         for part in ("min", "mean", "max", "weight")
     ),
-    sqlite_with_rowid=False,
-)
-
-# Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, which
-# continue in a batch that is late and out of order. Old consecutive ones share a row with the last one's
-# ``last_sequence`` (ingest.merging).
-batches = Table(
-    "batches",
-    metadata,
-    Column("node_id", Integer, primary_key=True),
-    Column("boot_id", Text, primary_key=True),
-    Column("sequence", BigInteger, primary_key=True),
-    Column("checksum", BigInteger, nullable=False),
-    Column("first_time", Double, nullable=False),
-    Column("last_time", Double, nullable=False),
-    Column("samples", Integer, nullable=False),
-    Column("received_at", Double, nullable=False),
-    Column("counters", Text, nullable=False),
-    Column("uptime_s", Double),
-    Column("owner_present", Boolean),
-    Column("last_sequence", BigInteger),
-    Index(None, "node_id", "first_time"),
-    Index(None, "received_at"),
     sqlite_with_rowid=False,
 )
 
@@ -151,23 +137,6 @@ gpu_samples = Table(
     Column("last_time", Double, nullable=False),
     Column("readings", LargeBinary, nullable=False),
     Index(None, "node_id", "last_time"),
-    sqlite_with_rowid=False,
-)
-
-# Changes of a node's totals after a late batch revealed a wrap or a reset, until ``samples`` and ``batches`` have them
-# (ingest.shifts): added to the rows there from ``since`` to before ``until``.
-shifts = Table(
-    "shifts",
-    metadata,
-    Column("node_id", Integer, primary_key=True),
-    Column("since", Double, primary_key=True),
-    Column("until", Double, nullable=False),
-    Column("net_in_bytes", BigInteger, nullable=False),
-    Column("net_out_bytes", BigInteger, nullable=False),
-    Column("cpu_busy_s", Double, nullable=False),
-    Column("gap_s", Double, nullable=False),
-    Column("ib_in_bytes", BigInteger, nullable=False, server_default="0"),
-    Column("ib_out_bytes", BigInteger, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
 )
 

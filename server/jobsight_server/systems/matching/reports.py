@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 
 from jobsight_scheduler.matching.records import decoded
 from jobsight_server.forecasts.record import Record
-from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.owner_reports import report_owner
+from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.matching.catalogue import decode_attributes, decode_capacities
 from jobsight_server.systems.matching.edit import require_room
@@ -142,10 +142,6 @@ def _report_owner(connection: Connection, report: ResourceReport, row: dict[str,
 
 SOURCE = "agents"
 
-_LAST_TWO = (
-    "SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s FROM samples "
-    "WHERE node_id = ? ORDER BY time DESC LIMIT 2"
-)
 _LONGEST_STEP_S = 600.0
 _HOUR_S = 3600.0
 
@@ -177,11 +173,11 @@ def report_nodes(
 def _reports(
     connection: Connection, since: float, now: float, reliability: Reliability | None
 ) -> Iterator[ResourceReport]:
-    columns = [nodes.c.id, nodes.c.cluster, nodes.c.name, nodes.c.cpus, nodes.c.memory_total_bytes, nodes.c.interfaces]
-    found = connection.execute(select(*columns).where(nodes.c.received_at >= since)).all()
+    names = ("id", "cluster", "name", "cpus", "memory_total_bytes", "interfaces", "last_time")
+    found = connection.execute(select(*(nodes.c[name] for name in names)).where(nodes.c.received_at >= since)).all()
     scores = {} if reliability is None else reliability(connection, _HOUR_S, now)
     for node in found:
-        samples = fetch(connection, _LAST_TWO, (node.id,))
+        samples = read_samples(connection, node.id, node.last_time, node.last_time, 1).rows()[:-3:-1]
         if samples:
             attributes: dict[str, Value] = {"cluster": node.cluster, "node": node.name}
             if (score := scores.get((node.cluster, node.name))) is not None:

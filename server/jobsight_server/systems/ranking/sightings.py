@@ -32,12 +32,15 @@ _SETTLE_S = 2.0
 _AT_ONCE = 20_000
 
 _TOP = (
-    "SELECT received_at FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
+    "SELECT received_at FROM readings WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
 )
+# A batch of many hours has several rows.
 _BATCHES = (
-    "SELECT node_id, boot_id, sequence, coalesce(last_sequence, sequence), first_time, last_time, received_at, "
-    "uptime_s, owner_present "
-    "FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY node_id, received_at, sequence"
+    "SELECT r.node_id, b.boot_id, r.sequence, r.last_sequence, min(r.first_time), max(r.last_time), r.received_at, "
+    "r.uptime_s, r.owner_present FROM readings r JOIN boots b ON b.id = r.boot "
+    "WHERE r.received_at > ? AND r.received_at <= ? "
+    "GROUP BY r.node_id, b.boot_id, r.sequence, r.last_sequence, r.received_at, r.uptime_s, r.owner_present "
+    "ORDER BY r.node_id, r.received_at, r.sequence"
 )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from jobsight_server.ingest.earlier import convert
 from jobsight_server.storage.event_counts import mark_all
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.job_counts import count_all
@@ -34,6 +35,8 @@ def upgrade() -> None:
     old = {name: present.tables[name] for name in schema.tables.keys() & present.tables.keys() - _RECREATED - _MOVED}
     for name, table in old.items():
         _change(table, schema.tables[name])
+    schema.create_all(connection, [schema.tables[name] for name in ("boots", "readings")])
+    convert(connection, present)
     moved = {name: connection.execute(sa.select(present.tables[name])).mappings().all() for name in _MOVED}
     present.drop_all(connection, [table for name, table in present.tables.items() if name not in old.keys() | _KEPT])
     schema.create_all(connection)

@@ -1,0 +1,255 @@
+"""Old batches share rows: joined hourly, a node at a time, between two groups.
+
+Batches of a boot that follow one another without a gap become one row of up to six hours, compressed: at the agents'
+defaults a batch has three readings, and its row takes twenty times the space. The row keeps the numbers of its batches
+and the counters at both ends, for late batches that arrive before or after it. It has only the number of a batch within
+it: sent again, that is a duplicate with any content. Readings of one job's cgroup become a row each half an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection, Engine, select, text
+
+from jobsight_server.ingest.counters import dump_ends, load_ends
+from jobsight_server.ingest.late import interfaces_of
+from jobsight_server.storage.engine import fetch, lock_until_commit, write_many
+from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_columns
+from jobsight_server.storage.sample_columns import Totals, decode_link, encode_link, linked
+from jobsight_server.storage.samples import CHUNK_S, lock_name
+from jobsight_server.storage.schema import nodes
+
+_AnyRow = TypeVar("_AnyRow")
+
+AFTER_S = 86400.0
+"""Each batch keeps its row for so long: pages show its arrival, ranks use its machine's state."""
+
+_EVERY_S, _ALL_EVERY_S = 3600.0, 86400.0
+_JOBS_BACK_S = 7 * 86400.0  # how far back a new process looks for jobs' readings that are not merged
+
+
+class Joiner:
+    """Joins in the thread that stores batches, so nothing else writes to a node meanwhile."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float], clusters: frozenset[str] | None = None) -> None:
+        """``clusters``: join the rows of nodes of these; None is all."""
+        self._engine = engine
+        self._clock = clock
+        query = select(nodes.c.id)
+        self._query = query if clusters is None else query.where(nodes.c.cluster.in_(clusters))
+        self._waiting: list[int] = []
+        self._again = self._all_again = 0.0
+        self._batches_until: dict[int, float] = {}
+        self._jobs_until: dict[int, float] = {}
+
+    def step(self) -> bool:
+        """Join some rows of one node; return whether there is more to do.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database failed; the step remains to be done.
+        """
+        now = self._clock()
+        if not self._waiting and not self._begin(now):
+            return False
+        node_id, before = self._waiting[-1], now - AFTER_S
+        since = self._batches_until.get(node_id, -inf)
+        of_jobs = self._jobs_until.get(node_id, before - _JOBS_BACK_S)
+        with self._engine.begin() as connection:
+            since, more = join_batches(connection, node_id, since, before)
+            of_jobs, more_of_jobs = merge_job_readings(connection, node_id, of_jobs, before)
+        self._batches_until[node_id], self._jobs_until[node_id] = since, of_jobs
+        if not (more or more_of_jobs):
+            self._waiting.pop()
+        return bool(self._waiting)
+
+    def _begin(self, now: float) -> bool:
+        """List the nodes, if it is time; return whether there are any."""
+        # Earlier than planned only if the clock was set back.
+        if self._again - _EVERY_S <= now < self._again:
+            return False
+        with self._engine.connect().execution_options(reading=True) as connection:
+            self._waiting = list(connection.scalars(self._query))
+        self._again = now + _EVERY_S
+        if not self._all_again - _ALL_EVERY_S <= now < self._all_again:
+            self._batches_until = {}  # late ones are old by now, too
+            self._all_again = now + _ALL_EVERY_S
+        return bool(self._waiting)
+
+
+SILENCE_S = 600.0
+"""Longest time between two batches of a row: a longer absence of the machine must stay visible."""
+
+_AT_ONCE = 500
+_MOST_READINGS = 4096  # of a row of several batches, about: packing them takes some 10 ms
+
+
+class _Row(NamedTuple):
+    id: int
+    boot: int
+    sequence: int
+    last_sequence: int
+    first_time: float
+    last_time: float
+    samples: int
+    received_at: float
+    uptime_s: float | None
+    owner_present: bool | None
+    link: bytes
+    counters: bytes
+    packed: bytes
+
+
+_OLD = (
+    f"SELECT {', '.join(_Row._fields)} FROM readings WHERE node_id = ? AND first_time >= ? AND first_time < ? "
+    "ORDER BY first_time, id LIMIT ?"
+)
+_FOLLOWING = (
+    "SELECT id, link FROM readings WHERE node_id = ? AND (first_time, id) > (?, ?) ORDER BY first_time, id LIMIT 1"
+)
+_BOOT = "SELECT boot_id, interfaces FROM boots WHERE id = ?"
+_DELETE = "DELETE FROM readings WHERE id = ?"
+_RELINK = "UPDATE readings SET link = ? WHERE id = ?"
+_EXTEND = (
+    "UPDATE readings SET last_sequence = ?, last_time = ?, samples = ?, received_at = ?, uptime_s = ?, counters = ?, "
+    "packed = ? WHERE id = ?"
+)
+
+
+def join_batches(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
+    """Join some of the node's rows that begin at ``since`` or later and were received before ``before``.
+
+    Return the time from which the next ones are, and whether there are more.
+    """
+    lock_until_commit(connection, lock_name(node_id))  # retention may delete rows meanwhile
+    rows = [_Row(*row) for row in fetch(connection, _OLD, (node_id, max(since, -1e18), before, _AT_ONCE))]
+    then, joined = since, False
+    for chain in _runs(rows, lambda chain, row: row.received_at < before and _continues(chain, row)):
+        then = chain[0].first_time  # the last chain may go on
+        joined |= chain[0].received_at < before and _join(connection, node_id, chain)
+    return then, len(rows) == _AT_ONCE and (joined or then > since)
+
+
+def _join(connection: Connection, node_id: int, chain: Sequence[_Row]) -> bool:
+    """Make one row of these; return whether it was more than one. The node's newest row stays as it is."""
+    following = fetch(connection, _FOLLOWING, (node_id, chain[-1].first_time, chain[-1].id))
+    if not following:
+        *chain, newest = chain
+        following = [(newest.id, newest.link)]
+    if len(chain) < 2:
+        return False
+    first, last = chain[0], chain[-1]
+    ((boot_id, packed),) = fetch(connection, _BOOT, (first.boot,))
+    interfaces = interfaces_of(packed)
+    begin, _ = load_ends(first.counters, boot_id, (first.first_time, first.last_time), interfaces)
+    _, end = load_ends(last.counters, boot_id, (last.first_time, last.last_time), interfaces)
+    rise = sum((Totals(*decode_link(row.link)) for row in chain[1:]), Totals())
+    columns = linked([(row.link, row.packed) for row in chain])
+    received_at, samples = max(row.received_at for row in chain), sum(row.samples for row in chain)
+    ends = dump_ends(begin, end + rise, interfaces)
+    values = (last.last_sequence, last.last_time, samples, received_at, last.uptime_s, ends, columns.pack())
+    write_many(connection, _EXTEND, [(*values, first.id)])
+    write_many(connection, _DELETE, [(row.id,) for row in chain[1:]])
+    ((number, link),) = following
+    write_many(connection, _RELINK, [(encode_link(Totals(*decode_link(link)) + rise), number)])
+    return True
+
+
+def _runs(rows: Sequence[_AnyRow], goes_on: Callable[[Sequence[_AnyRow], _AnyRow], bool]) -> Iterator[list[_AnyRow]]:
+    """Yield the rows, in order, in runs that can become one each: a row goes on with a run or begins one."""
+    run: list[_AnyRow] = []
+    for row in rows:
+        if run and not goes_on(run, row):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _continues(chain: Sequence[_Row], row: _Row) -> bool:
+    first, before = chain[0], chain[-1]
+    return (
+        row.boot == before.boot
+        and row.sequence == before.last_sequence + 1
+        and 0.0 < row.first_time - before.last_time <= SILENCE_S
+        and row.owner_present == before.owner_present
+        and row.last_time - first.first_time <= CHUNK_S
+        and first.samples + len(chain) * row.samples <= _MOST_READINGS
+    )
+
+
+WINDOW_S = 1800.0
+"""Longest time of one row of a job's readings."""
+
+
+class _JobRow(NamedTuple):
+    job_id: str
+    first_time: float
+    last_time: float
+    samples: int
+    peak_bytes: int | None
+    readings: str
+
+
+_NEXT_JOBS = text("SELECT min(last_time) FROM job_samples WHERE node_id = :node_id AND last_time >= :since")
+_OF_JOBS = text(
+    f"SELECT {', '.join(_JobRow._fields)} FROM job_samples WHERE node_id = :node_id AND last_time >= :since "
+    "AND last_time < :until ORDER BY job_id, first_time"
+)
+_DELETE_OF_JOB = "DELETE FROM job_samples WHERE node_id = ? AND job_id = ? AND first_time = ?"
+_EXTEND_OF_JOB = (
+    "UPDATE job_samples SET last_time = ?, samples = ?, peak_bytes = ?, readings = ? "
+    "WHERE node_id = ? AND job_id = ? AND first_time = ?"
+)
+
+
+def merge_job_readings(connection: Connection, node_id: int, since: float, before: float) -> tuple[float, bool]:
+    """Merge the readings of each job of the node in one window of time, which begins at ``since`` or later.
+
+    Return the time from which the next ones are, and whether there are more that end before ``before``.
+    """
+    next_time = connection.execute(_NEXT_JOBS, {"node_id": node_id, "since": since}).scalar()
+    if next_time is None:
+        return since, False
+    begin = next_time // WINDOW_S * WINDOW_S
+    if begin + WINDOW_S > before:
+        return begin, False
+    window = {"node_id": node_id, "since": begin, "until": begin + WINDOW_S}
+    gone: list[tuple[Any, ...]] = []
+    extended: list[tuple[Any, ...]] = []
+    for group in _runs([_JobRow(*row) for row in connection.execute(_OF_JOBS, window)], _is_same_cgroup):
+        if len(group) == 1:
+            continue
+        columns, peaks = _concatenated(group), [row.peak_bytes for row in group if row.peak_bytes is not None]
+        last_time, samples = max(row.last_time for row in group), sum(row.samples for row in group)
+        values = (last_time, samples, max(peaks, default=None), pack_columns(columns))
+        extended.append((*values, node_id, group[0].job_id, group[0].first_time))
+        gone += [(node_id, row.job_id, row.first_time) for row in group[1:]]
+    write_many(connection, _DELETE_OF_JOB, gone)
+    write_many(connection, _EXTEND_OF_JOB, extended)
+    return begin + WINDOW_S, True
+
+
+def _is_same_cgroup(group: Sequence[_JobRow], row: _JobRow) -> bool:
+    """Return whether the row is of the same cgroup: a job that runs again has another, with its own peak."""
+    before = group[-1]
+    if row.job_id != before.job_id or row.first_time - before.last_time > SILENCE_S:
+        return False
+    if (before.peak_bytes or 0) > (row.peak_bytes or 0):
+        return False
+    known, later = load_columns(before.readings).cpu_s[-1], load_columns(row.readings).cpu_s[0]
+    return known is None or later is None or known <= later
+
+
+def _concatenated(rows: Sequence[_JobRow]) -> JobColumns:
+    found = JobColumns([], [], [], [])
+    for row in rows:
+        columns = load_columns(row.readings)
+        found.time += columns.time
+        found.cpu_s += columns.cpu_s
+        found.used += columns.used
+        found.cache += columns.cache
+    return found
