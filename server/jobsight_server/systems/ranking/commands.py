@@ -1,10 +1,12 @@
-"""``jobsight ranks``: machines by their rank for a job, also for HTCondor and Slurm."""
+"""``jobsight ranks``: machines by their rank for a job, also for HTCondor and Slurm; reads HTCondor's event log."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections import Counter
+from pathlib import Path
 
 import msgspec
 from rich.box import SIMPLE
@@ -18,10 +20,12 @@ from jobsight_server.accounting.amounts import span_s
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.settings import LONGEST_NAME
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.listed import all_sections
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion
+from jobsight_server.systems.ranking.condor import LONGEST_LINE, count_attempts, read_condor_log
 from jobsight_server.systems.ranking.queries import MachineRanking, RankedMachine, machine_ranking, predicted_run_time
 from jobsight_server.systems.ranking.settings import RankingSettings
 
@@ -36,8 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     job = parser.add_mutually_exclusive_group()
     job.add_argument("--for", dest="run_time", type=_run_time, metavar="TIME", help="run time of the job (default: 1h)")
     job.add_argument("--user", metavar="NAME", help="use the predicted run time of this user's next job")
+    job.add_argument(
+        "--read-condor", type=Path, metavar="FILE", help="count evictions and ends of jobs from HTCondor's event log"
+    )
     parser.add_argument("--application", metavar="NAME", help="application of the user's job")
-    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's machines")
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="only this cluster's machines; with --read-condor, the cluster of its machines",
+    )
     parser.add_argument("--name", metavar="NAME", help="only the machine of this name")
     parser.add_argument("--free", action="store_true", help="leave out machines that are busy or absent")
     parser.add_argument(
@@ -52,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.limit is not None and args.limit < 1:
         raise UserError(f"--limit {args.limit} is not above 0")
+    if args.read_condor is not None:
+        return _read_condor(args, Console(stderr=True))
     settings = settings_of(args, all_sections())
     with existing(args, "read") as engine, engine.connect() as connection:
         columns = MachineBoard().columns(connection)
@@ -84,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_names(connection: Connection, columns: MachineColumns, args: argparse.Namespace) -> None:
-    """Require a known cluster and machine."""
+    """Require a known cluster and machine; a cluster of HTCondor's event log alone has neither jobs nor nodes."""
     known = {of for of, _ in columns.names} | stored_clusters(connection)
     if args.cluster not in (None, *known):
         raise UserError(f"unknown cluster {args.cluster!r}; known: {listed(known)}")
@@ -111,6 +124,30 @@ def _print_for(form: str, found: MachineRanking, alone: bool) -> None:
         print(f"jobsight ranks: left out {len(left_out)} names that no configuration can hold", file=sys.stderr)
 
 
+def _read_condor(args: argparse.Namespace, console: Console) -> int:
+    if args.cluster is None:
+        raise UserError("--read-condor needs --cluster NAME: the name under which its machines are ranked")
+    if not args.cluster.isprintable() or not 0 < len(args.cluster) <= LONGEST_NAME:
+        raise UserError(f"--cluster {args.cluster[:60]!r}: give 1 to {LONGEST_NAME} printable characters")
+    try:
+        with existing(args) as engine, args.read_condor.open("rb") as file:
+            newest = args.read_condor.stat().st_mtime
+            log = read_condor_log(iter(lambda: file.readline(LONGEST_LINE + 1), b""), newest)
+            done = count_attempts(engine, args.cluster, "", log.attempts)
+    except OSError as error:
+        raise UserError(f"{args.read_condor}: {error.strerror}") from error
+    ends = Counter(attempt.outcome for attempt in log.attempts)
+    listed_ends = ", ".join(f"{count:,} {end}" for end, count in ends.most_common()) or "none"
+    console.print(
+        f"{log.events:,} events; {len(log.attempts):,} attempts on {done.machines:,} machines ({listed_ends}); "
+        f"{done.counted:,} counted, {done.known:,} known before; {log.checkpoints:,} periodic checkpoints",
+        highlight=False,
+    )
+    for reason, count in log.skipped.most_common():
+        console.print(f"skipped: {count:,} x {reason}", highlight=False)
+    return 0 if log.events or not log.skipped else 1
+
+
 def _run_time(text: str) -> float:
     try:
         found = span_s(text)
@@ -124,7 +161,7 @@ def _run_time(text: str) -> float:
 def _show(found: MachineRanking, console: Console) -> None:
     """Print a row for each machine, best first; JSON has all that is known of each."""
     if not found.machines:
-        console.print("No machine has a rank. Run agents, or follow an accounting log.")
+        console.print("No machine has a rank. Run agents, follow an accounting log, or read HTCondor's event log.")
         return
     console.print(f"For a job of {found.run_time_s / 3600.0:,.2f} h, by {found.method}", highlight=False)
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)

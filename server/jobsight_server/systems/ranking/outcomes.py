@@ -181,7 +181,7 @@ def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, now: float) -> N
     """Count the end of a run on one of its machines."""
     machine.record = after_job(machine.record, end)
     machine.sound, machine.failed = with_end(machine.sound, machine.failed, end, max(now - run.end, 0.0))
-    machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued"))
+    machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued", "checkpointed"))
     about = {"job_id": run.job_id, "start": run.start, "end": run.end}
     machine.outcomes.append(about | {"outcome": end, "user": run.user, "application": run.application})
     machine.touched = machine.shown = True

@@ -53,8 +53,8 @@ machine_sessions = Table(
     Index(None, "machine_id", "end"),
 )
 
-# Outcomes of runs on machines: success, evicted, requeued, failed, user-failed. A run counts once on each of its
-# machines, however often it is read.
+# Outcomes of runs on machines: success, evicted, requeued, checkpointed, failed, user-failed. A run counts once on
+# each of its machines, however often it is read.
 machine_outcomes = Table(
     "machine_outcomes",
     metadata,

@@ -1,0 +1,249 @@
+"""HTCondor's job event log: the machine of each attempt of a job, and how the attempt ended.
+
+An event is a head line ``004 (023.000.000) 2026-11-22 14:05:12 Job was evicted.``, lines that describe it, and a line
+``...``. Logs are cut off, written by several processes and edited by hand, so the reader counts and skips every line
+outside an event; an event without its last line may still be incomplete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+from sqlalchemy import Engine
+
+from jobsight_server.systems.ranking.learning import learn, lock_reliability, write_reliability
+from jobsight_server.systems.ranking.outcomes import JudgedRun, count_end, counted_before, ends_of
+from jobsight_server.systems.ranking.rows import read_machines, write_machines
+
+AttemptEnd = Literal["success", "failed", "evicted", "requeued", "checkpointed", "user-failed"]
+
+LONGEST_LINE = 64 * 1024
+_MOST_LINES = 1000  # of an event
+_MOST_RUNNING = 1_000_000
+
+_HEAD = re.compile(
+    r"([0-9]{3}) \(([0-9]{1,12})\.([0-9]{1,9})\.[0-9]{1,9}\) "
+    r"(?:([0-9]{4})-)?([0-9]{2})[-/]([0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    r"(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})? ?(.*)"
+)
+_SLOT = re.compile(r"SlotName: *(?:[^@\s]*@)?([^\s@<>?&]+)")
+_ALIAS = re.compile(r"[?&]alias=([^&>\s]+)")
+_ADDRESS = re.compile(r"<\[?([0-9A-Fa-f.:]+?)\]?(?::[0-9]+)?[?>]")
+_RETURNED = re.compile(r"\(1\) Normal termination \(return value (-?[0-9]{1,12})\)")
+_LONGEST_HOST = 255
+
+EXECUTING, CHECKPOINT, EVICTED, TERMINATED, SHADOW, ABORTED, HELD, LOST = 1, 3, 4, 5, 7, 9, 12, 24
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """``time`` is UTC epoch seconds; ``lines`` begin with the rest of the head line."""
+
+    kind: int
+    job_id: str
+    time: float
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAttempt:
+    """An attempt of a job on one machine, and how it ended."""
+
+    job_id: str
+    host: str
+    start: float
+    end: float
+    outcome: AttemptEnd
+
+
+@dataclass(slots=True)
+class CondorLog:
+    """The contents of a log; ``skipped`` counts unusable lines and events by reason."""
+
+    attempts: list[LoggedAttempt] = field(default_factory=list)
+    events: int = 0
+    checkpoints: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+def read_condor_log(lines: Iterable[bytes], newest: float) -> CondorLog:
+    """Read the attempts in a log; ``newest``: time of the file's last change, for stamps without a year.
+
+    Stamps without a zone are in the local time of this process.
+    """
+    found = CondorLog()
+    running: dict[str, tuple[str, float]] = {}
+    for event in _events(lines, newest, found):
+        found.events += 1
+        if event.kind == EXECUTING:
+            host = _host(event.lines)
+            if host is None:
+                found.skipped["no host in an execution event"] += 1
+            elif len(running) < _MOST_RUNNING:
+                running[event.job_id] = (host, event.time)
+            else:
+                found.skipped["too many jobs at once"] += 1
+            continue
+        if event.kind == CHECKPOINT:
+            found.checkpoints += 1
+            continue
+        outcome = _outcome(event)
+        if outcome is None:
+            if event.kind == HELD:  # it leaves its machine, but by a policy of the job
+                running.pop(event.job_id, None)
+            continue
+        place = running.pop(event.job_id, None)
+        if place is None:
+            if event.kind != ABORTED:  # an idle job may be removed
+                found.skipped["the end of an attempt without its begin"] += 1
+            continue
+        host, start = place
+        if event.time < start:
+            found.skipped["an attempt that ends before it begins"] += 1
+            continue
+        found.attempts.append(LoggedAttempt(event.job_id, host, start, event.time, outcome))
+    return found
+
+
+def _events(lines: Iterable[bytes], newest: float, found: CondorLog) -> Iterator[LoggedEvent]:
+    head: tuple[int, str, float] | None = None
+    body: list[str] = []
+    for raw in lines:
+        if len(raw) > LONGEST_LINE:
+            found.skipped["a line that is too long"] += 1
+            continue
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        match = _HEAD.fullmatch(line)
+        if match is not None:
+            if head is not None:
+                found.skipped["an event that another one interrupts"] += 1
+            head, body = _stamped(match, newest), [match[11]]
+            if head is None:
+                found.skipped["a stamp that is no time"] += 1
+        elif line == "...":
+            if head is not None:
+                yield LoggedEvent(*head, tuple(body))
+            head = None
+        elif head is not None and len(body) < _MOST_LINES:
+            body.append(line)
+        elif line.strip():
+            found.skipped["a line outside of an event"] += 1
+    if head is not None:
+        found.skipped["an event that is cut off"] += 1
+
+
+def _stamped(match: re.Match[str], newest: float) -> tuple[int, str, float] | None:
+    kind, job, process, year, month, day, hour, minute, second, zone = match.groups()[:10]
+    last = datetime.fromtimestamp(newest, UTC)
+    wanted = last.year if year is None else int(year)
+    text = f"{wanted:04}-{month}-{day}T{hour}:{minute}:{second}"
+    try:
+        moment = datetime.fromisoformat(text + (zone or ""))
+        time = moment.timestamp()
+        if year is None and time > newest + 86_400.0:  # December, in a log last written in January
+            time = moment.replace(year=wanted - 1).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return int(kind), f"{int(job)}.{int(process)}", time
+
+
+def _host(lines: tuple[str, ...]) -> str | None:
+    """Return the short host name of the slot, or of the machine's alias; else its address."""
+    text = "\n".join(lines)
+    named = _SLOT.search(text) or _ALIAS.search(lines[0])
+    if named is not None:
+        short = named[1].partition(".")[0] if not re.fullmatch(r"[0-9.:]+", named[1]) else named[1]
+        return short if short.isprintable() and 0 < len(short) <= _LONGEST_HOST else None
+    address = _ADDRESS.search(lines[0])
+    return None if address is None else address[1]
+
+
+def _outcome(event: LoggedEvent) -> AttemptEnd | None:
+    """Return how the attempt ended; None for an event that does not end one."""
+    text = "\n".join(event.lines)
+    if event.kind == EVICTED:
+        return "checkpointed" if "(1) Job was checkpointed" in text else "evicted"
+    if event.kind == TERMINATED:
+        returned = _RETURNED.search(text)
+        return "success" if returned is not None and int(returned[1]) == 0 else "failed"
+    if event.kind == ABORTED:
+        return "user-failed"
+    return {SHADOW: "requeued", LOST: "evicted"}.get(event.kind)  # type: ignore[return-value]
+
+
+_AT_ONCE = 5000
+
+
+@dataclass(slots=True)
+class AttemptsCounted:
+    """Numbers of newly counted attempts, of those counted before, and of their machines."""
+
+    counted: int = 0
+    known: int = 0
+    machines: int = 0
+
+
+def count_attempts(engine: Engine, cluster: str, user: str, attempts: Sequence[LoggedAttempt]) -> AttemptsCounted:
+    """Count the attempts of ``user``'s jobs, some thousand in a transaction.
+
+    Events fade by their age relative to the newest, so that an old log counts.
+    """
+    newest = max((attempt.end for attempt in attempts), default=0.0)
+    done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))
+    for begin in range(0, len(attempts), _AT_ONCE):
+        _count(engine, cluster, user, attempts[begin : begin + _AT_ONCE], newest, done)
+    return done
+
+
+def _count(
+    engine: Engine,
+    cluster: str,
+    user: str,
+    attempts: Sequence[LoggedAttempt],
+    now: float,
+    done: AttemptsCounted,
+) -> None:
+    runs = [(attempt, _run(cluster, user, attempt)) for attempt in attempts]
+    with engine.begin() as connection:
+        state = lock_reliability(connection)
+        names = dict.fromkeys((cluster, attempt.host) for attempt in attempts)
+        found = read_machines(connection, names)
+        known = counted_before(connection, [run for _, run in runs], found)
+        for attempt, run in runs:
+            key = (cluster, attempt.host, run.job_id, run.start)
+            if key in known:
+                done.known += 1
+                continue
+            known.add(key)
+            end = attempt.outcome
+            if end == "failed":
+                blamed = ends_of(connection, run, found, set(), may_wait=False)
+                count_end(found[cluster, attempt.host], run, (blamed or {})[attempt.host], now)
+            else:
+                count_end(found[cluster, attempt.host], run, end, now)
+            done.counted += 1
+        rows = list(found.values())
+        learn(connection, state, rows)
+        state.version += write_machines(connection, rows)
+        write_reliability(connection, state)
+
+
+def _run(cluster: str, user: str, attempt: LoggedAttempt) -> JudgedRun:
+    status = 1 if attempt.outcome == "failed" else 0
+    return JudgedRun(
+        cluster=cluster,
+        job_id=f"condor {attempt.job_id}",
+        start=attempt.start,
+        end=attempt.end,
+        user=user,
+        application="",
+        nodes={attempt.host: 1},
+        requeued=False,
+        exit_status=status,
+        recorded_at=attempt.end,
+    )
