@@ -245,7 +245,7 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
 
 def best_known_user(site: Site) -> str:
     """The page of the user with the most learned jobs in the metric that has the fewest: all its charts are full."""
-    users = site.api("users", sort="bandwidth:user_jobs", order="desc")["users"]
+    users = site.api("users", sort="jobs", order="desc")["users"]
 
     def fewest(user: dict[str, Any]) -> int:
         return min(0 if answer is None else answer["user_jobs"] for answer in user["metrics"].values())

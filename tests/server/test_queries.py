@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,15 +9,12 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, Engine, insert
 from tests import make
 
-from jobsight_predictor.series import Series
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.forecasts.prediction import series_answer
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
 from jobsight_server.queries.nodes import node_list
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.queries.users import user_list
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 
@@ -160,18 +156,3 @@ def test_of_a_job_on_many_nodes_the_first_are_drawn_and_it_says_so(engine: Engin
     assert len(nodes) == NODES_DRAWN + 2
     assert found.runs[0].nodes_drawn == NODES_DRAWN
     assert [node.reason for node in nodes[-2:]] == [f"only the first {NODES_DRAWN} nodes are drawn"] * 2
-
-
-@pytest.mark.storage
-def test_users_are_sorted_by_a_figure_and_who_has_none_comes_last(engine: Engine) -> None:
-    profile, reader = ForecastConfig().profile("cpu"), reader_of(engine)
-    with engine.begin() as connection:
-        for user, pqm in (("a%b", 0.25), ("A_b", None), ("axb", 0.75)):
-            add_job(connection, user, user)
-            if pqm is not None:
-                answer = json.loads(series_answer(profile, user, Series(), None)) | {"pqm": pqm, "recent_pqm": 1 - pqm}
-                row = {"cluster": "alpha", "user": user, "metric": "cpu", "n": 1, "state": "{}", "updated": 0.0}
-                connection.execute(insert(schema.series).values(**row, answer=json.dumps(answer)))
-        for descending, order in ((False, ["a%b", "axb", "A_b"]), (True, ["axb", "a%b", "A_b"])):
-            found = user_list(connection, reader, Asked("cpu:pqm", descending=descending)).users
-            assert [user.user for user in found] == order

@@ -212,9 +212,9 @@ def test_what_my_next_job_should_ask_for_and_why(ask: Ask, sql: Sql, planted: Fl
         JOIN profiles p ON p.run_id = j.id AND p.metric = 'memory' WHERE j."user" = 'memo'
     """
     ((most, asked),) = sql(used)
-    line = re.search(r"--mem-per-cpu=(\d+)M", walk.page)
+    line = re.search(r"--mem=(\d+)M", walk.page)  # of the whole job, on one node
     assert line is not None
-    assert most <= int(line[1]) * 2**20 < asked / 2
+    assert most * PROCESSORS <= int(line[1]) * 2**20 < asked * PROCESSORS / 2
     assert f"{most * PROCESSORS / GIB:.0f}" in plain(walk.page.split('class="advice"')[1].split("</p>")[0])
 
 
