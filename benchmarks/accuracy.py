@@ -107,7 +107,7 @@ def _users(jobs: Jobs) -> list[str | None]:
 
 
 def user_figures(traces: Sequence[str], output: Path) -> dict[str, Any]:
-    """Draws the figures of single users; what the text says of them."""
+    """Draw the figures of single users; return the text about them."""
     made = constructed()
     workloads = {trace: workload(FOLDER, trace, "memory") for trace in traces}
     found = real(workloads.items())

@@ -118,7 +118,7 @@ def free_port() -> int:
 
 
 def scrape(port: int, interval: float, stop: threading.Event) -> None:
-    """Asks the exporter as Prometheus would."""
+    """Ask the exporter as Prometheus would."""
     while not stop.wait(interval):
         with contextlib.suppress(OSError):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

@@ -42,7 +42,7 @@ def kept(text: str) -> str:
 
 
 def put(document: Path, rows: Sequence[Row], jobs: int) -> None:
-    """Replaces what stands between the markers of the document."""
+    """Replace what stands between the markers of the document."""
     text = document.read_text(encoding="utf-8")
     pictures = [f"![Calibration: {words}](accuracy/calibration-{name}.svg)" for name, words in PROBABILITIES.items()]
     cut = any(row["jobs"] == jobs for row in rows)

@@ -114,7 +114,7 @@ def crowd(
     ended: Counter[str],
     kinds: tuple[str, ...] = KINDS,
 ) -> None:
-    """Keeps hostile connections to ``port`` until ``stop``; counts in ``ended`` those that the server ended."""
+    """Keep hostile connections to ``port`` until ``stop``; count in ``ended`` those that the server ended."""
     missing = [kinds[number % len(kinds)] for number in range(connections)]
     until = time.monotonic() + MOST_SECONDS
     silent: dict[socket.socket, str] = {}  # written to once a second, never read
@@ -347,7 +347,7 @@ def measure(site: Site, connections: int, seconds: float) -> dict[str, Any]:
 
 
 def attack(port: int, stop: threading.Event) -> None:
-    """Sends 8 MB of trailers once a second, on one connection after the other."""
+    """Send 8 MB of trailers once a second, on one connection after the other."""
     while not stop.is_set():
         with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=2) as connection:
             connection.sendall(ATTACK)

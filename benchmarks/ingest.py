@@ -163,7 +163,7 @@ def client(
 def load(
     kind: str, port: int, path: str, headers: dict[str, str], args: argparse.Namespace, pid: int
 ) -> dict[str, float]:
-    """Runs the client processes against a server; the figures of the whole."""
+    """Run the client processes against a server; return the figures of the whole."""
     command = [
         sys.executable, __file__, "--client", kind, "--port", str(port), "--path", path, "--headers",
         json.dumps(headers), "--batch", str(args.batch), "--connections", str(args.connections),

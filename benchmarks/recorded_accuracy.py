@@ -90,7 +90,7 @@ def read() -> dict[str, Figures]:
 
 
 def write(found: Mapping[str, Figures]) -> None:
-    """Records these figures; those of other traces stay."""
+    """Record these figures; those of other traces stay."""
     every = (read() if FILE.exists() else {}) | dict(found)
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(every[name])}" for name in sorted(every))
     FILE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")

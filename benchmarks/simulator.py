@@ -56,7 +56,7 @@ def canonical_trace(workload: Workload, trace: Trace, capacity: int) -> Trace:
 
 
 def ours(file: Path, capacity: int, policy: str, starts: Path) -> dict[str, Any]:
-    """Simulates, in this process."""
+    """Simulate, in this process."""
     began = time.process_time()
     trace = read_swf(file)
     workload = canonical(trace, capacity)
@@ -72,7 +72,7 @@ def ours(file: Path, capacity: int, policy: str, starts: Path) -> dict[str, Any]
 
 
 def accasim(file: Path, capacity: int, policy: str, starts: Path) -> dict[str, Any]:
-    """Lets AccaSim simulate, in this process."""
+    """Let AccaSim simulate, in this process."""
     for name in ("Mapping", "MutableMapping", "Iterable", "Sequence", "Callable", "Hashable"):
         setattr(collections, name, getattr(collections.abc, name))
     from accasim.base import scheduler_class

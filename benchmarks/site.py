@@ -65,7 +65,7 @@ _PROFILE = (
 
 
 def make(args: argparse.Namespace) -> None:
-    """Writes the file; an existing one is left alone."""
+    """Write the file; an existing one is left alone."""
     if args.database.exists():
         raise SystemExit(f"{args.database} exists: choose another file")
     url = f"sqlite:///{args.database}"
@@ -239,7 +239,7 @@ class Server:
         return spent
 
     def log_in(self, secret: str) -> None:
-        """Asks as a browser from now on, with the session's cookie."""
+        """Ask as a browser from now on, with the session's cookie."""
         self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         self._browser.open(f"http://{self.address}/login", f"once={secret}".encode(), timeout=60).close()
 
@@ -261,7 +261,7 @@ class Server:
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Prints what each page and route costs."""
+    """Print what each page and route costs."""
     with Server(args.database) as server:
         begin = time.perf_counter()
 

@@ -183,7 +183,7 @@ class Memory:
 
 
 def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[str]:
-    """Runs it; returns what was wrong."""
+    """Run it; return what was wrong."""
     settings = directory / "soak.toml"
     retention_s = BACK_S + LATEST_S + args.minutes * 30
     settings.write_text(f"retention_days = {retention_s / 86400}\nfollow_interval_s = 2\nprofile_grace_s = 5\n")

@@ -33,7 +33,7 @@ TRACES = Path(os.environ.get("JOBSIGHT_TRACES", "traces"))
 
 
 def measure(path: Path, learned: int, waiting: int) -> None:
-    """Prints a line for one trace."""
+    """Print a line for one trace."""
     with tempfile.TemporaryDirectory() as directory:
         url, log = f"sqlite:///{directory}/jobsight.db", Path(directory) / "log"
         now = float(write_trace_log(log, path, learned))

@@ -106,7 +106,7 @@ def outdated_page() -> list[str]:
 
 
 def main() -> int:
-    """Prints every fault; 0 when there is none."""
+    """Print every fault; 0 when there is none."""
     faults = wrong_citations() + outdated_page()
     known: dict[tuple[str, str], str | None] = {}
     for document in documents():

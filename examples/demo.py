@@ -51,7 +51,7 @@ FINDINGS = ("--unreliable", "0.06", "--incidents", "--cgroups")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the demo; 0 when nothing was lost."""
+    """Run the demo; 0 when nothing was lost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--once", action="store_true", help="end after the tables instead of continuing in real time")
     parser.add_argument("--weeks", type=float, default=4.0, help="emulated time (default %(default)g)")
@@ -111,7 +111,7 @@ def replaying(site: Site, args: argparse.Namespace) -> Any:
 def wait_for_replay(
     site: Site, process: subprocess.Popen[str], args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
-    """Waits until the replay has reached the present; its summary."""
+    """Wait until the replay has reached the present; return its summary."""
     ends = time.time()
     with progress_of(f"Replaying {args.nodes} nodes, {args.weeks:g} weeks", console) as show_progress:
         while process.poll() is None:
@@ -172,7 +172,7 @@ def settled_truth(site: Site, summary: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
-    """Waits until all jobs are profiled; what was lost between the replay and the database."""
+    """Wait until all jobs are profiled; return what was lost between the replay and the database."""
     ended = len({(row["cluster"], row["job_id"], row["start"]) for row in settled_truth(site, summary)})
     console.print(f"Profiling the last of {ended:,} jobs.")
     try:
@@ -198,7 +198,7 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
 
 
 def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Console) -> list[str]:
-    """Prints how well what was measured agrees with what is true of the emulated jobs; what of it was missed."""
+    """Print how well what was measured agrees with what is true of the emulated jobs; what of it was missed."""
     console.print(
         f"\n{summary['readings_made']:,} readings in {summary['requests']:,} requests; "
         f"{summary['readings_lost_on_purpose']:,} more were lost on purpose. "
@@ -221,7 +221,7 @@ def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Conso
 
 
 def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
-    """Says where to look and leaves the site on until Ctrl-C."""
+    """Say where to look and leave the site on until Ctrl-C."""
     nodes = site.api("overview")["nodes"]
     console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
     console.print(

@@ -67,7 +67,7 @@ class Site:
 
     @contextmanager
     def serve(self) -> Iterator[None]:
-        """Runs the server while the block runs."""
+        """Run the server while the block runs."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
             try:
@@ -162,7 +162,7 @@ class Site:
 def wait_until(
     condition: Callable[[], bool], seconds: float, complaint: Callable[[], str], pause_s: float = 0.25
 ) -> None:
-    """Waits for ``condition``.
+    """Wait for ``condition``.
 
     Raises:
         TimeoutError: it did not come true in time; the message is the complaint.
@@ -175,7 +175,7 @@ def wait_until(
 
 
 def _end(process: subprocess.Popen[Any], seconds: float) -> None:
-    """Ends it, by force where it does not within ``seconds``."""
+    """End it, by force where it does not within ``seconds``."""
     process.terminate()
     try:
         process.wait(seconds)

@@ -32,7 +32,7 @@ class Verdict:
 
 
 def judge(engine: Engine, truth: list[dict[str, str]], interval_s: float) -> Verdict:
-    """Compares every true run on exclusive nodes of at least 10 sampling intervals with its profile.
+    """Compare every true run on exclusive nodes of at least 10 sampling intervals with its profile.
 
     Runs that were killed by the outage of a node and run again are judged by their last run alone, as accounting
     has an end for no other.

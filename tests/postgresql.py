@@ -70,7 +70,7 @@ class PostgresqlServer:
         assert self._process.wait(60) == 0, self._log.read_text()
 
     def remove(self) -> None:
-        """Ends it as a crash would, where it runs."""
+        """End it as a crash would, where it runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(60)

@@ -78,7 +78,7 @@ class Agent:
         self._trouble = TroubleReport(self._log, self._spool, self._pusher)
 
     def run(self, wait: Callable[[float], bool]) -> None:
-        """Reads until ``wait``, which pauses for some seconds, returns True."""
+        """Read until ``wait``, which pauses for some seconds, returns True."""
         with self._lock:
             self._open = self._spool.leftover()
         if self._open:
@@ -136,7 +136,7 @@ class Agent:
         return f"no: unknown request {verb[:40]!r}"
 
     def _mark(self, event: str, request: str) -> str:
-        """Takes a reading for a job hook at once; it is on disk when the hook gets its answer."""
+        """Take a reading for a job hook at once; it is on disk when the hook gets its answer."""
         try:
             mark = checked_request(event, request)
         except ValueError as error:
@@ -150,7 +150,7 @@ class Agent:
         return "ok"
 
     def _status(self) -> dict[str, object]:
-        """What ``jobsight-agent status`` shows."""
+        """Return the figures of ``jobsight-agent status``."""
         with self._lock:
             return {
                 "cluster": self._config.cluster,
@@ -203,7 +203,7 @@ class Agent:
         self._trouble.say()
 
     def _keep(self, readings: Sequence[Reading]) -> None:
-        """Adds readings to the batch that is being filled. Needs the lock."""
+        """Add readings to the batch that is being filled. Needs the lock."""
         if not self._open:
             self._opened_at = time.monotonic()
         for new in readings:
@@ -218,7 +218,7 @@ class Agent:
         self._readings += len(readings)
 
     def _close(self, *, last: bool = False) -> None:
-        """Closes the open readings, as several batches if one cannot hold them. ``last``: the agent is stopping."""
+        """Close the open readings, as several batches if one cannot hold them. ``last``: the agent is stopping."""
         sent_at = round(self._clock(), 3)
         with self._lock:
             machine = machine_to_wire(self._facts, self._owner.now(), self._open[-1].boottime_s if self._open else None)

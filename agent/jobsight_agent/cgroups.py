@@ -99,7 +99,7 @@ class CgroupReader:
         return tuple(usage for usage in usages if usage is not None)
 
     def close(self) -> None:
-        """Closes the files that are kept open; the next reading opens them again."""
+        """Close the files that are kept open; the next reading opens them again."""
         _close(self._open)
 
     def __del__(self) -> None:

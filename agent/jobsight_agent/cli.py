@@ -30,7 +30,7 @@ _HOOK_OPTIONS = ("spool", "host_root", "exclude", "counters_32bit", "cgroups")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a subcommand: 0 done, 1 failed, 2 wrong usage."""
+    """Run a subcommand: 0 done, 1 failed, 2 wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="jobsight-agent", description="Measures this node for Jobsight.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -82,7 +82,7 @@ def _metavar(option: Option) -> str:
 
 
 def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
-    """Runs the emulator. A node's package may omit it: the rest of the agent does not need it."""
+    """Run the emulator. A node's package may omit it: the rest of the agent does not need it."""
     try:
         from jobsight_emulator.cli import add_arguments, run
     except ModuleNotFoundError as error:

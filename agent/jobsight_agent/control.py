@@ -95,7 +95,7 @@ class ControlSocket:
             continue
 
     def _accept(self) -> bool:
-        """Accepts a connection, whose request has usually arrived already; returns whether there was one."""
+        """Accept a connection, whose request has usually arrived already; return whether there was one."""
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:

@@ -130,7 +130,7 @@ class NodeReader:
         return number(os.pread(descriptor, 64, 0).strip())
 
     def close(self) -> None:
-        """Closes the files that are kept open; the next reading opens them again."""
+        """Close the files that are kept open; the next reading opens them again."""
         while self._open:
             os.close(self._open.popitem()[1])
 

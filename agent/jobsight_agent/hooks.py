@@ -23,7 +23,7 @@ _LATEST_S = 10.0
 
 
 def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
-    """Writes a marked reading to ``marks``; the agent sees the whole file or none, and links are not followed.
+    """Write a marked reading to ``marks``; the agent sees the whole file or none, and links are not followed.
 
     Raises:
         OSError: the directory cannot be written, or holds too many files because no agent takes them.
@@ -120,7 +120,7 @@ class MarkFiles:
             self._log.say(f"cannot remove {file}: {error}; the agent must own it")
 
     def set_aside(self, file: Path) -> None:
-        """Moves a file that is not a reading to where an operator can inspect it."""
+        """Move a file that is not a reading to where an operator can inspect it."""
         try:
             self._damaged.mkdir(exist_ok=True)
             file.replace(self._damaged / file.name)
@@ -135,7 +135,7 @@ class MarkFiles:
                 self.remove(file)
 
     def forget_unfinished(self) -> None:
-        """Removes half-written files of hooks that were killed."""
+        """Remove half-written files of hooks that were killed."""
         with contextlib.suppress(OSError):
             for file in self._directory.glob(".[0-9]*"):
                 if time.time() - file.stat().st_mtime > _UNFINISHED_S:

@@ -1,4 +1,4 @@
-"""What kind of machine the node is, determined once when the agent starts; unknown facts are None, never a guess."""
+"""The node's kind of machine, determined once when the agent starts; unknown facts are None, never a guess."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class OwnerWatch:
         self._last: tuple[float, float, str] | None = None
 
     def see(self, reading: Reading) -> None:
-        """Takes in a reading: of job hooks the job, of all the busy time."""
+        """Take in a reading: of job hooks the job, of all the busy time."""
         if not self._signs:
             return
         if reading.mark is not None:

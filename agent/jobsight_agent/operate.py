@@ -15,7 +15,7 @@ _GIVE = "give the agent's own with --spool DIRECTORY"
 
 
 def status(spool: Path) -> int:
-    """Prints a line for each figure; returns 1 if no agent runs on the spool or it cannot be read."""
+    """Print a line for each figure; return 1 if no agent runs on the spool or it cannot be read."""
     absent = ""
     try:
         figures = json.loads(_answer(spool, "status"))
@@ -42,7 +42,7 @@ def status(spool: Path) -> int:
 
 
 def _last_error(spool: Path) -> str | None:
-    """What kept the agent from sending when it was stopped; None if nothing did."""
+    """Return the error that kept the agent from sending when it was stopped; None without one."""
     try:
         return (spool / LAST_ERROR).read_text(encoding="utf-8", errors="replace").strip() or None
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def resend(spool: Path) -> int:
 
 
 def _answer(spool: Path, request: str) -> str:
-    """What follows ``ok``.
+    """The text after ``ok``.
 
     Raises:
         OSError: no agent answers, or it declines.

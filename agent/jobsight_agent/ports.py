@@ -70,7 +70,7 @@ def _chosen(candidates: Sequence[Port], known: Port | None) -> Port | None:
 
 
 def _total(port: Port) -> int | None:
-    """What the counters show now, as far as they can be read; None without any number."""
+    """Read the counters, as far as they can be read; None without any number."""
     found = []
     for path in (*port.data_in, *port.data_out):
         try:

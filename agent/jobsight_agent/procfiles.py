@@ -73,7 +73,7 @@ def _count_after(contents: bytes, label: bytes) -> int:
 
 
 def shrinkable_bytes(contents: bytes) -> int:
-    """What ZFS's cache (``arcstats``) gives back when memory is needed: its size above its minimum.
+    """Return the memory that ZFS's cache (``arcstats``) gives back when it is needed: its size above its minimum.
 
     Raises:
         ValueError: a number is damaged.

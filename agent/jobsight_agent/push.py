@@ -89,11 +89,11 @@ class Pusher:
         self._thread.start()
 
     def wake(self) -> None:
-        """Wakes the sender: there is something to send."""
+        """Wake the sender: there is something to send."""
         self._wake.set()
 
     def finish(self, seconds: float) -> None:
-        """Sends what is spooled without pauses between attempts, for ``seconds`` at most; the rest stays spooled."""
+        """Send what is spooled without pauses between attempts, for ``seconds`` at most; the rest stays spooled."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(seconds)
@@ -122,7 +122,7 @@ class Pusher:
         self._sender.close()
 
     def _send_next(self, tries: int) -> float | None:
-        """Sends the next batch; None if that is settled, else the seconds to wait: 0 if there is none to send."""
+        """Send the next batch; None if that is settled, else the seconds to wait: 0 if there is none to send."""
         batch = self._choose()
         if batch is None:
             return 0.0

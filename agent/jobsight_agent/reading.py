@@ -48,7 +48,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class JobUsage:
-    """What the cgroup of one job holds at one instant; None is a value that could not be read.
+    """The contents of one job's cgroup at one instant; None is a value that could not be read.
 
     ``cpu_s`` is cumulative over all processors. Memory that must be reserved is ``anon_bytes`` and ``shmem_bytes``;
     ``file_bytes`` is page cache. ``charged_bytes`` is all of it, with the kernel's own, and ``peak_bytes`` the highest
@@ -66,7 +66,7 @@ class JobUsage:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """How busy a GPU is at one instant, and its memory; None is a value that could not be read."""
+    """A GPU's use and memory at one instant; None is a value that could not be read."""
 
     gpu: str
     busy_percent: int | None = None
@@ -102,7 +102,7 @@ class Reading:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What all readings of a batch have in common."""
+        """The part that all readings of a batch have in common."""
         return self.boot_id, self.cpus, self.interfaces, self.uncounted, tuple(gpu.gpu for gpu in self.gpus)
 
 

@@ -23,7 +23,7 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to send, and how long to wait."""
+    """The server's address, and the longest wait for it."""
 
     url: str
     token_file: Path

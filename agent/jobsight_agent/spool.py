@@ -109,7 +109,7 @@ class Spool:
         return readings
 
     def note(self, reading: Reading) -> None:
-        """Records a reading of the batch being filled."""
+        """Record a reading of the batch being filled."""
         if self._journal is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._journal = os.open(self.directory / f"open-{self._next}.jsonl", flags, 0o640)
@@ -117,7 +117,7 @@ class Spool:
         os.write(self._journal, b"\n" + _ENCODER.encode(to_record(reading)).encode() + b"\n")
 
     def note_error(self, error: str | None) -> None:
-        """Keeps the sender's last error for when no agent runs; None removes it. Not worth an error of its own."""
+        """Keep the sender's last error for when no agent runs; None removes it. Not worth an error of its own."""
         with contextlib.suppress(OSError):
             if error is None:
                 (self.directory / LAST_ERROR).unlink(missing_ok=True)
@@ -125,7 +125,7 @@ class Spool:
                 (self.directory / LAST_ERROR).write_text(f"{error}\n", encoding="utf-8", errors="backslashreplace")
 
     def close_batches(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
-        """Closes what was recorded as these batches, numbered from ``next_sequence`` on; then drops the excess.
+        """Close what was recorded as these batches, numbered from ``next_sequence`` on; then drop the excess.
 
         On a full disk the reserve is spent: if these are the ``last`` ones, or if nothing else waits, so that they
         are sent at once and give the room back.
@@ -197,13 +197,13 @@ class Spool:
                 self._save_state()
 
     def resend(self) -> int:
-        """Puts the rejected batches back in the queue and returns how many."""
+        """Put the rejected batches back in the queue and return how many."""
         given = self._aside.give_back(self._batches)
         self._sizes.update(given)
         return len(given)
 
     def release(self) -> None:
-        """Lets another agent use the directory."""
+        """Let another agent use the directory."""
         if self._journal is not None:
             os.close(self._journal)
         os.close(self._lock)
@@ -281,7 +281,7 @@ class Reserve:
         self.take()
 
     def take(self) -> None:
-        """Reserves the space again if there is any; does nothing if it is reserved already."""
+        """Reserve the space again if there is any; do nothing if it is reserved already."""
         if self._held:
             return
         try:
@@ -324,7 +324,7 @@ class Aside:
         return len(self._sizes)
 
     def keep(self, number: int, file: Path, reason: str) -> int:
-        """Moves the batch in ``file`` here and returns how many were deleted for it.
+        """Move the batch in ``file`` here and return how many were deleted for it.
 
         Raises:
             OSError: it cannot be moved.
@@ -344,7 +344,7 @@ class Aside:
         return excess
 
     def give_back(self, folder: Path) -> dict[int, int]:
-        """Moves all batches that can be moved to ``folder``, as if closed now: their numbers and sizes."""
+        """Move all batches that can be moved to ``folder``, as if closed now: their numbers and sizes."""
         given: dict[int, int] = {}
         for number, size in sorted(self._sizes.items()):
             file = self.directory / f"{number}.gz"

@@ -154,7 +154,7 @@ class DayFiles:
 
     @classmethod
     def create(cls, directory: Path, utc_offset_s: int) -> DayFiles:
-        """Creates an empty directory. EmulatorError if it has files: their lines would be duplicated."""
+        """Create an empty directory. EmulatorError if it has files: their lines would be duplicated."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             held = next(directory.iterdir(), None)
@@ -165,7 +165,7 @@ class DayFiles:
         return cls(directory, utc_offset_s)
 
     def append(self, entry: LogLine) -> None:
-        """Writes one line; ``flush`` makes it visible."""
+        """Write one line; ``flush`` makes it visible."""
         local = datetime.fromtimestamp(entry.time, UTC) + timedelta(seconds=self.utc_offset_s)
         day = local.strftime("%Y%m%d")
         if self._file is None or day != self._day:
@@ -175,12 +175,12 @@ class DayFiles:
         self._file.write(f"{local:%m/%d/%Y %H:%M:%S};{entry.kind};{entry.job_id};{entry.message}\n")
 
     def flush(self) -> None:
-        """Makes appended lines visible to readers of the files."""
+        """Make appended lines visible to readers of the files."""
         if self._file is not None:
             self._file.flush()
 
     def close(self) -> None:
-        """Closes the day's file."""
+        """Close the day's file."""
         if self._file is not None:
             self._file.close()
             self._file = None

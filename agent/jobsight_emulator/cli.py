@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plays the site; returns 0 if everything that should have been delivered was, 130 when interrupted."""
+    """Play the site; return 0 if everything that should have been delivered was, 130 when interrupted."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:

@@ -73,7 +73,7 @@ class Delivery:
             sender.close()
 
     def send(self, key: int, batches: Iterable[PackedBatch]) -> Group:
-        """Queues ``batches`` on the connection of ``key``."""
+        """Queue ``batches`` on the connection of ``key``."""
         sender, lane = self._lanes[key % len(self._lanes)]
         return [lane.submit(self._deliver, sender, batch) for batch in batches]
 
@@ -89,7 +89,7 @@ class Delivery:
         return done
 
     def _deliver(self, sender: Sender, batch: PackedBatch) -> None:
-        """Tries until there is a final answer, the delivery stops, or time runs out."""
+        """Try until there is a final answer, the delivery stops, or time runs out."""
         since = time.monotonic()
         for tries in count():
             if self._stop.is_set():
@@ -143,7 +143,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class Progress:
-    """How far the emulation has come; times are emulated, UTC epoch seconds."""
+    """The progress of the emulation; times are emulated, UTC epoch seconds."""
 
     start: int
     end: int
@@ -174,7 +174,7 @@ class Output:
     """The accounting directories and the truth file (CSV), written as time passes."""
 
     def __init__(self, stack: ExitStack, emulation: Emulation, accounting: Path, truth: Path) -> None:
-        """Creates the files under ``accounting`` and ``truth``; ``stack`` closes them.
+        """Create the files under ``accounting`` and ``truth``; ``stack`` closes them.
 
         Raises:
             EmulatorError: a file cannot be written, or a log is there already.
@@ -213,7 +213,7 @@ def play(
     report: Callable[[Progress], None],
     live: Live | None = None,
 ) -> Progress:
-    """Plays to the end as fast as possible, from the present of ``live`` on in real time.
+    """Play to the end as fast as possible, from the present of ``live`` on in real time.
 
     ``report`` is called whenever more was acknowledged. Raises EmulatorError when the delivery fails.
     """

@@ -1,4 +1,4 @@
-"""Where and when the jobs run: first come, first served, one queue for whole nodes and one for shared ones."""
+"""Placement of the jobs: first come, first served, one queue for whole nodes and one for shared ones."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _release(state: _State, key: int, run: EmulatedRun) -> None:
 
 
 def _kill_on(state: _State, node: int, now: int) -> list[EmulatedJob]:
-    """Ends what runs on ``node``; the jobs to be queued again."""
+    """End what runs on ``node``; the jobs to be queued again."""
     again = []
     for key, run in list(state.running.items()):
         if all(place.node != node for place in run.places):

@@ -1,4 +1,4 @@
-"""What is to be emulated: the size of the site, the period, the seed, and how often things go wrong."""
+"""The plan of an emulation: the size of the site, the period, the seed, and the frequency of faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EmulatorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How often the emulated site fails, as shares of readings, marks, batches and nodes.
+    """Frequencies of the emulated site's faults, as shares of readings, marks, batches and nodes.
 
     The mean time between two outages of one node is ``outage_every_s``, of the share ``unreliable_nodes`` of them
     ``unreliable_every_s``. ``odd_names``: of some jobs, with the characters that separate fields of an accounting log.

@@ -152,7 +152,7 @@ def _cpu_rate(run: EmulatedRun, place: Place) -> float:
 
 
 def wraps(node: EmulatedNode, segments: Iterable[Segment]) -> int:
-    """How often a 32-bit counter of the node wraps to zero."""
+    """Return the number of times that a 32-bit counter of the node wraps to zero."""
     total = 0
     for segment in segments:
         length = segment.end - segment.start
@@ -298,7 +298,7 @@ class EmulatedReader:
     def _take_cgroups(
         self, jobs: Active, columns: NodeColumns, times: Sequence[float], noises: Sequence[float]
     ) -> None:
-        """What the jobs' cgroups show at the readings at true ``times``, which are to be added to ``columns`` next."""
+        """Return the values of the jobs' cgroups at the true ``times`` of the readings added to ``columns`` next."""
         if not self._plan.cgroups:
             return
         for run, place in jobs:

@@ -1,4 +1,4 @@
-"""What each job really used: the reference for everything downstream."""
+"""The real use of each job: the reference for everything downstream."""
 
 from __future__ import annotations
 

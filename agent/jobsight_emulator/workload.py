@@ -1,4 +1,4 @@
-"""What the users submit, in order of time: their applications, what these need, and their jobs.
+"""Submissions in order of time: the users' applications, their needs, and their jobs.
 
 A steady user runs one application; a drifting one's needs wander and have spikes; a switching one changes between
 applications.

@@ -101,7 +101,7 @@ class Pqm:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Restores exactly the one whose ``state()`` this was."""
+        """Restore exactly the one whose ``state()`` this was."""
         restored = cls()
         restored._first = float(state["first"])
         restored._n = int(state["n"])

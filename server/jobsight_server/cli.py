@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status: 0 done, 1 failed, 2 wrong usage, 141 output closed (`| head`)."""
+    """Run one command; return its exit status: 0 done, 1 failed, 2 wrong usage, 141 output closed (`| head`)."""
     try:
         try:
             return _run(argv)

@@ -56,7 +56,7 @@ def collecting(take: Take, port: int = 0, context: ssl.SSLContext | None = None)
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 90.0) -> None:
-    """Waits for ``condition``."""
+    """Wait for ``condition``."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -32,7 +32,7 @@ class Sysfs:
         self._stack(self._add(name, f"devices/virtual/net/{name}", files), below, master)
 
     def _stack(self, folder: Path, below: tuple[str, ...], master: str | None) -> None:
-        """Puts it above the ones ``below``, as their master with a folder of that name."""
+        """Put it above the ones ``below``, as their master with a folder of that name."""
         if master:
             (folder / master).mkdir()
         if master == "bonding":

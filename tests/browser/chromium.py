@@ -60,7 +60,7 @@ def find_chromium(
 
 
 def _failure(command: Sequence[str], seconds: float) -> str | None:
-    """Runs it; None, or why it failed. Its children, which do the download, end with it."""
+    """Run it; None, or why it failed. Its children, which do the download, end with it."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:

@@ -58,7 +58,7 @@ class Address(NamedTuple):
     engine: Engine
 
     def log_in(self, page: Page, user: str | None = None) -> None:
-        """Opens a one-time link, as ``user`` or as an administrator, and presses its button."""
+        """Open a one-time link, as ``user`` or as an administrator, and press its button."""
         with self.engine.begin() as connection:
             page.goto(f"{self.url}/login?once={create_login(connection, time.time(), user)}")
         page.get_by_role("button", name="Log in").click()

@@ -91,7 +91,7 @@ def watched(context: BrowserContext) -> Iterator[Watched]:
 
 
 def show(page: Page, name: str) -> None:
-    """Opens a page and waits until its scripts have drawn it."""
+    """Open a page and wait until its scripts have drawn it."""
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()

@@ -98,7 +98,7 @@ def choose(page: Page) -> dict[str, str]:
 
 
 def settle(page: Page) -> None:
-    """Waits until the page's first data have come and its charts are drawn."""
+    """Wait until the page's first data have come and its charts are drawn."""
     page.wait_for_load_state("load")
     if page.locator("[data-settled]").count() == 0:
         expect(page.locator("#live")).to_have_text("live")

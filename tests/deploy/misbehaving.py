@@ -19,7 +19,7 @@ def slack_s() -> float:
 
 
 def hang(connection: socket.socket) -> None:
-    """Accepts and never answers."""
+    """Accept and never answer."""
     connection.recv(65536)
     time.sleep(2)
 

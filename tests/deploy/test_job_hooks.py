@@ -64,7 +64,7 @@ def install(tmp_path: Path, name: str, python: Path | str = sys.executable, **ot
 
 
 def run_hook(hook: Path, job: str | None = JOB, says: str = "", **environment: str) -> float:
-    """Runs the hook with pipes for its output, as a caller that waits for their end would; the seconds it took."""
+    """Run the hook with pipes for its output, as a caller that waits for their end would; the seconds it took."""
     begin = time.monotonic()
     arguments = [] if job is None else [job, "somebody", "users", "name", "99", "walltime=60", "batch", ""]
     done = subprocess.run(

@@ -39,7 +39,7 @@ Run = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def run(submission: Submission, tmp_path: Path) -> Run:
-    """Installs the scripts and what a site chooses, and has the interpreter make these calls."""
+    """Install the scripts and what a site chooses, and have the interpreter make these calls."""
 
     def start(script: str, calls: list[dict[str, Any]], port: int | None = None, **chosen: str) -> Any:
         text = (SLURM / script).read_text()

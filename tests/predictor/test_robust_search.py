@@ -16,7 +16,7 @@ REQUESTED = 64.0
 
 
 def failures(estimator: Estimator, uses: Iterable[float], processors_of: Callable[[float], int]) -> int:
-    """Runs jobs one after the other; one that fails runs again at its request."""
+    """Run jobs one after the other; one that fails runs again at its request."""
     count = 0
     for used in uses:
         job = Question("a", "x", None, processors_of(used), REQUESTED, 60.0)

@@ -35,7 +35,7 @@ class Reused:
         self._shape: list[str] = []
 
     def url(self) -> str:
-        """Ends what a test before has left running there; a test that changed the tables costs a new database."""
+        """End what a test before has left running there; a test that changed the tables costs a new database."""
         if self._name is not None and not self._emptied(self._name):
             self.drop()
         if self._name is None:

@@ -113,7 +113,7 @@ class Daemons:
 
 
 def run(*command: str) -> None:
-    """Runs a command of the machine.
+    """Run a command of the machine.
 
     Raises:
         RuntimeError: it failed; the message holds what it said.
@@ -156,7 +156,7 @@ def _environment(entry: Path) -> list[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a daemon, by force where it does not end by itself, and what is left of its session."""
+    """End a daemon, by force where it does not end by itself, and what is left of its session."""
     process.terminate()
     try:
         process.wait(5)

@@ -154,13 +154,13 @@ class Work:
             thread.start()
 
     def let_go(self, batches: int, jobs: int) -> None:
-        """Lets each node send so many batches more, and the scheduler write so many jobs more."""
+        """Let each node send so many batches more, and the scheduler write so many jobs more."""
         self.scheduler.allowed += jobs
         for sender in self.senders:
             sender.allowed += batches
 
     def wait_for_more(self, all_allowed: bool = False) -> None:
-        """Waits until each node's next batch, or all that it may send, is acknowledged."""
+        """Wait until each node's next batch, or all that it may send, is acknowledged."""
         wanted = [
             sender.allowed if all_allowed else min(sender.acknowledged + 1, sender.allowed) for sender in self.senders
         ]

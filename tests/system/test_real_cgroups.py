@@ -104,7 +104,7 @@ def layout() -> Iterator[Layout]:
 
 
 def make_group(group: Path, unified: bool, made: list[Path]) -> None:
-    """Makes the group and those that it is in, with memory and CPU time counted; adds the new ones to ``made``."""
+    """Make the group and those that it is in, with memory and CPU time counted; add the new ones to ``made``."""
     for folder in (*reversed(group.parents), group):
         if not folder.exists():
             folder.mkdir()
@@ -114,7 +114,7 @@ def make_group(group: Path, unified: bool, made: list[Path]) -> None:
 
 
 def remove(folders: Sequence[Path]) -> None:
-    """Removes groups, the inner ones first."""
+    """Remove groups, the inner ones first."""
     for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
         if folder.exists():
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""What forecasts and bounds would have been worth: every job is forecast before it is learned."""
+"""The worth of forecasts and bounds on a trace: every job is forecast before it is learned."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def replay_jobsight(
     coverage: float = 0.95,
     objective: Objective = "coverage",
 ) -> Replayed:
-    """What Jobsight would have answered for each job: at its start under that protocol, otherwise at its submission."""
+    """Return Jobsight's answer for each job: at its start under that protocol, otherwise at its submission."""
     first, again = replay_both(jobs, protocol, coverage, objective)
     return again if protocol == "start" else first
 
@@ -72,7 +72,7 @@ def replay_both(
     coverage: float = 0.95,
     objective: Objective = "coverage",
 ) -> tuple[Replayed, Replayed]:
-    """What Jobsight would have answered for each job at its submission, and again at its start.
+    """Return Jobsight's answers for each job at its submission, and again at its start.
 
     One model answers twice, and learns as the server's does: groups once; votes and calibrations of bounds by the
     answers at either moment, so asking again changes nothing of the first. A job that did not wait has the same answer
@@ -103,7 +103,7 @@ def replay_both(
 
 
 def _note(said: Floats, i: int, forecast: PendingForecast | AtStart) -> None:
-    """Keeps forecast, bound and probability, the rows of ``said``, (3, n)."""
+    """Keep forecast, bound and probability, the rows of ``said``, (3, n)."""
     if forecast.value is not None:
         said[0, i], said[2, i] = forecast.value, forecast.probability
     if forecast.bound is not None:
@@ -111,7 +111,7 @@ def _note(said: Floats, i: int, forecast: PendingForecast | AtStart) -> None:
 
 
 def replay_baseline(name: str, jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> Floats:
-    """What a baseline would have reserved for each job, (n,), NaN where it had no answer; per user."""
+    """Return a baseline's reservation for each job, (n,), NaN without an answer; per user."""
     reserved = np.full(len(jobs), np.nan)
     for group in users:
         order, known = learning_order(jobs, group, protocol)

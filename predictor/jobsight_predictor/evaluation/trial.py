@@ -74,7 +74,7 @@ def difference(
 def _end(
     both: Values, weight: Values, signs: NDArray[np.float32], found: float, side: float, alpha: float
 ) -> float | None:
-    """Where the interval ends: the farthest difference that is not rejected; None if none is rejected."""
+    """Return the end of the interval: the farthest difference that is not rejected; None if none is rejected."""
     error = _error(both - found * weight, weight)
     if error == 0.0:
         return found
@@ -93,7 +93,7 @@ def _end(
 
 
 def _share(both: Values, weight: Values, signs: NDArray[np.float32], found: float, error: float, apart: float) -> float:
-    """How often signs drawn at random give a difference as far, if the true one is ``apart`` errors from the found."""
+    """Return the share of random signs with a difference as far, if the true one is ``apart`` errors from the found."""
     scores = both - (found + apart * error) * weight
     total = weight.sum()
     again = signs @ scores / total

@@ -1,4 +1,4 @@
-"""What an answer says of a forecast: the value, the reservation, and the jobs that both come from."""
+"""An answer's account of a forecast: the value, the reservation, and the jobs behind both."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, 
 
 
 def candidate_name(profile: Profile, index: int) -> str:
-    """How answers name a candidate of a group, by its place among all."""
+    """Return the name of a group's candidate in answers, by its place among all."""
     of_group, candidate = divmod(index, len(CANDIDATES))
     groups = [label(group) for group in profile.job_groups.groups]
     groups += [label(group) + SHARE_OF_REQUEST for group in SHARES]

@@ -1,4 +1,4 @@
-"""How likely a forecast is to be within 20 %: votes of groups weighted by their losses, corrected by what came true."""
+"""The probability that a forecast is within 20 %: votes of groups weighted by their losses, corrected by outcomes."""
 
 from __future__ import annotations
 

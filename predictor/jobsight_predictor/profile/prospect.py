@@ -1,4 +1,4 @@
-"""What the next job may need: a distribution from the groups of similar jobs."""
+"""The need of the next job: a distribution from the groups of similar jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much to reserve: the value of least expected cost, or a quantile; what next where that was too little."""
+"""The reservation: the value of least expected cost, or a quantile; and the next one after a failure."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def exceeding(prospect: Prospect | None, amount: float) -> float:
 
 
 def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -> tuple[float, ...]:
-    """What to reserve at each attempt, ascending, ``bound`` first; nothing needs more than ``ceiling``.
+    """Return the reservation of each attempt, ascending, ``bound`` first; nothing needs more than ``ceiling``.
 
     After the bound, given that the job needs more, the steps that minimise the expected sum of what failed attempts
     hold and the last one leaves idle, by dynamic programming: an attempt at ``a`` is paid for by every job that needs
@@ -174,7 +174,7 @@ def _cheapest_rungs(places: list[float], masses: list[float]) -> list[float]:
 
 
 def wasted(reserved: float, value: float) -> float:
-    """What one job's attempts reserve beyond ``value``, per second, in the unit of both."""
+    """Return the reservations of one job's attempts beyond ``value``, per second, in the unit of both."""
     held = 0.0
     for _ in range(RETRIES):
         if value <= reserved:
@@ -185,7 +185,7 @@ def wasted(reserved: float, value: float) -> float:
 
 
 def held(attempts: Sequence[float], value: float, request: float = 0.0) -> float:
-    """What one job's attempts hold in all, per second, in the unit of both.
+    """Return the total that one job's attempts hold, per second, in the unit of both.
 
     After the last of ``attempts``, each is twice the one before, but the ``request`` before more than that.
 
@@ -221,7 +221,7 @@ class MeanJob(Stored):
         self._timed = 0
 
     def seconds(self, seconds: float | None) -> float:
-        """How long a job may hold its reservation: the time it requests, or that of the mean job."""
+        """Return the time for which a job may hold its reservation: its request, or that of the mean job."""
         return seconds or self._mean_seconds
 
     def learn(self, value: float, seconds: float | None) -> None:

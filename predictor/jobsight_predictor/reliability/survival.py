@@ -55,7 +55,7 @@ class Survival:
     def learn(
         self, machine: Ints, began_s: Floats, from_s: Floats, to_s: Floats, ended: Bools, now: float | Floats
     ) -> None:
-        """Adds stretches of sessions: begin of the session, what was observed of it, and whether it ended with that by
+        """Add stretches of sessions: begin of the session, what was observed of it, and whether it ended with that by
         the machine becoming unavailable. What was long before ``now`` counts little.
         """
         (rate, shape), age_factor, count = self.spread(), self.age_factor(), len(self.events)

@@ -40,7 +40,7 @@ SpreadStart = tuple[int, Allocation]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequests:
-    """What a scheduler knows about the jobs, by job index: their requests, not their real run times and use."""
+    """A scheduler's knowledge of the jobs, by job index: their requests, not their real run times and use."""
 
     clusters: Clusters
     processors: Sequence[int]

@@ -175,7 +175,7 @@ class Placement(ABC, Generic[Where]):
             self.expire(now)
 
     def expire(self, now: float) -> None:
-        """Counts jobs whose estimate runs out now as ended."""
+        """Count jobs whose estimate runs out now as ended."""
         expected = self.expected
         while expected and expected[0][0] <= now:
             _, job = expected.pop(0)

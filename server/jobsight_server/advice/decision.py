@@ -65,7 +65,7 @@ Kept = Literal[
 
 
 class Use(NamedTuple):
-    """What a similar job used, or what it had when it ``failed``; ``burst`` numbers the jobs submitted together."""
+    """A similar job's use, or its limit when it ``failed``; ``burst`` numbers the jobs submitted together."""
 
     amount: float
     burst: int
@@ -87,7 +87,7 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to request of one resource, for the whole job; ``amount`` None: the request, or nothing, for this reason.
+    """The request for one resource, for the whole job; ``amount`` None: the request, or nothing, for this reason.
 
     ``enough``: the share of jobs that the amount is enough for, None where the evidence is too little to say.
     ``similar``: the similar jobs with a measured use; ``largest``: the most that one of them used, 0 for none.

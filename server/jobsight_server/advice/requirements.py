@@ -64,7 +64,7 @@ class SubmittedJob:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """How the job of requirement ``number`` ended; ``failed`` means that it ran out of memory."""
+    """Record the end of the job of requirement ``number``; ``failed`` means that it ran out of memory."""
 
     number: int
     failed: bool

@@ -124,7 +124,7 @@ def shown_database(engine: Engine) -> str:
 
 @contextmanager
 def own_words(url: str) -> Iterator[None]:
-    """Raises the database's own errors as ``DatabaseError``."""
+    """Raise the database's own errors as ``DatabaseError``."""
     try:
         yield
     except DBAPIError as error:

@@ -58,7 +58,7 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
 
 @contextmanager
 def explained(trace: str) -> Iterator[None]:
-    """Raises the errors of readers as ``UserError``, with what to do."""
+    """Raise the errors of readers as ``UserError``, with what to do."""
     try:
         yield
     except UserError:

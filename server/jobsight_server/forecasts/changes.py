@@ -59,7 +59,7 @@ class ChangeWatch:
         self._until: LearnedUntil | None = None
 
     def look(self, now: float, stop: Event | None = None) -> int:
-        """Stores what has moved; returns how many changes."""
+        """Store what has moved; return how many changes."""
         with self._engine.connect().execution_options(reading=True) as connection:
             until = read_learned_until(connection)
             if until is None or until == self._until:

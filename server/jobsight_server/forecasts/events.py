@@ -1,4 +1,4 @@
-"""What happens to jobs (submitted, started, finished, reported), read back in the order it was learned."""
+"""Events of jobs (submitted, started, finished, reported), read back in the order of learning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobsight_server.storage.schema import jobs, learned_until, outcomes, pendin
 
 
 class Observation(NamedTuple):
-    """What is known of a job's need in one metric: its ``value``, or a lower bound of it."""
+    """A job's known need in one metric: its ``value``, or a lower bound of it."""
 
     value: float
     is_lower_bound: bool = False
@@ -137,13 +137,13 @@ def last_event(connection: Connection) -> LearnedUntil:
 
 
 def read_learned_until(connection: Connection) -> LearnedUntil | None:
-    """How far the stored model has learned; None if it has to be retrained."""
+    """Return the position up to which the stored model has learned; None if it must be retrained."""
     row = connection.execute(select(learned_until)).first()
     return None if row is None else LearnedUntil(*row)
 
 
 def write_learned_until(connection: Connection, until: LearnedUntil) -> None:
-    """Stores how far the model has learned, with the model."""
+    """Store how far the model has learned, with the model."""
     connection.execute(delete(learned_until))
     connection.execute(insert(learned_until).values(until._asdict()))
 
@@ -153,7 +153,7 @@ _OF_MOMENT: Mapping[Moment, tuple[Column[Any], Column[Any]]] = {
     "submission": (jobs.c.forecast_seq, jobs.c.submitted),
     "start": (jobs.c.start_seq, jobs.c.start),
 }
-"""Where the order of the forecast stands, and the time of the moment."""
+"""The columns with the order of the forecast, and the time of the moment."""
 
 WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("queued", "running", "ended")))
 """Runs that may still be learned."""
@@ -249,7 +249,7 @@ def _asked(connection: Connection, moment: Moment, begin: int, end: int | None) 
 
 
 def _reported(connection: Connection, begin: int, end: int | None, after: int = 0) -> list[tuple[int, Reported]]:
-    """What was learned of reports after the run with ``learn_seq`` ``begin``, before the one with ``end``.
+    """Return the reports learned after the run with ``learn_seq`` ``begin``, before the one with ``end``.
 
     Only of those after the one with the id ``after``.
     """
@@ -303,7 +303,7 @@ def read_unasked(connection: Connection, moment: Moment, before: float) -> list[
 
 
 def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, AtStart]:
-    """What was forecast for these runs as they started, where they had waited."""
+    """Return the forecasts for these runs at their start, if they had waited."""
     found: dict[RunAndMetric, AtStart] = {}
     query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
     for run_id, metric, *values, state in of_runs(connection, query, runs):
@@ -314,7 +314,7 @@ def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMet
 def write_at_start(
     connection: Connection, pending: Mapping[RunAndMetric, AtStart], learned_runs: Sequence[int]
 ) -> None:
-    """Stores these; deletes those of ``learned_runs``, and of runs that will never be learned."""
+    """Store these; delete those of ``learned_runs``, and of runs that will never be learned."""
     if learned_runs:
         query = delete(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
         of_runs(connection, query, learned_runs)

@@ -88,7 +88,7 @@ class Learner:
         self.at_start: dict[RunAndMetric, AtStart] = {}
 
     def load_for(self, connection: Connection, events: Sequence[Event]) -> None:
-        """Reads what is needed to learn these events, and was not read before.
+        """Read what is needed to learn these events, and was not read before.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
@@ -123,7 +123,7 @@ class Learner:
         return found
 
     def learn(self, events: Sequence[Event]) -> AllJudged:
-        """Learns the events; returns the forecasts for each finished job."""
+        """Learn the events; return the forecasts for each finished job."""
         judged: AllJudged = {}
         last = {key: i for i, event in enumerate(events) for key in event.series}
         for i, event in enumerate(events):
@@ -152,7 +152,7 @@ class Learner:
                 self._states[cluster, metric, key] = state_row(cluster, metric, key, part)
 
     def store(self, connection: Connection, until: LearnedUntil) -> int:
-        """Writes what has changed, and the forecasts of unfinished jobs; returns the number of series.
+        """Write what has changed, and the forecasts of unfinished jobs; return the number of series.
 
         Deletes the stored forecasts of runs that were learned, and of runs that will never be.
         """

@@ -24,7 +24,7 @@ Taken = Literal["stored", "duplicate"]
 
 
 class Outcome(NamedTuple):
-    """What a job needed of a metric; ``job_id`` as in the accounting log, None if unknown."""
+    """A job's need of a metric; ``job_id`` as in the accounting log, None if unknown."""
 
     cluster: str
     metric: str

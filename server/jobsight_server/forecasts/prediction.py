@@ -23,7 +23,7 @@ _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}
 
 
 class StoredPrediction(Record):
-    """What a job will need in one metric; what it is about is the key under which it is stored."""
+    """A job's forecast need in one metric, without its subject, which is the key in the store."""
 
     unit: str
     value: float | None
@@ -54,7 +54,7 @@ class StoredPrediction(Record):
 
 
 class Prediction(StoredPrediction):
-    """What a user's next job will need in one metric, how certain that is, and its basis (docs/use/http-api.md)."""
+    """The forecast need of a user's next job in one metric, its certainty, and its basis (docs/use/http-api.md)."""
 
     cluster: str | None
     user: str

@@ -120,7 +120,7 @@ class AnswerReader:
         return dict(zip(known, self.answers(connection, requests), strict=True))
 
     def close(self) -> None:
-        """Closes the connection that the calling thread keeps; the next request opens another."""
+        """Close the connection that the calling thread keeps; the next request opens another."""
         self._look_ups.close()
 
     def _placed(self, connection: Connection, request: ForecastRequest) -> list[ForecastRequest]:
@@ -287,7 +287,7 @@ def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
 
 
 def drop_old_state(connection: Connection, cluster: str, metric: str, period: int) -> None:
-    """Deletes the parts of a profile that count until an earlier period."""
+    """Delete the parts of a profile that count until an earlier period."""
     of_profile = (model_state.c.cluster == cluster, model_state.c.metric == metric)
     connection.execute(delete(model_state).where(*of_profile, model_state.c.until < period))
 
@@ -299,7 +299,7 @@ def write_learned(
     pending: Mapping[RunAndMetric, PendingForecast],
     learned_runs: Sequence[int],
 ) -> None:
-    """Stores state and series, replacing existing ones, and forecasts of runs without one.
+    """Store state and series, replacing existing ones, and forecasts of runs without one.
 
     Deletes the pending forecasts of ``learned_runs``, and of runs that will never be learned.
     """

@@ -45,7 +45,7 @@ class Page(Record):
 
 
 def pages_of(total: int, size: int = PAGE_SIZE) -> int:
-    """How many pages of ``size`` a list of ``total`` entries has; an empty one has one."""
+    """Return the number of pages of ``size`` for ``total`` entries; an empty list has one."""
     return max(1, -(-total // size))
 
 

@@ -31,7 +31,7 @@ from jobsight_server.storage.schema import jobs
 
 @dataclass(frozen=True, slots=True)
 class ForecastConfig:
-    """How bounds are set, and which values are learned.
+    """The choice of bounds, and of the values that are learned.
 
     ``coverage`` is the target fraction of jobs within their bounds, ``objective`` what reservations aim at,
     ``walltime_limit`` whether requested times are enforced, and ``fabric`` the network whose bandwidth is learned.
@@ -83,7 +83,7 @@ class UnknownProcessorsError(UserError):
 
 
 class ForecastRequest(NamedTuple):
-    """What will the job described by ``question`` need on ``cluster``?
+    """A question: the need of the job described by ``question`` on ``cluster``.
 
     ``cluster`` None asks for every cluster that knows the user, ``metric`` None for all metrics. ``per`` says whether
     the values of the answer are per ``processor`` or for the whole ``job``, whose processors must then be known.
@@ -117,7 +117,7 @@ class ForecastRequest(NamedTuple):
 
     @property
     def scale(self) -> int | None:
-        """How many processors the values are for; None leaves them per processor.
+        """Return the number of processors that values are for; None leaves them per processor.
 
         Raises:
             UnknownProcessorsError: they are for the whole job, and its processors are not known.
@@ -130,14 +130,14 @@ class ForecastRequest(NamedTuple):
 
 
 def whole_job_request(cluster: str, question: Question, metric: str) -> ForecastRequest:
-    """What will the whole job need? One whose processors are not known counts as one processor."""
+    """Ask for the need of the whole job; unknown processors count as one."""
     return ForecastRequest(cluster, question, metric, "job" if question.processors else "processor")
 
 
 ASKED_PROCESSORS = func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors)
 ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_bytes)
 ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltime_s)
-"""What the user asked for, whatever the job was given: jobs are known by that, because questions have it too."""
+"""The user's request, not the allocation: questions have it too."""
 
 COLUMNS = (
     jobs.c.id,
@@ -205,7 +205,7 @@ class ForecastJob(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        """How long it ran, at least 1; None if unknown."""
+        """Return its run time, at least 1 s; None if unknown."""
         return None if self.start is None or self.end is None else max(self.end - self.start, 1.0)
 
     @property
@@ -225,7 +225,7 @@ def job_of(row: Sequence[Any]) -> ForecastJob:
 
 
 class AskedFor(NamedTuple):
-    """What the user of a run asked for: processors, memory of the whole job, run time; None for none and unknown."""
+    """Return the request of a run's user: processors, memory of the whole job, run time; None for none and unknown."""
 
     processors: int | None
     memory_bytes: float | None

@@ -47,7 +47,7 @@ _ASKED_IN: Mapping[Moment, Sequence[str]] = {
 
 
 def lock_learning(connection: Connection) -> None:
-    """Keeps others from learning until the transaction ends."""
+    """Keep others from learning until the transaction ends."""
     lock_until_commit(connection, "jobsight learning")
 
 
@@ -78,7 +78,7 @@ class Learning:
         return self._until.learn_seq
 
     def learn_round(self, connection: Connection, measured: Mapping[int, Observations]) -> AllJudged:
-        """Learns runs (by id), given in order of their end, after ``begin``; returns the forecasts for each of them.
+        """Learn runs (by id), given in order of their end, after ``begin``; return the forecasts for each of them.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
@@ -108,7 +108,7 @@ class Learning:
         return judged
 
     def write(self, connection: Connection) -> None:
-        """Writes the model, unless another process has learned since the last round: ``begin`` catches up with both."""
+        """Write the model, unless another process has learned since the last round: ``begin`` catches up with both."""
         if self._learner is not None and self._is_alone(connection):
             self._learner.store(connection, self._until)
         self._learner, self.unwritten = None, 0

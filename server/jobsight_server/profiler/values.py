@@ -1,4 +1,4 @@
-"""What a run used: exact, a lower bound, or unknown, and why. The one rule for every source.
+"""A run's use: exact, a lower bound, or unknown, and why. The one rule for every source.
 
 Logs, agents and the site's monitoring deliver readings of a run, a ``Measurement`` each: the quantity, who measured it,
 and why it may be too low. Here readings that cannot be true are dropped, and one of the others is chosen. In doubt, a

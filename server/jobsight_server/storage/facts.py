@@ -1,4 +1,4 @@
-"""What names of jobs stand for; facts of jobs: numbers known at submission, such as ``input_bytes``, as logs have them.
+"""Applications by the names of jobs; facts of jobs: numbers known at submission, such as ``input_bytes``, from logs.
 
 In a comment they are a word, ``jobsight:input_bytes=3.1e9,samples=12``. What is no such number is dropped and counted.
 """
@@ -72,7 +72,7 @@ def _number(text: str) -> float | None:
 
 
 class Habit(NamedTuple):
-    """How an engine names jobs: the first group of ``pattern`` is the task. ``source`` is where the engine does so."""
+    """An engine's names of jobs: the first group of ``pattern`` is the task. ``source`` is where the engine does so."""
 
     engine: str
     pattern: re.Pattern[str]

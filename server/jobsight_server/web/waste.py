@@ -1,4 +1,4 @@
-"""Who wastes most memory, processors and time, possible savings, who improved; and the log of `jobsight adjust`."""
+"""The most memory, processors and time wasted, possible savings, improvements, and the log of `jobsight adjust`."""
 
 from __future__ import annotations
 

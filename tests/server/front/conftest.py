@@ -105,7 +105,7 @@ def plain() -> Iterator[Running]:
 
 @pytest.fixture
 def running(plain: Running) -> Iterator[Callable[..., Running]]:
-    """Starts a front with some of ``LIMITS`` changed, and stops it after the test; without a change, ``plain``."""
+    """Start a front with some of ``LIMITS`` changed, and stop it after the test; without a change, ``plain``."""
     fronts: list[Running] = []
 
     def start(**changes: Any) -> Running:

@@ -63,7 +63,7 @@ class Parent:
         return self.worker() not in {self.first, ""}
 
     def wait_until_after(self, seconds: float) -> None:
-        """Returns so long after the first worker began."""
+        """Return so long after the first worker began."""
         time.sleep(max(0.0, self._since + seconds - time.monotonic()))
 
 

@@ -33,7 +33,7 @@ PARTS = ("stored", "duplicate", "quarantined", "rejected")
 
 @pytest.fixture
 def make_batch() -> MakeBatch:
-    """Makes a batch of one interface: ``make_batch(time=[...], bytes_in=[...])``; what is not given is plain."""
+    """Make a batch of one interface: ``make_batch(time=[...], bytes_in=[...])``; what is not given is plain."""
 
     def make(**changes: Any) -> Batch:
         time = changes.pop("time", [1000.0, 1010.0, 1020.0])

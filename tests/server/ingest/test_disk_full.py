@@ -44,7 +44,7 @@ def full_engine(small_disk: Path) -> Iterator[Engine]:
 
 
 def fill(place: Path) -> Path:
-    """Takes all that is left."""
+    """Take all that is left."""
     file = place / "ballast"
     with file.open("wb", buffering=0) as ballast:
         try:

@@ -34,7 +34,7 @@ def now() -> list[float]:
 
 @pytest.fixture
 def post(engine: Engine, now: list[float], serve_writer: Callable[..., Any]) -> Iterator[Post]:
-    """Sends the golden batch, changed, with a token; the writer knows the clusters alpha and beta."""
+    """Send the golden batch, changed, with a token; the writer knows the clusters alpha and beta."""
     with serve_writer(engine, lambda: now[0], clusters=("alpha", "beta")) as writer:
 
         def send(token: str, **changes: Any) -> tuple[int, dict[str, Any]]:

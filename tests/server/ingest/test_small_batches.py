@@ -18,7 +18,7 @@ Writer = Any  # conftest.Writer
 
 
 def in_chunks(writer: Writer, body: bytes, encoding: str = "") -> tuple[int, dict[str, Any]]:
-    """Sends ``body`` with a length that is not declared: only the application takes that."""
+    """Send ``body`` with a length that is not declared: only the application takes that."""
     connection = http.client.HTTPConnection("127.0.0.1", writer.port, timeout=60)
     headers = {"Authorization": f"Bearer {writer.agent_token}", "Content-Encoding": encoding}
     connection.request("POST", "/api/v1/samples", iter([body[:10], body[10:]]), headers, encode_chunked=True)

@@ -20,7 +20,7 @@ Sent = tuple[str, float]
 
 
 def deliver(engine: Engine, make_batch: MakeBatch, sent: Sequence[Sent], *, together: bool) -> float:
-    """Stores the batches in this order, a second apart, or in one transaction; returns when the last one arrived."""
+    """Store the batches in this order, a second apart, or in one transaction; return when the last one arrived."""
     store, now = SampleStore(engine, assumed_speed_bps=1e10, quarantine_bytes=10**6), 10_000.0
     submissions = []
     for number, (boot, first) in enumerate(sent):

@@ -22,7 +22,7 @@ class Killed(BaseException):
 
 
 def killed_after(site: Any, rounds: int, limit: int) -> None:
-    """Learns these many rounds of a backlog, and ends without writing the model."""
+    """Learn these many rounds of a backlog, and end without writing the model."""
     left = rounds
 
     def clock() -> float:

@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(self.server.body)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Say nothing."""
 
 
 @pytest.fixture

@@ -28,13 +28,13 @@ def ended(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def write(engine: Engine, rows: Sequence[dict[str, Any]]) -> list[int]:
-    """Stores them; their ids."""
+    """Store them; return their ids."""
     with engine.begin() as connection:
         return [int(connection.execute(insert(jobs).values(row).returning(jobs.c.id)).scalar_one()) for row in rows]
 
 
 def run(engine: Engine, number: int, **changes: Any) -> int:
-    """Stores one; its id."""
+    """Store one; return its id."""
     return write(engine, [ended(number, **changes)])[0]
 
 

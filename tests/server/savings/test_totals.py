@@ -129,7 +129,7 @@ def held(attempts: list[float], needed: float, request: float) -> float:
 
 
 def check(engine: Engine) -> int:
-    """Holds what is kept against the profiles, exactly; returns how many jobs have savings."""
+    """Hold what is kept against the profiles, exactly; return how many jobs have savings."""
     kept, wanted = totals(engine), expected(engine)
     assert kept.keys() == wanted.keys()
     for key, sums in kept.items():
@@ -138,7 +138,7 @@ def check(engine: Engine) -> int:
 
 
 def check_scores(engine: Engine) -> int:
-    """Holds the sums of accuracy against the profiles, by plain SQL; returns how many forecasts of jobs are counted."""
+    """Hold the sums of accuracy against the profiles, by plain SQL; return how many forecasts of jobs are counted."""
     by_hand = text(
         'SELECT p.metric, CAST(floor(j."end" / 86400) AS INTEGER) AS day, j.cluster, j."user", p.value, p.forecast, '
         "p.bound FROM profiles p JOIN jobs j ON j.id = p.run_id "

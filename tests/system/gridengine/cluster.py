@@ -74,7 +74,7 @@ class GridEngineCluster(Daemons):
         return {int(line.split()[0]): line.split()[4] for line in lines}
 
     def install(self, settings_of_queue: dict[str, str]) -> None:
-        """Gives the queue these settings."""
+        """Give the queue these settings."""
         for name, value in settings_of_queue.items():
             self.run("qconf", "-mattr", "queue", name, value, settings.QUEUE)
 

@@ -99,6 +99,6 @@ class RealWorkload:
         return RealJob(str(job_id), label, user, begin, **expected)
 
     def _wait_for(self, job: RealJob, state: str) -> None:
-        """Waits until qstat says so of a job."""
+        """Wait until qstat says so of a job."""
         number, states = int(job.job_id), self.cluster.states
         wait_until(lambda: states().get(number) == state, 60, lambda: f"{job} is not {state}: {states()}")

@@ -97,7 +97,7 @@ class SlurmCluster(Daemons):
         return str(row["comment"]["administrator"])
 
     def reconfigure(self, settings: Mapping[str, str]) -> None:
-        """Adds these settings to slurm.conf, or replaces them, and has the daemons read it."""
+        """Add these settings to slurm.conf, or replace them, and have the daemons read it."""
         self._settings |= settings
         (self.configuration / "slurm.conf").write_text(slurm_conf(self.places, memory_is_limited(), self._settings))
         self.run("scontrol", "reconfigure")
@@ -119,7 +119,7 @@ class SlurmCluster(Daemons):
         self._wait("munged", self.places.munge_socket.exists)
 
     def _start_database(self) -> str:
-        """Returns the password of Slurm's account in it."""
+        """Return the password of Slurm's account in it."""
         folder = self.directory / "database"
         shutil.chown(folder, "mysql")
         data, server = folder / "data", self._database_socket

@@ -9,7 +9,7 @@ from .settings import CGROUPS
 
 
 def remove_cgroups(node: str, seconds: float = 30) -> None:
-    """Removes the directories that a slurmd leaves, once processes that have ended are gone from them.
+    """Remove the directories that a slurmd leaves, once processes that have ended are gone from them.
 
     Raises:
         OSError: something still runs in one.

@@ -107,7 +107,7 @@ class LiveJobsight(LiveSite):
         return self.cluster.run("/usr/bin/python3", str(client), job, user=user)
 
     def stop(self) -> None:
-        """Stops the server; nothing listens any more."""
+        """Stop the server; nothing listens any more."""
         assert self.site.process is not None
         self.site.process.terminate()
         self.site.process.wait(30)

@@ -133,7 +133,7 @@ def waiting(learned: AdjustedSlurm) -> Iterator[list[RealJob]]:
 
 
 def release(site: AdjustedSlurm) -> None:
-    """Ends those that hold the nodes."""
+    """End those that hold the nodes."""
     site.cluster.run("scancel", "--name=holder")
 
 

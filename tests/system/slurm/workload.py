@@ -144,7 +144,7 @@ class RealWorkload:
         return [timeout, cancelled, late, waiting, requeued, *others]
 
     def wait_for(self, job: RealJob, state: str) -> None:
-        """Waits until the controller says so of a job."""
+        """Wait until the controller says so of a job."""
         wait_until(lambda: self._state(job) == state, 60, lambda: f"{job} is {self._state(job)}, not {state}", 0.1)
 
     def _submit(
