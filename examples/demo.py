@@ -29,6 +29,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from account import take_account
 from account_tables import show
 from jobsight_emulator.plan import CHANGED
+from jobsight_predictor.metrics import metrics_of
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError
@@ -248,7 +249,8 @@ def best_known_user(site: Site) -> str:
     users = site.api("users", sort="jobs", order="desc")["users"]
 
     def fewest(user: dict[str, Any]) -> int:
-        return min(0 if answer is None else answer["user_jobs"] for answer in user["metrics"].values())
+        answers = [user["metrics"][name] for name in metrics_of(gpus=False)]
+        return min(0 if answer is None else answer["user_jobs"] for answer in answers)
 
     user = max(users, key=fewest)
     return f"/user?cluster={user['cluster']}&name={user['user']}"
