@@ -26,7 +26,6 @@ from jobsight_server.forecasts.events import (
 )
 from jobsight_server.forecasts.learner import AllJudged, Learner, no_collection
 from jobsight_server.forecasts.outcomes import Outcome, Taken, claim, store
-from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader, StateKey, read_state
 from jobsight_server.forecasts.request import WHOLE, ForecastConfig, ForecastJob, ForecastRequest, read_jobs
 from jobsight_server.storage.engine import lock_until_commit, write_many
@@ -266,8 +265,8 @@ def report(
     observation: Observation,
     job_id: str | None,
     now: float,
-) -> tuple[Taken, Prediction]:
-    """Store and learn the observation in the caller's transaction; return whether it was new, and the new answer.
+) -> Taken:
+    """Store and learn the observation in the caller's transaction; return whether it was new.
 
     ``request`` names a cluster and a metric, and the observation is in the unit of its answer. A report of what the log
     or another report has said of ``job_id`` changes nothing.
@@ -294,5 +293,4 @@ def report(
     if taken == "stored" and is_current:  # otherwise it is learned with the backlog, in its turn
         with suppress(ValueError):  # an outdated model: it is about to be retrained, with this report
             catch_up(connection, reader.config)
-        (answer,) = reader.answers(connection, [request])
-    return taken, answer
+    return taken

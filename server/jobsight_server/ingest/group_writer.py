@@ -162,8 +162,8 @@ class GroupWriter:
         if batch.sequence <= node.newest:
             outcome = self._known(node, submission)
             if outcome is not None:
-                counted = "duplicate" if outcome.status == "duplicate" else "quarantined"
-                self._counts[f"batches_{counted}", ""] += 1
+                counted = "batches_duplicate" if outcome.status == "duplicate" else "batches_quarantined"
+                self._counts[counted, ""] += 1
                 return outcome
         if batch.boot_id != node.values["boot_id"]:
             self._look_for_two_hosts(submission, node)

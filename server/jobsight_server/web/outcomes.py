@@ -11,9 +11,11 @@ from werkzeug.exceptions import BadRequest, Conflict, Gone, HTTPException, NotFo
 
 from jobsight_server.accounting.amounts import MEMORY_PATTERN, memory_bytes, time_s
 from jobsight_server.accounting.parsers.quantities import LONGEST_INDEXED
+from jobsight_server.advice.recommendation import predictions
 from jobsight_server.advice.requirements import Feedback, Requirement, SubmittedJob, ask, take_feedback
 from jobsight_server.forecasts import Prediction, report
 from jobsight_server.forecasts.events import Observation
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
 from jobsight_server.storage.engine import LARGEST_ID
@@ -140,13 +142,13 @@ def take_outcome() -> Response:
             status: Any = "stored"
             if sent.requirement is not None:
                 status, request, value = _of_requirement(connection, sent, request, value)
-            if status in _REFUSED:
-                answer = None
-            elif value is None or status == "duplicate":
-                (answer,) = here.answers.answers(connection, [request])
-            else:
-                observation = Observation(value, sent.lower_bound)
-                status, answer = report(connection, here.answers, request, observation, job_id, here.clock())
+            answer = None
+            if status not in _REFUSED:
+                if value is not None and status != "duplicate":
+                    observation = Observation(value, sent.lower_bound)
+                    status = report(connection, here.answers, request, observation, job_id, here.clock())
+                (text,) = predictions(connection, here.answers, [request])
+                answer = read_prediction(text)
     except UserError as error:
         raise BadRequest(str(error)) from error
     if status in _REFUSED:  # the refusal is counted, and the count committed

@@ -45,8 +45,7 @@ def report(
     request = ForecastRequest("alpha", job_question("u1", "cfd", None, 2, **known), metric)
     reader = AnswerReader(site.engine, ForecastConfig())
     with site.engine.begin() as connection:
-        taken, _ = report_outcome(connection, reader, request, Observation(value, lower), job_id, 1e6)
-    return taken
+        return report_outcome(connection, reader, request, Observation(value, lower), job_id, 1e6)
 
 
 def counted(engine: Engine, metric: str = "memory") -> int:

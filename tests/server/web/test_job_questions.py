@@ -56,7 +56,8 @@ def test_the_answer_is_that_of_a_profile_in_memory(two_applications: Any) -> Non
     expected = profile.answer(job_question("eve", "big_99.sh", "q", 8, 8 * 2**30))
     found = ask(two_applications, **given)
     assert found["value"] == expected.value
-    assert found["bound"] == expected.bound
+    assert found["bound"] == 2**30  # the request: all jobs are of one burst
+    assert found["need"] == expected.need
     assert found["probability"] == expected.probability
     assert found["level"] == expected.level
     assert found["last_values"] == list(expected.last_values)
@@ -168,10 +169,10 @@ def test_a_report_that_names_its_job_counts_once(two_applications: Any) -> None:
 def test_a_failure_with_fewer_fields_raises_the_bounds_of_questions_with_more(two_applications: Any) -> None:
     more = {**BIG, "queue": "long", "memory_bytes": 8e10, "walltime_s": 3600}
     other = ask(two_applications, **SMALL)
-    assert ask(two_applications, **more)["bound"] < 3e9
+    assert ask(two_applications, **more)["need"] < 3e9
     assert report(two_applications, processors=None).status_code == 200
     assert ask(two_applications, **BIG)["bound"] > 3e9
-    assert ask(two_applications, **more)["bound"] > 3e9
+    assert ask(two_applications, **more)["need"] > 3e9
     assert ask(two_applications, **SMALL) == other
     given = ask(two_applications, **more)
     rebuild(two_applications.engine)

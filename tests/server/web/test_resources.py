@@ -170,7 +170,7 @@ def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     interfaces = '[{"name": "e", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9}]'
     seen = {"first_time": now - 60, "last_time": now - 5, "received_at": now - 5, "clock_skew_s": 0.0}
     with served.engine.begin() as connection:
-        number = make.node(connection, "m1", cpus=4, memory_total_bytes=8 * 2**30, interfaces=interfaces, **seen)
+        number = make.node(connection, "m1", id=9, cpus=4, memory_total_bytes=2**33, interfaces=interfaces, **seen)
         moved = 250_000_000
         rows = [(now - 25, 0, 0, 0.0, 2**30, 0.0), (now - 5, moved, moved, 30.0, 2**30, 0.0)]
         make.readings(connection, number, rows)
