@@ -111,7 +111,7 @@ marks = Table(
     sqlite_with_rowid=False,
 )
 
-# Readings of the cgroup of one job on a node: a row for each job of a batch, and after two days for each half an hour.
+# Readings of the cgroup of one job on a node: a row for each job of a batch, and after a day for each half an hour.
 # ``readings``: ``storage.job_columns``, JSON, compressed in the second case;
 # ``peak_bytes``: the largest charge to the job by then, page cache included; ``job_id`` as of ``job_ids``.
 job_samples = Table(
