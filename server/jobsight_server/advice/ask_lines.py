@@ -93,7 +93,7 @@ def _slurm(
     if found.time_limit is not None:
         yield f"#SBATCH --time={clock_text(found.time_limit * MINUTE_S)}"
     if memory_bytes is not None and request.memory_bytes is not None and word not in (option, "mem"):
-        yield "# --mem replaces --mem-per-cpu and --mem-per-gpu: the log does not say which the job had"
+        yield "# in place of any --mem-per-cpu or --mem-per-gpu"
 
 
 def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None) -> Iterator[str]:

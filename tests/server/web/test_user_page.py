@@ -111,7 +111,7 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
     memory, time_limit, note = lines.splitlines()
     assert whole[0] <= int(memory.removeprefix("#SBATCH --mem=").removesuffix("M")) <= whole[1]
     assert time_limit == f"#SBATCH --time={minutes // 60:02}:{minutes % 60:02}:00"
-    assert note == "# --mem replaces --mem-per-cpu and --mem-per-gpu: the log does not say which the job had"
+    assert note == "# in place of any --mem-per-cpu or --mem-per-gpu"
     predicted = get(served.client("scheduler"), "predictions", user="kim", per="job", **asked)["predictions"]
     assert found["forecasts"] == predicted
     page = unescape(served.person().get("/user", query_string=KIM | asked).text)
