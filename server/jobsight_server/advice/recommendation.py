@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -25,6 +26,8 @@ ASKED_FOR: tuple[Resource, ...] = ("memory", "runtime")
 
 STEPS: Mapping[Resource, float] = {"memory": float(MIB), "runtime": 60.0}
 """Units to round up to; every scheduler takes these."""
+
+_USERS_KEPT = 100  # users whose last runs are kept while many questions are answered
 
 APART = 1.05
 """Factor by which the next attempt asks for more, at least."""
@@ -79,7 +82,7 @@ def recommend(
     per = "job" if question.processors else "processor"
     requests = [ForecastRequest(cluster, question, metric, per, moment) for metric in metrics or (None,)]
     answers = {answer.metric: answer for answer in reader.answers(connection, requests)}
-    most = _most(connection, cluster, request)
+    most = _most(memory_of_largest_nodes(connection).get(cluster), request)
     decisions: dict[Resource, Decision] = {}
     for metric in ASKED_FOR:
         decisions[metric], answers[metric] = _decided(metric, answers[metric], question, request, such, most[metric])
@@ -109,17 +112,23 @@ def predictions(connection: Connection, reader: AnswerReader, requests: Sequence
 
     A question about a user alone gets the forecast: the next job may be any.
     """
-    runs: dict[tuple[str, str], list[SuchJob]] = {}
+    largest = memory_of_largest_nodes(connection)
+
+    @lru_cache(_USERS_KEPT)
+    def runs_of(cluster: str, user: str) -> list[SuchJob]:
+        return last_runs(connection, cluster, user)
+
+    @lru_cache(1)  # memory and run time of a question follow each other
+    def such_as(cluster: str, question: Question) -> SuchJobs:
+        return such_jobs(runs_of(cluster, question.user or ""), question, plain_request(question).processors)
+
     found = []
     for asked, text in reader.asked_texts(connection, requests):
         question, cluster = asked.question, asked.cluster
         (metric,) = [name for name in ASKED_FOR if name == asked.metric] or (None,)
         if metric is not None and cluster is not None and question != Question(user=question.user):
-            if (cluster, asked.user) not in runs:
-                runs[cluster, asked.user] = last_runs(connection, cluster, asked.user)
-            request = plain_request(question)
-            such = such_jobs(runs[cluster, asked.user], question, request.processors)
-            most = _most(connection, cluster, request)[metric]
+            request, such = plain_request(question), such_as(cluster, question)
+            most = _most(largest.get(cluster), request)[metric]
             _, answer = _decided(metric, read_prediction(text), question, request, such, most)
             text = msgspec.json.encode(answer).decode()
         found.append(text)
@@ -161,11 +170,10 @@ def requested(metric: Resource, request: JobRequest) -> float | None:
     return request.memory_bytes if metric == "memory" else request.walltime_s
 
 
-def _most(connection: Connection, cluster: str, request: JobRequest) -> dict[Resource, float]:
-    """Return the memory of the job's nodes if each is the cluster's largest; inf if no agent reports it.
+def _most(largest: int | None, request: JobRequest) -> dict[Resource, float]:
+    """Return the memory of the job's nodes if each is the cluster's ``largest``; inf if no agent reports it.
 
     Without a number of nodes, each processor may be on a node of its own.
     """
-    largest = memory_of_largest_nodes(connection).get(cluster)
     memory = math.inf if largest is None else float(largest // MIB * MIB) * (request.nodes or request.processors)
     return {"memory": memory, "runtime": math.inf}
