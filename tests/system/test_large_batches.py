@@ -1,4 +1,4 @@
-"""Large lists of questions do not hold up whoever asks for one job."""
+"""Large lists of questions do not hold up a question about one job."""
 
 from __future__ import annotations
 
