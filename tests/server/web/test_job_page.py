@@ -141,12 +141,18 @@ def lines(memory: float | None, runtime: float | None, *asked: Any) -> list[str]
 
 PER_CPU, WALLTIME = "#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00", "\n#PBS -l walltime=25:30:00"
 
+PER_NODE = PER_CPU.replace("mem-per-cpu=683M", "mem=1366M")
+INSTEAD = "# in place of any --mem-per-cpu or --mem-per-gpu"
+
 
 @pytest.mark.parametrize(
     ("scheduler", "like", "expected"),
     [
         ("slurm", Like(memory_word="mem-per-cpu"), [PER_CPU]),
-        ("slurm", Like(memory_word="mem"), [PER_CPU.replace("mem-per-cpu=683M", "mem=1366M")]),
+        ("slurm", Like(memory_word="mem"), [PER_NODE]),
+        ("slurm", Like(memory_word="mem-per-gpu", gpus=3), [PER_CPU.replace("mem-per-cpu=683M", "mem-per-gpu=911M")]),
+        ("slurm", Like(memory_word="mem-per-gpu"), [f"{PER_NODE}\n{INSTEAD}"]),
+        ("slurm", Like(), [f"{PER_NODE}\n{INSTEAD}"]),
         ("pbs", Like("2:ppn=2"), [f"#PBS -l mem=2731mb{WALLTIME}"]),
         ("pbs", Like("2:ncpus=2:mem=9gb"), [f"#PBS -l select=2:ncpus=2:mem=1366mb{WALLTIME}"]),
         ("pbs", Like("1:ncpus=3+1:ncpus=1"), [f"#PBS -l mem=2731mb{WALLTIME}"]),
