@@ -6,8 +6,6 @@ import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-import psutil
-
 UNIX = "unix"
 """The other end of a Unix socket, which has no address."""
 
@@ -33,6 +31,8 @@ def trusted_proxy(text: str) -> IPv4Network | IPv6Network | None:
 
 def on_this_host(proxies: Iterable[str]) -> list[str]:
     """Return the networks among ``proxies`` from which an account of this host can connect."""
+    import psutil  # only for `serve`: it costs other commands 20 ms
+
     addresses = (
         one.address.partition("%")[0] for some in psutil.net_if_addrs().values() for one in some if one.family in _INET
     )

@@ -11,7 +11,7 @@ from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.errors import UserError
-from jobsight_server.web.efficiency import show
+from jobsight_server.web.efficiency_text import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

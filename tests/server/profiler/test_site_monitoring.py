@@ -20,7 +20,7 @@ from jobsight_server.queries.savings import Asking, Days
 from jobsight_server.queries.waste import WasteRequest, waste
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.storage.event_counts import DAY_S, read_event_counts
-from jobsight_server.web.efficiency import efficiency_text
+from jobsight_server.web.efficiency_text import efficiency_text
 
 GIB, HOUR_S = 2**30, 3600.0
 BEGIN = (time.time() - 10 * HOUR_S) // 60 * 60

@@ -19,7 +19,7 @@ from jobsight_server.advice.such_jobs import SuchJobs
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
-from jobsight_server.web.efficiency import remarks
+from jobsight_server.web.efficiency_text import remarks
 
 MIB = 2**20
 GIB = 2**30
