@@ -7,6 +7,7 @@ nothing is recommended beyond their evidence.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
@@ -24,6 +25,9 @@ DOUBT = 0.05
 
 MAY_EXCEED = 0.05
 """Share of similar jobs that may have used more than a request that is not raised, or than what is recommended."""
+
+BEYOND_AT_MOST = 1.0 / 3.0
+"""Share of similar jobs that may have used more, even if most of these are of one burst."""
 
 MORE_THAN_FAILED = 1.25
 """Factor on an amount that failed."""
@@ -91,7 +95,8 @@ class Decision:
 
     ``enough``: the share of jobs that the amount is enough for, None where the evidence is too little to say.
     ``similar``: the similar jobs with a measured use; ``largest``: the most that one of them used, 0 for none.
-    ``steps``: where more than requested is recommended, both amounts with the share of the latest jobs within them.
+    ``steps``: where more than requested is recommended, both amounts with the share of the latest jobs within them,
+    where each burst counts once.
     """
 
     amount: float | None
@@ -161,8 +166,7 @@ def decide(
     if enough is None or not 0.0 < asked < rounded:
         return decision
     latest = uses[:LOOKED_AT]
-    within = [(limit, sum(_fits(use, limit) for use in latest) / len(latest)) for limit in (asked, rounded)]
-    return replace(decision, steps=tuple(within))
+    return replace(decision, steps=tuple((limit, _share_within(latest, limit)) for limit in (asked, rounded)))
 
 
 def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> float | None:
@@ -175,11 +179,11 @@ def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Seq
     if not changed or len(shares) < len(changed):
         return None
     stated = math.prod(shares)
-    jobs = min(LOOKED_AT, *[len(uses[resource]) for resource in changed])
-    amounts = [(resource, decision.amount or 0.0) for resource, decision in changed.items()]
-    beyond = sum(not _fits(use, amount) for resource, amount in amounts for use in uses[resource][:jobs])
-    within = max(0, jobs - beyond)
-    return within / jobs if refuted(within, jobs, stated) else stated
+    latest = {resource: uses[resource][:LOOKED_AT] for resource in changed}
+    beyond = sum(1.0 - _share_within(latest[resource], decision.amount or 0.0) for resource, decision in changed.items())
+    bursts = min(len({use.burst for use in some}) for some in latest.values())
+    within = max(0.0, 1.0 - beyond)
+    return within if refuted(within * bursts, bursts, stated) else stated
 
 
 def _largest(uses: Sequence[Use], *, failed: bool) -> float:
@@ -220,13 +224,22 @@ def _fits(use: Use, amount: float) -> bool:
     return use.amount < amount if use.failed else use.amount <= amount
 
 
+def _share_within(uses: Sequence[Use], amount: float) -> float:
+    """Return the share of the jobs that this amount was enough for, where each burst counts once."""
+    jobs = Counter(use.burst for use in uses)
+    return 1.0 - math.fsum(1.0 / jobs[use.burst] for use in uses if not _fits(use, amount)) / len(jobs)
+
+
 def _upheld(amount: float, need: Need, uses: Sequence[Use], step: float) -> float:
     """Raise an amount until the jobs do not refute that it is enough for the stated share, and for nearly all."""
+    bursts = len({use.burst for use in uses})
     more = [use.amount * (MORE_THAN_FAILED if use.failed else 1.0) for use in uses if not _fits(use, amount)]
     for raised in (amount, *sorted(more)):
         amount = max(amount, raised)
-        within = sum(_fits(use, _up(amount, step)) for use in uses)
-        if not refuted(within, len(uses), max(need.share(_up(amount, step)), 1.0 - MAY_EXCEED)):
+        tried = _up(amount, step)
+        stated = max(need.share(tried), 1.0 - MAY_EXCEED)
+        beyond = sum(not _fits(use, tried) for use in uses)
+        if beyond <= BEYOND_AT_MOST * len(uses) and not refuted(_share_within(uses, tried) * bursts, bursts, stated):
             break
     return amount
 
@@ -236,16 +249,19 @@ def _up(amount: float, step: float) -> float:
     return math.ceil(amount / step - 1e-9) * step
 
 
-def refuted(within: int, jobs: int, stated: float) -> bool:
+def refuted(within: float, jobs: int, stated: float) -> bool:
     """Return whether ``within`` of so many jobs are too few to believe the ``stated`` share (binomial, one-sided).
+
+    A job that counts in part is not within.
 
     >>> refuted(67, 100, 0.88), refuted(92, 100, 0.95)
     (True, False)
     """
     if within >= jobs * stated:
         return False
+    whole = math.floor(within + 1e-9)
     share = min(max(stated, 1e-12), 1.0 - 1e-12)
     log_odds, log_none = math.log(share) - math.log1p(-share), jobs * math.log1p(-share)
-    ways = [math.lgamma(k + 1) + math.lgamma(jobs - k + 1) for k in range(within + 1)]
+    ways = [math.lgamma(k + 1) + math.lgamma(jobs - k + 1) for k in range(whole + 1)]
     chances = [math.exp(math.lgamma(jobs + 1) - way + k * log_odds + log_none) for k, way in enumerate(ways)]
     return math.fsum(chances) < DOUBT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 import pytest
 from hypothesis import assume, given
@@ -45,6 +46,14 @@ def needs(draw: st.DrawFn) -> Need:
 requests = st.none() | amounts
 
 
+def share_within(uses: Sequence[Use], amount: float) -> float:
+    """The mean over bursts of the share of each that had enough."""
+    of_bursts: dict[int, list[bool]] = {}
+    for use in uses:
+        of_bursts.setdefault(use.burst, []).append(use.amount <= amount)
+    return fmean(fmean(enough) for enough in of_bursts.values())
+
+
 def few(uses: Sequence[Use]) -> bool:
     return len(uses) < 5 or len({use.burst for use in uses}) < 2
 
@@ -68,12 +77,14 @@ def test_the_stated_share_is_true_of_the_last_hundred(
     if found.amount is None or found.enough is None:
         return
     latest = uses[:100]
-    within = sum(use.amount <= found.amount for use in latest)
-    assert binom.cdf(within, len(latest), found.enough) >= 0.049
-    assert binom.cdf(within, len(latest), 0.95) >= 0.049, "for nearly all of them"
+    assert sum(use.amount <= found.amount for use in latest) >= 2 * len(latest) / 3
+    bursts = len({use.burst for use in latest})
+    within = math.floor(bursts * share_within(latest, found.amount) + 1e-9)
+    assert binom.cdf(within, bursts, found.enough) >= 0.049
+    assert binom.cdf(within, bursts, 0.95) >= 0.049, "for nearly all of them"
     for amount, share in found.steps:
         assert amount in (requested, found.amount)
-        assert share <= sum(use.amount <= amount for use in latest) / len(latest)
+        assert share <= share_within(latest, amount) + 1e-9
 
 
 @given(resources, requests, evidence(), needs())
