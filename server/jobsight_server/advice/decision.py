@@ -180,7 +180,9 @@ def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Seq
         return None
     stated = math.prod(shares)
     latest = {resource: uses[resource][:LOOKED_AT] for resource in changed}
-    beyond = sum(1.0 - _share_within(latest[resource], decision.amount or 0.0) for resource, decision in changed.items())
+    beyond = sum(
+        1.0 - _share_within(latest[resource], decision.amount or 0.0) for resource, decision in changed.items()
+    )
     bursts = min(len({use.burst for use in some}) for some in latest.values())
     within = max(0.0, 1.0 - beyond)
     return within if refuted(within * bursts, bursts, stated) else stated

@@ -17,10 +17,9 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from jobsight_predictor.estimators.base import JobOutcome
 from jobsight_predictor.estimators.hierarchical import Hierarchical
-from jobsight_predictor.profile.groups import level_fields
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB
-from jobsight_server.advice.decision import LEAST_JOBS, MORE_THAN_FAILED, Need
+from jobsight_server.advice.decision import MORE_THAN_FAILED
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.reader import short_key
@@ -102,7 +101,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     found = recommend(connection, reader, cluster, question, plain_request(question))
     decision, confidence = found.decisions["memory"], None
     if _is_measured(found):
-        amount, enough = _by_reports(found) if _is_reported(found) else (decision.amount, decision.enough)
+        amount, enough = decision.amount, decision.enough
         if failed_bytes is not None:
             attempts = found.answers["memory"].attempts
             amount = next((one for one in attempts if one >= MORE_THAN_FAILED * failed_bytes), None)
@@ -150,19 +149,6 @@ def take_feedback(connection: Connection, feedback: Feedback) -> tuple[Taken, Ro
 def _is_measured(found: Recommendation) -> bool:
     """Whether any similar job has measured memory."""
     return found.such_jobs.memory_bytes is not None or found.answers["memory"].value is not None
-
-
-def _is_reported(found: Recommendation) -> bool:
-    """Whether similar jobs are known by reports of their outcomes alone, and enough of them."""
-    answer = found.answers["memory"]
-    fields = () if answer.level is None else level_fields(answer.level)
-    return not found.decisions["memory"].similar and answer.n >= LEAST_JOBS and {"user", "application"} <= {*fields}
-
-
-def _by_reports(found: Recommendation) -> tuple[float | None, float | None]:
-    """Return what such jobs need, and the probability that it is enough."""
-    answer = found.answers["memory"]
-    return answer.need, None if answer.need is None else Need(answer.need, answer.need_steps).share(answer.need)
 
 
 def _whole_mib(amount: float) -> int:

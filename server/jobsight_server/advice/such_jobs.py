@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, false, func, or_, select
+from sqlalchemy import Connection, Row, and_, bindparam, false, func, or_, select
 
 from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import FAILED_METRIC, Failure
 from jobsight_server.advice.decision import Resource, Use
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, question_of_text
 from jobsight_server.storage.facts import facts_of
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema import jobs, outcomes, profiles
 
 CHECK = "jobsight-check"
 """Name of the job that ``jobsight check`` submits, which is no evidence for any other."""
@@ -28,7 +28,10 @@ _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 
 
 class SuchJob(NamedTuple):
-    """A finished run: its request and its use, of the whole job; None where unknown."""
+    """A finished run: its request and its use, of the whole job; None where unknown.
+
+    ``job_id`` is empty for a report of a job that the log does not have: submitted, as far as known, when reported.
+    """
 
     run_id: int
     job_id: str
@@ -205,10 +208,51 @@ _LAST_RUNS = (
 )
 
 
+_LAST_REPORTS = (
+    select(outcomes)
+    .where(
+        outcomes.c.cluster == bindparam("cluster"),
+        outcomes.c.user == bindparam("user"),
+        outcomes.c.metric.in_([*FAILURE_OF]),
+        outcomes.c.run_id.is_(None),
+    )
+    .order_by(outcomes.c.id.desc())
+    .limit(LOOKED_AT)
+)
+
+
+def _reported(row: Row[Any]) -> SuchJob:
+    question = question_of_text(row.question)
+    count = question.processors or 1
+    amounts = {row.metric: row.value * (count if row.metric == "memory" else 1)}
+    used, given = ({}, amounts) if row.lower_bound else (amounts, {})
+    asked = question.requested_memory_bytes
+    return SuchJob(
+        run_id=-row.id,
+        job_id="",
+        name=question.application,
+        application=question.application,
+        queue=question.queue,
+        group=question.group,
+        account=question.account,
+        processors=count,
+        requested_memory_bytes=None if asked is None else asked * count,
+        requested_walltime_s=question.requested_time_s,
+        memory_bytes=used.get("memory"),
+        runtime_s=used.get("runtime"),
+        failure=FAILURE_OF[row.metric] if row.lower_bound else None,
+        given_memory_bytes=given.get("memory"),
+        given_walltime_s=given.get("runtime"),
+        submitted=row.reported,
+        end=row.reported,
+    )
+
+
 def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:
-    """Read the user's last ``LOOKED_AT`` finished runs, latest first."""
-    found = []
-    for row in connection.execute(_LAST_RUNS, {"cluster": cluster, "user": user}):
+    """Read the user's last ``LOOKED_AT`` finished runs and reports of jobs, latest first."""
+    of_user = {"cluster": cluster, "user": user}
+    found = [_reported(row) for row in connection.execute(_LAST_REPORTS, of_user)]
+    for row in connection.execute(_LAST_RUNS, of_user):
         run = SuchJob._make(row)
         count = run.processors or 1
         found.append(
@@ -220,4 +264,4 @@ def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:
                 facts=facts_of(row.facts) if row.facts else (),
             )
         )
-    return found
+    return sorted(found, key=lambda run: run.end or 0.0, reverse=True)[:LOOKED_AT]

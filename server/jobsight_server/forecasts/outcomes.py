@@ -40,6 +40,7 @@ def store(connection: Connection, outcome: Outcome, learn_seq: int, now: float) 
         return "duplicate"
     row = {
         "cluster": outcome.cluster,
+        "user": outcome.question.user,
         "metric": outcome.metric,
         "question": question_text(outcome.question),
         "value": outcome.observation.value,

@@ -88,7 +88,7 @@ class Asking:
             if (cluster, user) not in self._runs:
                 self._runs[cluster, user] = last_runs(self._connection, cluster, user)
             runs = self._runs[cluster, user]
-            names = ((run, run.name and application_of(run.name)) for run in runs)
+            names = ((run, run.name and application_of(run.name)) for run in runs if run.job_id)
             any_will_do = application in ("", OTHER)
             like = next(
                 (

@@ -80,9 +80,9 @@ def next_job(
         question = replace(described, processors=described.processors or 1)
         found = recommend(connection, reader, cluster, question, plain_request(described), None, runs)
         return _answer(found, question.application, question.queue, lines_to_ask(found, scheduler), None)
-    if not runs:
+    like = next((run for run in runs if run.job_id), None)
+    if like is None:
         return None
-    like = runs[0]
     found = recommend_as_last(connection, reader, cluster, user, like, runs, None)
     name = like.name and application(like.name)
     return _answer(found, name, like.queue, lines_to_ask(found, scheduler, like), like.job_id)

@@ -53,7 +53,10 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
     assert 0.5 < second["confidence"] < 1.0
     assert second["reason"].startswith("Of 5 similar jobs (user + application + processors")
     assert second["reason"].endswith("the last used 6,144 MiB to 6,144 MiB.")
-    assert second["memory_bytes"] == pytest.approx(taken.json["prediction"]["need"], abs=2**20)
+    asked = {"questions": [JOB | {"metric": "memory", "per": "job"}]}
+    (predicted,) = post("/api/v1/predictions", **asked).json["predictions"]
+    assert (predicted["bound"], predicted["bound_basis"]) == (second["memory_bytes"], "similar jobs")
+    assert predicted["exceed_probability"] == pytest.approx(1.0 - second["confidence"])
 
 
 def test_without_measured_use_a_group_tries_less_once_a_job_of_it_has_ended(post: Any) -> None:

@@ -161,6 +161,7 @@ outcomes = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("cluster", Text, nullable=False),
+    Column("user", Text),
     Column("metric", Text, nullable=False),
     Column("question", Text, nullable=False),
     Column("value", Double, nullable=False),
@@ -171,5 +172,6 @@ outcomes = Table(
     Column("run_id", Integer),
     Index(None, "learn_seq"),
     Index(None, "cluster", "job_id"),
+    Index(None, "cluster", "user"),
     Index(None, "run_id"),
 )

@@ -7,6 +7,7 @@ table, else in ``_fill``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Sequence
 
 import sqlalchemy as sa
@@ -85,8 +86,17 @@ def _fill(connection: sa.Connection) -> None:
     # Rows already learned must not be queried again: no round may find them.
     connection.execute(sa.text("UPDATE jobs SET start_seq = forecast_seq WHERE profiled AND start_seq IS NULL"))
     _name_applications(connection)
+    _name_users(connection)
     count_all(connection)
     mark_all(connection)
+
+
+def _name_users(connection: sa.Connection) -> None:
+    """Copy the users of reports from their questions."""
+    reports = connection.execute(sa.text("SELECT id, question FROM outcomes")).all()
+    named = [{"id": number, "name": json.loads(question)[0]} for number, question in reports]
+    if named:
+        connection.execute(sa.text('UPDATE outcomes SET "user" = :name WHERE id = :id'), named)
 
 
 def _name_applications(connection: sa.Connection) -> None:
