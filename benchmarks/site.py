@@ -40,8 +40,7 @@ from jobsight_server.ingest.group_writer import ROW
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import mark_all
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import count_all, mark_all
 from jobsight_server.storage.sample_columns import UNKNOWN, SampleColumns, Totals, encode_link
 from jobsight_server.storage.samples import CHUNK_S
 from jobsight_server.storage.statistics import refresh_statistics

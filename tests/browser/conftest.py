@@ -23,9 +23,8 @@ from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import add_event_counts, mark_all
+from jobsight_server.storage.event_counts import add_event_counts, count_all, mark_all
 from jobsight_server.storage.facts import application
-from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.migrate import upgrade
 from jobsight_server.systems.offers.offer import PlaceRequest, answer_request

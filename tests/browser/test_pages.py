@@ -18,8 +18,8 @@ from jobsight_predictor.profile.answer import MeanError
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
 from jobsight_server.storage import schema
+from jobsight_server.storage.event_counts import count_all
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
-from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.periodic import update_machines

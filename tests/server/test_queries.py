@@ -16,7 +16,7 @@ from jobsight_server.queries.nodes import node_list
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import count_all
 
 NOW = 1_000_000.0
 

@@ -11,8 +11,7 @@ from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 from tests import make
 
 from jobsight_server.storage.engine import DatabaseError, open_engine
-from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import add_event_counts, count_all, read_event_counts
 from jobsight_server.storage.schema import gpu_samples, job_samples
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old

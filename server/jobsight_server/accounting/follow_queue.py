@@ -19,8 +19,7 @@ from jobsight_server.accounting.parsers import qstat_json, qstat_xml
 from jobsight_server.accounting.parsers.slurm import squeue
 from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, Listed
 from jobsight_server.accounting.store import Reject, lock_cluster
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.job_counts import recounted
+from jobsight_server.storage.event_counts import add_event_counts, recounted
 from jobsight_server.storage.schema import jobs
 
 SETTLED_S = 60.0

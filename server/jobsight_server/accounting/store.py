@@ -15,8 +15,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
 from jobsight_server.storage.engine import lock_until_commit
+from jobsight_server.storage.event_counts import recounted
 from jobsight_server.storage.facts import application
-from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import job_nodes, jobs
 
 # Kinds of record that concern the runs of a job.

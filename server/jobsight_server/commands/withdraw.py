@@ -28,8 +28,7 @@ from jobsight_server.profiler.totals import count_again, days_of
 from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.engine import pieces
 from jobsight_server.storage.errors import UserError
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.job_counts import recounted
+from jobsight_server.storage.event_counts import add_event_counts, recounted
 from jobsight_server.storage.schema import (
     accounting_files,
     accounting_rejects,

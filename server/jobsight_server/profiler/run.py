@@ -34,8 +34,7 @@ from jobsight_server.profiler.site_monitoring import Asked, SiteMonitoring
 from jobsight_server.profiler.totals import add_runs, count_marked, take_back_runs
 from jobsight_server.profiler.values import Measurement, Measurements
 from jobsight_server.storage.engine import of_runs, write_many
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.job_counts import recounted
+from jobsight_server.storage.event_counts import add_event_counts, recounted
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
 

@@ -34,7 +34,6 @@ from jobsight_server.profiler.kept_sums import (
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.event_counts import DAY_S, day_of
-from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to_do
 
 METRICS = ("memory", "runtime")
@@ -136,7 +135,7 @@ _JOBS = (
     select(
         jobs.c.cluster,
         jobs.c.user,
-        jobs.c.name,
+        jobs.c.application,
         jobs.c.queue,
         jobs.c.account,
         jobs.c.processors,
@@ -223,7 +222,7 @@ def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> Non
     scores: Sums = {}
     largest = memory_of_largest_nodes(connection)
     for row in rows:
-        name = group_name(row.cluster, row.user, row.name and application(row.name), row.queue, row.account)
+        name = group_name(row.cluster, row.user, row.application, row.queue, row.account)
         key = (row.metric, day_of(row.end), name)
         if row.metric in COUNTED:
             _add_to(amounts, key, _amounts(row, largest))

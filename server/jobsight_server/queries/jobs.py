@@ -15,7 +15,7 @@ from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, no
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.job_named import named, named_or_task, task_of
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
-from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.event_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles
 
 SORTS = ("recorded", "end")

@@ -16,8 +16,7 @@ from jobsight_server.queries.node_states import NodeLoad, NodeLoads, node_loads,
 from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import Foreseen, Resource, running_out
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.event_counts import NUMBER, read_event_counts
 from jobsight_server.storage.schema import accounting_files, job_counts, job_nodes, jobs, nodes, running_use
 from jobsight_server.storage.server_states import trend
 from jobsight_server.storage.size_cap import DELETED

@@ -15,8 +15,7 @@ from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.queries.node_states import seen_at, status
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.storage.engine import fetch, whole
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.event_counts import NUMBER, read_event_counts
 from jobsight_server.storage.schema import job_counts, nodes
 from jobsight_server.storage.size_cap import DELETED
 

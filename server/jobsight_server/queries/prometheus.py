@@ -17,8 +17,7 @@ from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import running_out
 from jobsight_server.queries.trust import of_clusters
 from jobsight_server.storage.engine import total_bytes
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.event_counts import NUMBER, read_event_counts
 from jobsight_server.storage.schema import job_counts, nodes, series
 from jobsight_server.storage.server_states import disk_free_bytes
 

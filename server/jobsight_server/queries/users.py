@@ -27,8 +27,8 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction,
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
 from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
+from jobsight_server.storage.event_counts import NUMBER
 from jobsight_server.storage.facts import application
-from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
 
 

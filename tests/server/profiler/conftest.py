@@ -13,8 +13,8 @@ from tests import make
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.events import LearnedUntil, write_learned_until
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.event_counts import recounted
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
-from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import (
     job_samples,
     late_batches,

@@ -22,8 +22,7 @@ from jobsight_server.serve.app import create_app
 from jobsight_server.settings import SETTINGS, Settings, load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import add_event_counts, count_all
 
 from . import planted as planted_site
 

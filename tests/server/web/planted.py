@@ -13,8 +13,7 @@ from tests import make
 
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import add_event_counts, mark_all
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import add_event_counts, count_all, mark_all
 
 DAY_S = 86400.0
 FIRST = 1_699_833_600.0  # Monday, 2023-11-13

@@ -21,7 +21,7 @@ from tests import make
 from jobsight_server.forecasts import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 
 PATHS = ("/", "/waste", "/trust", "/users", "/jobs", "/nodes", "/rejected")

@@ -16,7 +16,7 @@ from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import count_all
 
 NOW = 1_700_000_000.0
 GIB = 2**30

@@ -13,7 +13,7 @@ from sqlalchemy import insert, text
 
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.event_counts import count_all
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

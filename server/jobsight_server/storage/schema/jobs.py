@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema.metadata import keys, metadata, optional, required
 
 _IS_TASK = text("array_task IS NOT NULL")
 # Only these: SQLite would use an index of every state instead of the one by state, which has few running jobs.
@@ -30,22 +30,14 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("cluster", Text, nullable=False),
-    Column("job_id", Text, nullable=False),
+    *required(Text, "cluster", "job_id"),
     Column("start", Double, nullable=False),
     Column("end", Double),
-    Column("state", Text, nullable=False),
-    Column("user", Text, nullable=False),
-    Column("group", Text),
-    Column("account", Text),
-    Column("name", Text),
-    Column("queue", Text),
-    Column("created", Double),
-    Column("queued", Double),
-    Column("eligible", Double),
+    *required(Text, "state", "user"),
+    *optional(Text, "group", "account", "name", "queue"),
+    *optional(Double, "created", "queued", "eligible"),
     Column("exec_host", Text),
-    Column("processors", Integer),
-    Column("exit_status", Integer),
+    *optional(Integer, "processors", "exit_status"),
     Column("requested_walltime_s", Double),
     Column("requested_memory_bytes", BigInteger),
     Column("requested_nodes", Text),
@@ -91,17 +83,15 @@ jobs = Table(
     Index(None, "cluster", "user", "id"),
 )
 
-# Numbers of runs by user, application and state, updated with every change of ``jobs`` (storage.job_counts).
+# Numbers of runs by user, application and state, updated with every change of ``jobs`` (storage.event_counts).
 # ``first_start`` and ``last_end`` are the earliest and latest of a user's over all states; ``key`` is a digest of the
 # names.
 job_counts = Table(
     "job_counts",
     metadata,
     Column("key", Text, primary_key=True),
-    Column("cluster", Text, nullable=False),
-    Column("user", Text, nullable=False),
-    Column("group", Text),
-    Column("account", Text),
+    *required(Text, "cluster", "user"),
+    *optional(Text, "group", "account"),
     Column("state", Text, nullable=False),
     Column("profiled", Boolean, nullable=False),
     Column("n", BigInteger, nullable=False),
@@ -126,9 +116,7 @@ job_nodes = Table(
 parallel_tasks = Table(
     "parallel_tasks",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("job_id", Text, primary_key=True),
-    Column("task", Text, primary_key=True),
+    *keys(Text, "cluster", "job_id", "task"),
     Column("start", Double, primary_key=True),
     Column("end", Double, nullable=False),
     Column("host", Text),
@@ -142,13 +130,11 @@ parallel_tasks = Table(
 accounting_files = Table(
     "accounting_files",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("path", Text, primary_key=True),
+    *keys(Text, "cluster", "path"),
     Column("head_digest", Text, nullable=False),  # of the file's first bytes: reveals a new file of the same name
     Column("content_digest", Text, nullable=False, server_default=""),  # of these and the last bytes before the offset
     Column("stat", Text, nullable=False, server_default=""),  # when all of it was read; empty before
-    Column("offset", BigInteger, nullable=False),
-    Column("lines", BigInteger, nullable=False),
+    *required(BigInteger, "offset", "lines"),
     Column("updated", Double, nullable=False),
     Column("counts", Text, nullable=False, server_default="[]"),
 )
@@ -157,8 +143,7 @@ accounting_files = Table(
 log_reads = Table(
     "log_reads",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
+    *keys(Text, "cluster", "source"),
     Column("at", Double, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -167,10 +152,8 @@ accounting_rejects = Table(
     "accounting_rejects",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("cluster", Text, nullable=False),
-    Column("path", Text, nullable=False),
+    *required(Text, "cluster", "path"),
     Column("line", BigInteger, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("text", Text, nullable=False),
+    *required(Text, "reason", "text"),
     UniqueConstraint("cluster", "path", "line"),
 )

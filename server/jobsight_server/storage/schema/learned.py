@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema.metadata import keys, metadata, optional, required
 
 # Use of a finished run, one row per metric: a value or the reason why there is none. metric: bandwidth, memory, cpu,
 # runtime. source: samples, accounting, cgroup. source of memory: cgroup, accounting, samples, samples-idle-remembered,
@@ -38,27 +38,15 @@ profiles = Table(
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("metric", Text, primary_key=True),
     Column("learn_seq", BigInteger, nullable=False),
-    Column("value", Double),
-    Column("peak", Double),
-    Column("source", Text),
-    Column("attribution", Text),
-    Column("reason", Text),
-    Column("forecast", Double),
-    Column("bound", Double),
-    Column("probability", Double),
+    *optional(Double, "value", "peak"),
+    *optional(Text, "source", "attribution", "reason"),
+    *optional(Double, "forecast", "bound", "probability"),
     Column("attempts", Text),
-    Column("start_forecast", Double),
-    Column("start_bound", Double),
-    Column("start_probability", Double),
-    Column("mean", Double),
-    Column("idle_age_s", Double),
+    *optional(Double, "start_forecast", "start_bound", "start_probability", "mean", "idle_age_s"),
     Column("shown_only", Boolean, nullable=False, server_default=false()),
     Column("lower_bound", Boolean, nullable=False, server_default=false()),
-    Column("cache", Double),
-    Column("charged_peak", Double),
-    Column("fabric", Text),
-    Column("fabrics", Text),
-    Column("quantity", Text),
+    *optional(Double, "cache", "charged_peak"),
+    *optional(Text, "fabric", "fabrics", "quantity"),
     Column("gpus", Text),  # JSON, of each GPU: profiler.values.GpuUse
     Index(None, "learn_seq"),
     Index(None, "shown_only", sqlite_where=_APPORTIONED, postgresql_where=_APPORTIONED),
@@ -72,8 +60,7 @@ running_use = Table(
     metadata,
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("until", Double, nullable=False),
-    Column("memory", Double),
-    Column("idle_bytes", Double),
+    *optional(Double, "memory", "idle_bytes"),
     Column("reason", Text),
     Column("growth", Double),
     sqlite_with_rowid=False,
@@ -96,9 +83,7 @@ running_outlooks = Table(
 series = Table(
     "series",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("user", Text, primary_key=True),
-    Column("metric", Text, primary_key=True),
+    *keys(Text, "cluster", "user", "metric"),
     Column("n", BigInteger, nullable=False),
     Column("updated", Double, nullable=False),
     Column("answer", Text, nullable=False),
@@ -112,9 +97,7 @@ series = Table(
 model_state = Table(
     "model_state",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("metric", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
+    *keys(Text, "cluster", "metric", "key"),
     Column("until", Integer),
     Column("state", LargeBinary, nullable=False),
 )
@@ -124,8 +107,7 @@ model_state = Table(
 learned_until = Table(
     "learned_until",
     metadata,
-    Column("learn_seq", BigInteger, nullable=False),
-    Column("outcome_id", BigInteger, nullable=False),
+    *required(BigInteger, "learn_seq", "outcome_id"),
 )
 
 # The forecast for a run at its submission, until the run has ended and been learned; MessagePack.
@@ -144,11 +126,7 @@ pending_at_start = Table(
     metadata,
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("metric", Text, primary_key=True),
-    Column("value", Double),
-    Column("bound", Double),
-    Column("probability", Double),
-    Column("stated_exceed", Double),
-    Column("out_near_limit", Double),
+    *optional(Double, "value", "bound", "probability", "stated_exceed", "out_near_limit"),
     Column("forecasts", LargeBinary),  # of each candidate; MessagePack
     sqlite_with_rowid=False,
 )
@@ -162,8 +140,7 @@ outcomes = Table(
     Column("id", Integer, primary_key=True),
     Column("cluster", Text, nullable=False),
     Column("user", Text),
-    Column("metric", Text, nullable=False),
-    Column("question", Text, nullable=False),
+    *required(Text, "metric", "question"),
     Column("value", Double, nullable=False),
     Column("lower_bound", Boolean, nullable=False),
     Column("reported", Double, nullable=False),

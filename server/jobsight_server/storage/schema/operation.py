@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Integer, Table, Text
 
-from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema.metadata import keys, metadata, required
 
 tokens = Table(
     "tokens",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("role", Text, nullable=False),
+    *required(Text, "name", "role"),
     Column("digest", Text, nullable=False, unique=True),
     Column("created", Double, nullable=False),
     Column("revoked", Double),
@@ -27,8 +26,7 @@ sessions = Table(
     Column("digest", Text, primary_key=True),
     Column("kind", Text, nullable=False),  # "session" or "login"
     Column("token_id", Integer, ForeignKey("tokens.id", ondelete="CASCADE")),
-    Column("created", Double, nullable=False),
-    Column("expires", Double, nullable=False),
+    *required(Double, "created", "expires"),
     Column("user", Text),  # user who logged in; null is the token's user, or without a token an administrator
 )
 
@@ -46,8 +44,7 @@ role_epochs = Table(
 event_counts = Table(
     "event_counts",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("label", Text, primary_key=True),
+    *keys(Text, "name", "label"),
     Column("value", BigInteger, nullable=False),
 )
 
@@ -59,8 +56,7 @@ server_states = Table(
     Column("time", Double, primary_key=True),
     Column("database_bytes", BigInteger, nullable=False),
     Column("free_bytes", BigInteger),
-    Column("waiting", BigInteger, nullable=False),
-    Column("profiled", BigInteger, nullable=False),
+    *required(BigInteger, "waiting", "profiled"),
     sqlite_with_rowid=False,
 )
 
@@ -69,8 +65,7 @@ owner_reports = Table(
     "owner_reports",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("cluster", Text, nullable=False),
-    Column("name", Text, nullable=False),
+    *required(Text, "cluster", "name"),
     Column("time", Double, nullable=False),
     Column("present", Boolean, nullable=False),
     sqlite_autoincrement=True,
@@ -80,6 +75,5 @@ owner_reports = Table(
 weekly_mails = Table(
     "weekly_mails",
     metadata,
-    Column("user", Text, primary_key=True),
-    Column("week", Text, primary_key=True),
+    *keys(Text, "user", "week"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text
 
-from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema.metadata import metadata, optional, required
 
 # One row. ``version`` counts every change of anything below; each row that changes carries the version of its change,
 # so that a process that knows one version reads only what is newer. Rows that are deleted set ``removal_version``,
@@ -14,9 +14,7 @@ matching_state = Table(
     "matching_state",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("version", BigInteger, nullable=False),
-    Column("removal_version", BigInteger, nullable=False),
-    Column("definition_version", BigInteger, nullable=False),
+    *required(BigInteger, "version", "removal_version", "definition_version"),
     Column("next_match", Integer, nullable=False),
     Column("objectives", Text),
 )
@@ -28,9 +26,7 @@ resources = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("type", Text, nullable=False),
-    Column("attributes", Text, nullable=False),
-    Column("capacities", Text, nullable=False),
+    *required(Text, "type", "attributes", "capacities"),
     Column("cost", Double, nullable=False),
     Column("is_static", Boolean, nullable=False),
     Column("state_at", Double, nullable=False),
@@ -58,18 +54,13 @@ matches = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False),
-    Column("user", Text),
-    Column("class", Text),
+    *optional(Text, "user", "class"),
     Column("priority", Double, nullable=False),
-    Column("job", Text, nullable=False),
-    Column("state", Text, nullable=False),
+    *required(Text, "job", "state"),
     Column("submitted_at", Double, nullable=False),
-    Column("matched_at", Double),
-    Column("until", Double),
-    Column("ended_at", Double),
+    *optional(Double, "matched_at", "until", "ended_at"),
     Column("rounds", Integer, nullable=False),
-    Column("tier", Text),
-    Column("reason", Text),
+    *optional(Text, "tier", "reason"),
     Column("version", BigInteger, nullable=False),
     Index(None, "state", "until"),
     Index(None, "version"),
@@ -82,8 +73,7 @@ holds = Table(
     Column("match_id", Integer, ForeignKey("matches.id"), primary_key=True),
     Column("dependency", Text, primary_key=True),
     Column("resource_id", Integer, primary_key=True),
-    Column("resource", Text, nullable=False),
-    Column("amounts", Text, nullable=False),
+    *required(Text, "resource", "amounts"),
     Index(None, "resource_id"),
     sqlite_with_rowid=False,
 )

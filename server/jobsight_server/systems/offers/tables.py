@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table, Text
 
-from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema.metadata import metadata, optional, required
 
 # One row per cluster with a plan. ``version`` rises with every change of one of its offers, which carry the version of
 # their last change: a process that knows the plan as of one version reads only later changes. ``calibration`` is the
@@ -31,31 +31,17 @@ offers = Table(
     Column("id", Integer, primary_key=True),
     Column("cluster", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("question", Text, nullable=False),
+    *required(Text, "state", "question"),
     Column("nodes", Integer, nullable=False),
     Column("places", Text, nullable=False),
-    Column("requested_s", Double, nullable=False),
-    Column("release", Double, nullable=False),
-    Column("planned_start", Double, nullable=False),
-    Column("planned_end", Double, nullable=False),
-    Column("deadline", Double, nullable=False),
-    Column("p_available", Double, nullable=False),
-    Column("p_executable", Double, nullable=False),
-    Column("p_success", Double, nullable=False),
-    Column("pos", Double, nullable=False),
-    Column("predicted", Double, nullable=False),
-    Column("charge", Double, nullable=False),
-    Column("penalty", Double, nullable=False),
+    *required(Double, "requested_s", "release", "planned_start", "planned_end", "deadline", "p_available"),
+    *required(Double, "p_executable", "p_success", "pos", "predicted", "charge", "penalty"),
     Column("source", Text, nullable=False),
     Column("source_jobs", Double, nullable=False),
-    Column("run_times", Text, nullable=False),
-    Column("strategy", Text, nullable=False),
-    Column("offered_at", Double, nullable=False),
-    Column("expires_at", Double, nullable=False),
+    *required(Text, "run_times", "strategy"),
+    *required(Double, "offered_at", "expires_at"),
     Column("job_id", Text),
-    Column("started", Double),
-    Column("ended", Double),
+    *optional(Double, "started", "ended"),
     Index(None, "cluster", "version"),
     Index(None, "cluster", "job_id"),
     Index(None, "state", "expires_at"),

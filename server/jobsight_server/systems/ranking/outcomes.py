@@ -11,7 +11,6 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, blamed
 from jobsight_predictor.reliability.success import with_end
 from jobsight_server.storage.engine import fetch, fetch_by_keys, pieces, rows_of
-from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.learning import ReliabilityState
 from jobsight_server.systems.ranking.rows import MachineRow, Name, Taken, read_machines
@@ -131,7 +130,7 @@ _UNDECIDED_S = 3600.0
 
 _TOP = "SELECT recorded_at FROM jobs WHERE recorded_at > ? AND recorded_at <= ? ORDER BY recorded_at LIMIT 1 OFFSET ?"
 _OF_RUN = (
-    *(jobs.c[name] for name in ("id", "cluster", "job_id", "start", "end", "state", "user", "name")),
+    *(jobs.c[name] for name in ("id", "cluster", "job_id", "start", "end", "state", "user", "application")),
     *(jobs.c[name] for name in ("exit_status", "recorded_at", "failure")),
 )
 _ENDED = jobs.c.state.in_(("ended", "requeued")) & jobs.c.end.is_not(None)
@@ -212,7 +211,7 @@ def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:
             row.start,
             row.end,
             row.user,
-            (row.name and application(row.name)) or "",
+            row.application or "",
             places[number],
             row.state == "requeued",
             row.exit_status,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
-from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema.metadata import metadata, optional, required
 
 # One row per machine, whether an agent runs on it or only an accounting log names it. ``presence`` and ``facts`` are
 # JSON (predictor's Presence, reliability.facts); ``boot_id`` and ``sequence`` are those of the newest batch taken in,
@@ -15,26 +15,14 @@ machines = Table(
     "machines",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("cluster", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("presence", Text, nullable=False),
-    Column("facts", Text, nullable=False),
-    Column("earlier_boots", Text, nullable=False),
+    *required(Text, "cluster", "name", "presence", "facts", "earlier_boots"),
     Column("boot_id", Text),
     Column("sequence", BigInteger),
-    Column("booted", Double),
-    Column("received_at", Double),
-    Column("since", Double),
+    *optional(Double, "booted", "received_at", "since"),
     Column("busy_processors", Integer, nullable=False),
     Column("score", Double, nullable=False),
-    Column("successes", BigInteger, nullable=False),
-    Column("evictions", BigInteger, nullable=False),
-    Column("failures", BigInteger, nullable=False),
-    Column("user_failures", BigInteger, nullable=False),
-    Column("sessions", BigInteger, nullable=False),
-    Column("events", Double, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("weighted", Double, nullable=False),
+    *required(BigInteger, "successes", "evictions", "failures", "user_failures", "sessions"),
+    *required(Double, "events", "seconds", "weighted"),
     Column("learned_until", Double),
     Column("sound", Double, nullable=False, server_default="0"),  # jobs that ended well, fading
     Column("failed", Double, nullable=False, server_default="0"),  # jobs that the machine failed, fading
@@ -47,8 +35,7 @@ machine_sessions = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("machine_id", Integer, nullable=False),
-    Column("start", Double, nullable=False),
-    Column("end", Double, nullable=False),
+    *required(Double, "start", "end"),
     Column("ending", Text, nullable=False),
     Index(None, "machine_id", "end"),
 )
@@ -63,9 +50,7 @@ machine_outcomes = Table(
     Column("start", Double, primary_key=True),
     Column("outcome", Text, primary_key=True),
     Column("end", Double, nullable=False),
-    Column("cluster", Text, nullable=False),
-    Column("user", Text, nullable=False),
-    Column("application", Text, nullable=False),
+    *required(Text, "cluster", "user", "application"),
     Index(None, "machine_id", "end"),
     Index(None, "cluster", "user", "application", "end"),
     sqlite_with_rowid=False,
@@ -85,8 +70,7 @@ reliability_state = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("version", BigInteger, nullable=False),
-    Column("batches_until", Double, nullable=False),
-    Column("jobs_until", Double, nullable=False),
+    *required(Double, "batches_until", "jobs_until"),
     Column("hazard", Text, nullable=False),
     Column("faded_at", Double, nullable=False, server_default="0"),
 )

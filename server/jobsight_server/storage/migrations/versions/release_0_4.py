@@ -14,9 +14,8 @@ import sqlalchemy as sa
 from alembic import op
 
 from jobsight_server.ingest.earlier import convert
-from jobsight_server.storage.event_counts import mark_all
+from jobsight_server.storage.event_counts import count_all, mark_all
 from jobsight_server.storage.facts import application
-from jobsight_server.storage.job_counts import count_all
 
 revision = "0.4"
 down_revision = "0.3"
