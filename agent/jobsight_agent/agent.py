@@ -1,4 +1,4 @@
-"""The agent: reads the node at every interval and on request of a job hook, fills batches, hands them to the pusher."""
+"""The agent: reads the node at every interval and for job hooks, fills batches and hands them to the pusher."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Reader(Protocol):
     """Takes readings of a node."""
 
     def read(self, mark: Mark | None = None) -> Reading:
-        """The node now."""
+        """Read the node."""
         ...
 
 
 class Agent:
-    """One agent; ``run`` returns once it is stopped and everything that can be sent is sent."""
+    """One agent; ``run`` returns once it is stopped and has sent all it can."""
 
     def __init__(self, config: Config, reader: Reader | None = None, clock: Callable[[], float] = time.time) -> None:
         self._config, self._clock = config, clock
@@ -54,8 +54,8 @@ class Agent:
             clock,
             reserve_bytes=256 * 1024 + _BATCHES_IN_MEMORY * config.batch * _PACKED_READING_BYTES,
         )
-        self._reading = threading.Lock()  # the reader is used by the loop and by hooks
-        self._lock = threading.Lock()  # the spool and what is open too, and the spool by the pusher
+        self._reading = threading.Lock()  # the loop and job hooks share the reader
+        self._lock = threading.Lock()  # they share the spool and the open batch; the pusher uses the spool too
         self._control = ControlSocket(self._spool.directory, self._answer)
         target = Target(
             config.server,
@@ -106,7 +106,7 @@ class Agent:
         self._pusher.finish(_GIVE_UP_S)
         self._spool.note_error(self._pusher.last_error)
         if self._open:
-            self._close(last=True)  # sending has made room
+            self._close(last=True)  # sending has freed space
         if self._open:
             self._log.say(f"{len(self._open)} readings lost: cannot write to the spool")
         self._trouble.say()
@@ -119,7 +119,7 @@ class Agent:
             self._log.say(f"cannot open a socket in {self._spool.directory}: {error}; job hooks leave files instead")
 
     def _answer(self, request: str) -> str:
-        """The answer on the control socket, which begins with ``ok`` or ``no:``."""
+        """Answer a request on the control socket; the answer begins with ``ok`` or ``no:``."""
         verb, _, rest = request.partition(" ")
         try:
             if verb in EVENTS:
@@ -170,7 +170,7 @@ class Agent:
             }
 
     def _introduce(self, reading: Reading) -> None:
-        """Logs what is read and where it is sent, so that a wrong name or address is noticed at once."""
+        """Log the names and the address in use, so that a wrong one is noticed at once."""
         config = self._config
         ports = ", ".join(port.name for port in reading.interfaces) or "no network interface, so no bandwidth"
         self._log.say(
@@ -203,7 +203,7 @@ class Agent:
         self._trouble.say()
 
     def _keep(self, readings: Sequence[Reading]) -> None:
-        """Add readings to the batch that is being filled. Needs the lock."""
+        """Add readings to the open batch. Needs the lock."""
         if not self._open:
             self._opened_at = time.monotonic()
         for new in readings:
@@ -245,7 +245,7 @@ class Agent:
                 self._open = []
 
     def _keep_open(self, error: OSError) -> None:
-        """The spool could not be written: keeps the readings in memory, up to ten batches' worth."""
+        """Keep the readings in memory, up to ten batches' worth: the spool could not be written."""
         excess = max(0, len(self._open) - _BATCHES_IN_MEMORY * self._config.batch)
         del self._open[:excess]
         self._missed += excess
@@ -268,7 +268,7 @@ class Agent:
 
 
 def short_host_name() -> str:
-    """The node's name as schedulers write it.
+    """Return the node's name as schedulers write it.
 
     >>> "." in short_host_name()
     False
@@ -277,7 +277,7 @@ def short_host_name() -> str:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process; 0 if the system does not say."""
+    """Return the resident memory of this process; 0 if unknown."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once per batch, and without pathlib's cost
             return int(file.read().split()[1]) * _PAGE_BYTES

@@ -1,4 +1,4 @@
-"""From readings to the bytes that are sent: ``docs/operate/wire-format.md``."""
+"""Packs readings into batches (docs/operate/wire-format.md)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class AgentCost:
 
 @dataclass(slots=True)
 class BatchColumns:
-    """Readings of the same ``shape`` in order of time: a list for each quantity, for each interface of ``bytes_in``
-    and ``bytes_out``. ``marks`` are (index of the reading, mark), ``jobs`` the same with use, by job; ``gpus`` are as
-    sent."""
+    """Readings of one ``shape`` in order of time: a list for each quantity, and for each interface of ``bytes_in``
+    and ``bytes_out``. ``marks`` are (index of the reading, mark); ``jobs`` has (index, use) for each job; ``gpus`` are
+    as sent."""
 
     boot_id: str
     cpus: int
@@ -60,7 +60,7 @@ class BatchColumns:
 
 
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
-    """The readings sorted by time; equal times are moved on by a microsecond, so that times strictly rise."""
+    """Sort the readings by time; equal times move on by a microsecond, so that times rise strictly."""
     ordered = sorted(readings, key=lambda reading: reading.time)
     times: list[int] = []
     for reading in ordered:
@@ -70,16 +70,16 @@ def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
 
 
 def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The readings in groups that fit into a batch: of one shape, without a step back of the clock, not too many.
+    """Split the readings into groups that fit into a batch: one shape, no step back of the clock, not too many.
 
     When the clock is set back, sorting by time would mix counters from before and after. A card that disappears and
-    returns makes three batches, so that the server notices.
+    returns makes three batches: the server notices.
     """
     groups: dict[object, list[Reading]] = {}
     turns = 0
     last: Reading | None = None
     for reading in readings:
-        if reading.mark is None:  # those of job hooks may be older than the ones before them
+        if reading.mark is None:  # readings of job hooks may be older than the ones before them
             turns += last is not None and (reading.time < last.time or reading.shape != last.shape)
             last = reading
         groups.setdefault((turns, reading.shape), []).append(reading)
@@ -87,7 +87,7 @@ def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
 
 
 def _parts(group: Sequence[Reading]) -> Iterator[list[Reading]]:
-    """``group`` in pieces that are not too long, each with not too many jobs."""
+    """Split ``group`` into parts within the limits on readings and jobs."""
     part: list[Reading] = []
     jobs: set[str] = set()
     job_readings = 0
@@ -105,7 +105,7 @@ def _parts(group: Sequence[Reading]) -> Iterator[list[Reading]]:
 
 
 def to_columns(readings: Sequence[Reading]) -> BatchColumns:
-    """The columns of these readings, which must not be empty and must all have the same ``shape``."""
+    """Turn readings into columns; at least one, all of the same ``shape``."""
     ordered, times = in_order(readings)
     last = ordered[-1]
     ports = range(len(last.interfaces))
@@ -141,7 +141,7 @@ def to_wire(
     cost: AgentCost,
     machine: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The batch of these readings, of which there must be one at least; ``machine`` as from ``machine_to_wire``."""
+    """Make a batch of at least one reading; ``machine`` is from ``machine_to_wire``."""
     batch: dict[str, Any] = {
         "format": FORMAT_WITH_JOBS if columns.jobs else FORMAT,  # servers before format 2 take nodes without jobs
         "cluster": cluster,
@@ -192,7 +192,7 @@ def _gpu_to_wire(uses: Sequence[GpuUse]) -> dict[str, Any]:
 
 
 def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: float | None) -> dict[str, Any]:
-    """The part of a batch that describes the machine; ``uptime_s`` is that of the last reading."""
+    """Describe the machine for a batch; ``uptime_s`` is that of the last reading."""
     return {
         **_fields(facts),
         "uptime_s": uptime_s,
@@ -203,11 +203,11 @@ def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: floa
 
 
 def _fields(record: AgentCost | Interface | NodeDescription) -> dict[str, Any]:
-    """By name, as on the wire."""
+    """Return the fields by name, as on the wire."""
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 def pack(batch: Mapping[str, Any], gzip_level: int) -> bytes:
-    """The body of the request: compact JSON, gzip. The same batch always gives the same bytes."""
+    """Make the body of the request: compact JSON, gzip. The same batch always gives the same bytes."""
     text = json.dumps(batch, separators=(",", ":"), allow_nan=False)
     return zlib.compress(text.encode("utf-8"), gzip_level, GZIP_CONTAINER)

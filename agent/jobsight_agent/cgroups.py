@@ -1,4 +1,4 @@
-"""Reads what each job uses from the control group (cgroup) that its scheduler made for it.
+"""Reads each job's use from the control group (cgroup) that its scheduler made for it.
 
 A pattern is the path of the jobs' groups below the mount: below ``sys/fs/cgroup`` in version 2, below its ``memory``
 and ``cpuacct`` in version 1. Each part may have wildcards, and ``{job}`` in the last one stands for the job's id,
@@ -28,17 +28,17 @@ PATTERNS = (
     "pbs*.service/jobid/{job}",  # PBS Pro, OpenPBS
     "torque/{job}",
 )
-# Where schedulers have their jobs' groups, also under names that no pattern matches, as of PBS before 20. Slurm's own
+# Where schedulers keep their jobs' groups, also under names that no pattern matches, as PBS before 20 does. Slurm's own
 # processes are in ``system``.
 _SLICES = ("slurm*/uid_*", "*/*slurmstepd.scope", "pbs*.service/jobid", "pbspro.slice", "pbspro", "torque")
 _NO_JOB = "system"
 _STAT_BYTES = 16 * 1024
-_MOST_OPEN = 512  # files that are kept open, which halves what a reading costs: four for each job
+_MOST_OPEN = 512  # files kept open, four for each job: that halves the cost of a reading
 _HUGE_PAGES = re.compile(r"hugetlb\.\w+\.(current|usage_in_bytes)")
 
 
 class _Files(NamedTuple):
-    """A version's files; ``stat`` are lines: anonymous, shared, of files, mapped files, huge pages. None has ``-``."""
+    """A version's files; ``stat`` labels anonymous, shared, file, mapped and huge pages, ``-`` for none."""
 
     stat: tuple[bytes, ...]
     charged: str
@@ -55,11 +55,11 @@ _VERSION_1 = _Files(
 
 
 class CgroupReader:
-    """Reads the groups of all jobs of the node whose ``sys`` is under ``root``."""
+    """Reads the groups of all jobs on the node whose ``sys`` is under ``root``."""
 
     def __init__(self, root: Path, patterns: Sequence[str] = PATTERNS) -> None:
         self._open: dict[str, int] = {}
-        self._before: dict[str, int] = {}  # those open since the last reading
+        self._before: dict[str, int] = {}  # open since the last reading
         mount = root / "sys" / "fs" / "cgroup"
         self._mount = str(mount)
         self._unified = (mount / "cgroup.controllers").exists()
@@ -73,12 +73,12 @@ class CgroupReader:
         self._slices = [_compiled(f"{each}/{{job}}") for each in _SLICES] if patterns else []
 
     def read(self, missed: list[str], *, others: bool = True, huge_bytes: int = 0) -> tuple[JobUsage, ...]:
-        """Each job's use now, in order of their ids.
+        """Read each job's use, in order of job ids.
 
-        A group that cannot be read, a second one of the same job, one whose name is no job id, those beyond
-        ``MOST_JOBS`` and, with ``others``, one among a scheduler's that no pattern matches add ``cgroups`` to
-        ``missed``. ``huge_bytes`` are the node's huge pages that are taken: where a group does not show its own, it may
-        have all of them at its peak.
+        Adds ``cgroups`` to ``missed`` for a group that cannot be read, a second one of the same job, a name that is no
+        job id, groups beyond ``MOST_JOBS`` and, with ``others``, a scheduler's group that no pattern matches.
+        ``huge_bytes`` are the huge pages in use on the node: a group that does not show its own may hold all of them at
+        its peak.
         """
         found: dict[str, str] = {}
         matched: set[str] = set()
@@ -106,7 +106,7 @@ class CgroupReader:
         self.close()
 
     def _usage(self, job: str, path: str, missed: list[str], huge_bytes: int) -> JobUsage | None:
-        """None where the group has just disappeared, or has neither memory nor CPU time."""
+        """Return None if the group has just disappeared, or shows neither memory nor CPU time."""
         memory, cpu = f"{self._memory}/{path}", f"{self._cpu}/{path}"
         try:
             usage = self._read(job, memory, cpu, self._huge_bytes(path))
@@ -118,7 +118,7 @@ class CgroupReader:
         return usage if usage.charged_bytes is not None or usage.cpu_s is not None else None
 
     def _huge_bytes(self, path: str) -> int:
-        """The group's huge pages of all sizes, which are in none of the files on memory."""
+        """Sum the group's huge pages of all sizes, which the memory files leave out."""
         folder = f"{self._huge}/{path}"
         if path not in self._huge_files:
             try:
@@ -132,11 +132,11 @@ class CgroupReader:
         files = _UNIFIED if self._unified else _VERSION_1
         stat = self._contents(f"{memory}/memory.stat")
         anon, shmem, file, mapped, hugetlb = (_line(stat, label) for label in files.stat)
-        # Before Linux 4.10 shared memory is not counted by itself: mapped files include what of it is mapped.
+        # Before Linux 4.10 shared memory has no line of its own: mapped files include the mapped part of it.
         shmem = mapped if shmem is None else shmem
         busy = self._contents(f"{cpu}/{files.cpu}") if self._cpu else None
         ticks = _line(busy, b"usage_usec") if self._unified else _whole(busy)
-        uncharged = 0 if hugetlb else huge  # charged where mounted with memory_hugetlb_accounting
+        uncharged = 0 if hugetlb else huge  # charged if mounted with memory_hugetlb_accounting
         return JobUsage(
             job=job,
             cpu_s=None if ticks is None else round(ticks / files.ticks_per_s, 6),
@@ -148,7 +148,7 @@ class CgroupReader:
         )
 
     def _contents(self, path: str) -> bytes | None:
-        """None where there is no such file: a controller that is off, an older kernel, a group that is gone."""
+        """Return None without such a file: a controller that is off, an older kernel, a group that is gone."""
         descriptor = self._before.pop(path, None)
         if descriptor is not None:
             self._open[path] = descriptor
@@ -179,10 +179,10 @@ def _close(files: dict[str, int]) -> None:
 
 
 def check_pattern(pattern: str) -> str:
-    """``pattern`` if it is one.
+    """Return ``pattern`` if it is valid.
 
     Raises:
-        ValueError: it is not a path below the mount, or not one of the ids is once in its last part.
+        ValueError: it is not a path below the mount, or its last part does not have exactly one id.
     """
     parts = pattern.split("/")
     ids = [sum(each.count(name) for name in _IDS) for each in (pattern, parts[-1])]
@@ -192,7 +192,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def _compiled(pattern: str) -> list[str | re.Pattern[str]]:
-    """The parts: as text where only one name fits."""
+    """Return the parts; text where only one name fits."""
     *folders, last = check_pattern(pattern).split("/")
     id_ = next(name for name in _IDS if name in last)
     before, _, after = (re.escape(part).replace(r"\*", ".*").replace(r"\?", ".") for part in last.partition(id_))
@@ -203,7 +203,7 @@ def _compiled(pattern: str) -> list[str | re.Pattern[str]]:
 def _matches(
     root: str, parts: Sequence[str | re.Pattern[str]], missed: list[str], path: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """Job ids and the paths of their groups below ``root``."""
+    """Yield job ids and the paths of their groups below ``root``."""
     first, rest = parts[0], parts[1:]
     if isinstance(first, str):
         yield from _matches(root, rest, missed, f"{path}{first}/")
@@ -228,12 +228,12 @@ def _plus(bytes_: int | None, more: int) -> int | None:
 
 
 def _cache(file: int | None, shmem: int | None) -> int | None:
-    """The page cache alone: the kernel counts shared memory as files too."""
+    """Return the page cache without shared memory, which the kernel counts as files too."""
     return None if file is None or shmem is None else max(0, file - shmem)
 
 
 def _line(contents: bytes | None, label: bytes) -> int | None:
-    """The number after ``label``; None where there is no such line."""
+    """Return the number after ``label``; None without such a line."""
     if contents is None:
         return None
     rest = (b"\n" + contents).partition(b"\n" + label + b" ")[2]

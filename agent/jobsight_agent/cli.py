@@ -1,4 +1,4 @@
-"""The command ``jobsight-agent``. Only what a subcommand needs is loaded: the agent runs on every node."""
+"""The command ``jobsight-agent``. Each subcommand imports only its own modules: the agent runs on every node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HOOK_OPTIONS = ("spool", "host_root", "exclude", "counters_32bit", "cgroups")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand: 0 done, 1 failed, 2 wrong usage."""
+    """Run a subcommand; return 0 if done, 1 if it failed, 2 after wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="jobsight-agent", description="Measures this node for Jobsight.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -74,7 +74,7 @@ def _add_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
 
 
 def _metavar(option: Option) -> str:
-    """The metavar: what the value is, or its unit."""
+    """Return the metavar: the kind of value, or its unit."""
     for ending, shown in _METAVARS.items():
         if option.name.endswith(ending):
             return shown
@@ -82,7 +82,7 @@ def _metavar(option: Option) -> str:
 
 
 def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
-    """Run the emulator. A node's package may omit it: the rest of the agent does not need it."""
+    """Run the emulator, which the package for nodes omits."""
     try:
         from jobsight_emulator.cli import add_arguments, run
     except ModuleNotFoundError as error:
@@ -99,10 +99,10 @@ def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, ar
 
 
 def _act_as_owner(spool: Path) -> None:
-    """As root, go on as the owner of the spool, who may have left links there.
+    """Switch from root to the owner of the spool, who may have left links there.
 
     Raises:
-        OSError: this root may not become another user.
+        OSError: root may not become another user here.
     """
     if os.geteuid() != 0 or not spool.exists() or (owner := spool.stat()).st_uid == 0:
         return
@@ -121,7 +121,7 @@ def _run(config: Config) -> int:
     if not config.server or not config.token_file:
         print("jobsight-agent run: give --server URL and --token-file FILE, or both in --config", file=sys.stderr)
         return 2
-    # Blocked and waited for: no handler runs in the middle of anything, and the wait is the pause between readings.
+    # Signals are blocked and waited for: no handler interrupts anything, and the wait is the pause between readings.
     stopping = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
     try:
@@ -134,8 +134,8 @@ def _run(config: Config) -> int:
 
 
 def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
-    """Has the agent take the reading, or takes it and leaves it as a file. Whatever goes wrong, the job must run:
-    only ``--strict`` affects the exit status."""
+    """Let the agent take the reading, or take it and leave it as a file. The job must run even if this fails:
+    only ``--strict`` changes the exit status."""
     from jobsight_agent.control import ask
     from jobsight_agent.counters import make_reader
     from jobsight_agent.hooks import checked_mark, leave, mark_request

@@ -1,4 +1,4 @@
-"""The agent's options, each declared once; read from a TOML file, then flags."""
+"""The agent's options, each declared once, read from a TOML file and then from flags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from jobsight_agent.cgroups import PATTERNS, check_pattern
 from jobsight_agent.reading import sendable_name
 
-SIGNS = ("logins", "load")  # of the machine's owner
+SIGNS = ("logins", "load")  # signs of the machine's owner
 _RETIRED = ("compilers", "libraries")  # options of 0.2 without effect; a file that sets them stays valid
 
 
@@ -29,7 +29,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """From a list in the file, or a flag with commas."""
+    """Read a list in the file, or a flag with commas."""
     if isinstance(value, str):
         return tuple(filter(None, map(str.strip, value.split(","))))
     if not isinstance(value, list | tuple):
@@ -56,7 +56,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; its type is that of its default, a tuple is a list of texts."""
+    """One option, of the type of its default; a tuple is a list of texts."""
 
     name: str
     default: Any
@@ -69,10 +69,10 @@ class Option:
         return "--" + self.name.replace("_", "-")
 
     def parse(self, value: Any, place: str) -> Any:
-        """``value`` in the option's type.
+        """Convert ``value`` to the option's type.
 
         Raises:
-            ConfigError: it is not of that type, or too small or large.
+            ConfigError: the type is wrong, or the value too small or too large.
         """
         try:
             parsed = _PARSERS[type(self.default)](value)
@@ -122,7 +122,7 @@ OPTIONS = tuple(Option(one.name, one.default, **one.metadata) for one in fields(
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
-    """The options from defaults, then ``file``, then ``flags`` (None there: not given).
+    """Load the options: defaults, then ``file``, then ``flags`` (None: not given).
 
     Raises:
         ConfigError: an unknown name, or a value that cannot be used.
@@ -155,7 +155,7 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    import tomllib  # loaded only if there is a file
+    import tomllib  # imported only if there is a file
 
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """The socket in the spool on which job hooks and operators reach the running agent.
 
-A connection carries one request and one answer, each a packet of text (``SOCK_SEQPACKET``: no packet is ever half
-there). Only root and the agent's own user are answered. A connection that sends nothing is closed after two seconds,
+A connection carries one request and one answer, each a packet of text (``SOCK_SEQPACKET``: packets arrive whole).
+Only root and the agent's own user get an answer. A connection that sends nothing is closed after two seconds,
 or earlier if newer ones need its place, so that idle connections block no one.
 """
 
@@ -26,9 +26,9 @@ _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
 class ControlSocket:
-    """Answers requests in a thread of its own from ``start`` to ``stop``.
+    """Answers requests in its own thread from ``start`` to ``stop``.
 
-    ``answer`` gets the text of a request and gives that of the answer.
+    ``answer`` takes the text of a request and returns that of the answer.
     """
 
     def __init__(self, directory: Path, answer: Callable[[str], str]) -> None:
@@ -38,7 +38,7 @@ class ControlSocket:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begins to listen.
+        """Begin to listen.
 
         Raises:
             OSError: no socket can be created in this directory.
@@ -64,7 +64,7 @@ class ControlSocket:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answers pending requests; later ones find no socket."""
+        """Answer pending requests; later ones find no socket."""
         if self._thread is None:
             return
         with contextlib.suppress(OSError):
@@ -95,12 +95,12 @@ class ControlSocket:
             continue
 
     def _accept(self) -> bool:
-        """Accept a connection, whose request has usually arrived already; return whether there was one."""
+        """Accept a connection and return whether there was one; its request has usually arrived already."""
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:
             return False
-        except OSError:  # it is gone, or descriptors ran out: waiting connections will free some
+        except OSError:  # it is gone, or descriptors ran out: closing connections frees some
             self._give_up_oldest()
             return False
         connection.setblocking(False)
@@ -126,7 +126,7 @@ class ControlSocket:
         except OSError:
             request = b""
         if request:
-            with contextlib.suppress(OSError):  # the client is gone or does not read; the request has been carried out
+            with contextlib.suppress(OSError):  # the client is gone or does not read; its request is done
                 connection.send(self._reply(request))
             self._forget(connection)
         else:
@@ -158,10 +158,10 @@ class ControlSocket:
 
 
 def ask(directory: Path, request: str, seconds: float = 5.0) -> str:
-    """The answer of the agent of the spool in ``directory``.
+    """Ask the agent of the spool in ``directory``.
 
     Raises:
-        OSError: no agent is running there, or it does not answer, or not this user.
+        OSError: no agent runs there, or it does not answer (this user).
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(seconds)
@@ -176,7 +176,7 @@ def ask(directory: Path, request: str, seconds: float = 5.0) -> str:
 
 @contextlib.contextmanager
 def _reachable(directory: Path) -> Iterator[str]:
-    """A short path of the socket: an address holds at most 107 bytes, however long the directory's path is."""
+    """Yield a short path of the socket: an address holds at most 107 bytes."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{NAME}"

@@ -28,7 +28,7 @@ from jobsight_agent.procfiles import (
 )
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
 
-LOOK_AGAIN_S = 60.0  # for what a listing does not show: link speeds, what is stacked on what
+LOOK_AGAIN_S = 60.0  # for changes that a listing does not show: link speeds, stacking
 PIECE_BYTES = 65536
 Counts = list[int | None]
 
@@ -36,7 +36,7 @@ Counts = list[int | None]
 class NodeReader:
     """Reads the node whose ``proc`` and ``sys`` are under ``root``.
 
-    A file that cannot be read, or makes no sense, costs its metric one value and is named in ``Reading.missed``.
+    A file that is unreadable or invalid costs its metric one value and is named in ``Reading.missed``.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class NodeReader:
         self._look_again = float("-inf")
         self._listed: frozenset[tuple[str, int]] = frozenset()
         self._boot_id = ""
-        self._huge_bytes = 0  # of pages that are taken, by whichever process
+        self._huge_bytes = 0  # pages in use by any process
 
     def read(self, mark: Mark | None = None) -> Reading:
-        """The node now."""
+        """Read the node."""
         missed: list[str] = []
         listed = self._listing(missed)
         look = listed != self._listed or self._monotonic() >= self._look_again
@@ -104,7 +104,7 @@ class NodeReader:
         )
 
     def _contents(self, name: str) -> bytes:
-        """A file below ``/proc``, kept open: that halves what a reading costs.
+        """Read a file below ``/proc``, kept open: that halves the cost of a reading.
 
         Raises:
             OSError: it cannot be read.
@@ -118,7 +118,7 @@ class NodeReader:
         return contents
 
     def _number(self, path: str) -> int:
-        """The number that is all of a file of ``/sys``, kept open too.
+        """Read the number in a file of ``/sys``, kept open too.
 
         Raises:
             OSError: it cannot be read.
@@ -138,8 +138,8 @@ class NodeReader:
         self.close()
 
     def _listing(self, missed: list[str]) -> frozenset[tuple[str, int]]:
-        """The interfaces by name and inode, so that one recreated under its name is a different one. Checked with
-        every reading: what a new card carried is then unknown since the last reading and no longer."""
+        """List the interfaces by name and inode: one recreated under its name is a different one. Checked at every
+        reading, so that traffic of a new card is unknown for one interval at most."""
         found: list[tuple[str, int]] = []
         for kind in ("net", "infiniband"):
             try:
@@ -160,7 +160,7 @@ class NodeReader:
             ports, uncounted = find_ports(self._sys, self._widths, known)
             cards = find_interfaces(self._sys, infiniband_counted=bool(ports), widths=self._widths)
             self._gpus = find_gpus(self._sys)
-        except OSError:  # not just a missing file; continue with what was known
+        except OSError:  # not just a missing file; continue with the known ones
             missed.append("interfaces")
             return
         ports = tuple(port for port in ports if port.interface.name not in self._exclude)
@@ -173,7 +173,7 @@ class NodeReader:
         if found > min(len(cards) + len(ports), MOST_INTERFACES):
             missed.append("interfaces")
         names = {name for name, _ in self._listed}
-        missed += ["network" for card in self._cards if card.name not in names]  # what it carried last
+        missed += ["network" for card in self._cards if card.name not in names]  # its last counters
         self._cards = cards[:MOST_INTERFACES]
         self._ports = ports[: MOST_INTERFACES - len(self._cards)]
         self._uncounted = uncounted[:MOST_INTERFACES]
@@ -199,10 +199,10 @@ class NodeReader:
         return counts_in, counts_out
 
     def _card_bytes(self, name: str) -> tuple[int, int]:
-        """The bytes in and out of one card.
+        """Read the bytes in and out of one card.
 
-        From sysfs, which shows the network that it was mounted in: ``/proc/net`` shows that of the process, and an
-        agent in a container, with the node's files below ``host_root``, would read the container's.
+        Reads sysfs, which shows the network namespace that it was mounted in. ``/proc/net`` shows that of the process:
+        an agent in a container, with the node's files below ``host_root``, would read the container's.
         """
         card = f"{self._sys}/class/net/{name}"
         try:
@@ -231,7 +231,7 @@ class NodeReader:
         return counts
 
     def _read_memory(self, missed: list[str]) -> tuple[int | None, int | None]:
-        """Total memory and what of it is in use: not available, no free huge page, and not ZFS's to give back."""
+        """Read total and used memory: neither available, nor free huge pages, nor a cache that ZFS gives back."""
         try:
             contents = self._contents("meminfo")
         except OSError:
@@ -247,7 +247,7 @@ class NodeReader:
         return total, max(0, total - available - free)
 
     def _free_huge_bytes(self, contents: bytes) -> int:
-        """The pool takes its pages from the available memory once, whether or not they are in use."""
+        """Return the bytes of free huge pages: the pool takes all its pages from the available memory, used or not."""
         pool_bytes, free = huge_pages(contents)
         pools = Path(f"{self._sys}/kernel/mm/hugepages")
         if pool_bytes and pools.exists():
@@ -273,7 +273,7 @@ class NodeReader:
         return round(ticks / self._ticks_per_s, 2)
 
     def _read_boot_id(self, missed: list[str]) -> str:
-        """Read once: a process does not outlive the boot."""
+        """Read the boot's id once: a process does not outlive the boot."""
         if not self._boot_id:
             try:
                 boot_id = self._contents("sys/kernel/random/boot_id").decode("ascii").strip()
@@ -287,12 +287,12 @@ class NodeReader:
 
 
 def _wider(interface: Interface) -> Interface:
-    """A counter declared as 32 bits showed a larger value: it has 64, and the server would reject the batch."""
+    """Declare 64 bits for a counter of 32 that showed a larger value: the server would reject the batch."""
     return Interface(interface.name, interface.kind, 64, interface.speed_bps)
 
 
 def make_reader(config: Config) -> NodeReader:
-    """The reader that the configuration asks for."""
+    """Make the reader of this configuration."""
     return NodeReader(
         Path(config.host_root),
         exclude=config.exclude,

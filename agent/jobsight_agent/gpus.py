@@ -1,4 +1,4 @@
-"""AMD's GPUs, as their driver shows them in ``/sys/class/drm``. NVIDIA's are read by exporters."""
+"""AMD's GPUs, as their driver shows them in ``/sys/class/drm``. Exporters read NVIDIA's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _MOST_BYTES = 2**63 - 1
 
 
 def find_gpus(sys_root: Path) -> tuple[str, ...]:
-    """Return the folders of the cards that show their use or memory; not their connectors (``card0-DP-1``)."""
+    """Return the folders of cards that show use or memory, without their connectors (``card0-DP-1``)."""
     cards = (sys_root / "class" / "drm").glob("card*")
     found = sorted((int(card.name[4:]), card / "device") for card in cards if card.name[4:].isdecimal())
     return tuple(str(device) for _, device in found if any((device / file).exists() for file in (_BUSY, _USED)))
 
 
 def read_gpus(devices: Sequence[str], number: Callable[[str], int], missed: list[str]) -> tuple[GpuUse, ...]:
-    """Return the use of each card now, by ``number`` of its files; a value that makes no sense is ``missed``."""
+    """Return the use of each card; ``number`` reads its files. An invalid value is ``missed``."""
 
     def read(path: str, most: int) -> int | None:
         try:

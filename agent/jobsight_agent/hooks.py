@@ -1,8 +1,8 @@
-"""Readings at the start and end of a job, asked for by its prologue and epilogue.
+"""Readings at the start and end of a job, requested by its prologue and epilogue.
 
-The hook is a process of its own that must be quick and never fail a job. It asks the running agent, which takes the
-reading at that moment. If no agent answers, it takes the reading itself and leaves it as a file, which the agent
-collects at its next interval, or when it runs again.
+The hook is a separate process that must be quick and never fail a job. It asks the running agent, which takes the
+reading at once. If no agent answers, it takes the reading itself and leaves it as a file, which the agent collects at
+its next interval, or when it runs again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LATEST_S = 10.0
 
 
 def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
-    """Write a marked reading to ``marks``; the agent sees the whole file or none, and links are not followed.
+    """Write a marked reading to ``marks``, atomically and without following links.
 
     Raises:
         OSError: the directory cannot be written, or holds too many files because no agent takes them.
@@ -44,10 +44,10 @@ def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
 
 
 def checked_mark(job: str, event: str) -> Mark:
-    """The mark of a job.
+    """Make the mark of a job.
 
     Raises:
-        ValueError: no job id, or one that no scheduler writes.
+        ValueError: not a job id of any scheduler.
     """
     if not 0 < len(job) <= LONGEST_JOB or not job.isprintable():
         raise ValueError(f"job id {job[:80]!r}: give 1 to {LONGEST_JOB} printable characters")
@@ -55,15 +55,15 @@ def checked_mark(job: str, event: str) -> Mark:
 
 
 def mark_request(mark: Mark) -> str:
-    """The request for a reading with this mark. The clock is the one that all processes of a node share."""
+    """Make the request for a reading with this mark. All processes of a node share its clock."""
     return f"{mark.event} {time.monotonic():.3f} {mark.job}"
 
 
 def checked_request(event: str, request: str) -> Mark:
-    """The mark that the rest of a ``mark_request`` asks for.
+    """Read the mark from the rest of a ``mark_request``.
 
     Raises:
-        ValueError: it is malformed, names no job, or is so old that the reading would be a different one.
+        ValueError: it is malformed, names no job, or is too old for a reading of that moment.
     """
     asked, _, job = request.partition(" ")
     mark = checked_mark(job, event)
@@ -74,14 +74,14 @@ def checked_request(event: str, request: str) -> Mark:
 
 
 def collect(marks: Path, ignore: Collection[str] = ()) -> tuple[list[tuple[Path, Reading]], list[Path]]:
-    """The readings that hooks left, in the order of their times, and the files that are not readings.
+    """Collect the readings that hooks left, in order of time, and the files that are not readings.
 
     Files in ``ignore`` were collected already and could not be removed.
     """
     found: list[tuple[Path, Reading]] = []
     damaged: list[Path] = []
     try:
-        # At every interval: listing names alone costs a fifth of making paths of them all.
+        # At every interval: listing names costs a fifth of making paths.
         names = [n for n in os.listdir(marks) if n.endswith(".json") and n[0] != "." and n not in ignore]  # noqa: PTH208
     except OSError:
         return [], []
@@ -99,20 +99,20 @@ def collect(marks: Path, ignore: Collection[str] = ()) -> tuple[list[tuple[Path,
 
 
 class MarkFiles:
-    """Finds each file once, also one that cannot be removed."""
+    """Finds each file once, even if it cannot be removed."""
 
     def __init__(self, directory: Path, damaged: Path, log: Log) -> None:
         """``damaged``: the folder for files that are not readings."""
         self._directory, self._damaged, self._log = directory, damaged, log
         self._stuck: set[str] = set()
-        self._seen = (0.0, 0.0)  # the directory's time, and when that was
+        self._seen = (0.0, 0.0)  # the directory's time, and when it was read
 
     def left(self) -> tuple[list[tuple[Path, Reading]], list[Path]]:
-        """The readings left since, in the order of their times, and the files that are not readings."""
+        """Return the readings left since, in order of time, and the files that are not readings."""
         return collect(self._directory, self._stuck) if self._changed() else ([], [])
 
     def remove(self, file: Path) -> None:
-        """A file that cannot be removed must not be read again at every interval."""
+        """Remove a file, or ignore it from now on."""
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -120,7 +120,7 @@ class MarkFiles:
             self._log.say(f"cannot remove {file}: {error}; the agent must own it")
 
     def set_aside(self, file: Path) -> None:
-        """Move a file that is not a reading to where an operator can inspect it."""
+        """Move a file that is not a reading to a folder for the operator."""
         try:
             self._damaged.mkdir(exist_ok=True)
             file.replace(self._damaged / file.name)
@@ -128,7 +128,7 @@ class MarkFiles:
             self._stuck.add(file.name)
 
     def forget(self, noted: Collection[Reading]) -> None:
-        """A killed agent may have recorded marks without having had the time to remove their files."""
+        """Remove the files of recorded marks that a killed agent left."""
         known = set(noted)
         for file, reading in collect(self._directory, self._stuck)[0]:
             if reading in known:
@@ -142,8 +142,8 @@ class MarkFiles:
                     file.unlink()
 
     def _changed(self) -> bool:
-        """Whether to list the directory, which costs half a reading: not if its time is unchanged and was well past
-        at the last look; file times are coarse."""
+        """Return whether to list the directory, which costs half a reading: not if its time is unchanged and was well
+        past at the last look; file times are coarse."""
         try:
             changed = self._directory.stat().st_mtime
         except OSError:

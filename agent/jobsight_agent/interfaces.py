@@ -1,17 +1,17 @@
-"""Which network interfaces are counted, so that each byte of a node's traffic counts once.
+"""Chooses the network interfaces to count, so that each byte of a node's traffic counts once.
 
 A kernel lists each packet under every interface that it passes: on the card, on the bond above it, on the VLAN above
 that. sysfs says what an interface is; its name does not (docs/use/definitions.md, Interfaces).
 
 1. *Cards*, which have a ``device``; a virtual machine's virtio card has one too. Not counted: a card below a
    paravirtual one, a switch port for a virtual function, and a child of another card (an InfiniBand partition).
-2. A container or network namespace has no card. There the interfaces count whose other end (``iflink``) is outside
-   of it: veth, macvlan, ipvlan, a VLAN that was moved in. Not counted: pairs with both ends here, and ports of a
-   bridge (the way to containers inside this one) beside an interface that is no such port.
-3. If there are none of these either, a tunnel or tap counts if it is the only one and up: a rootless container's
-   way out. With several, it is unknown which carries the others, so none counts.
+2. A container or network namespace has no card. There an interface counts if its other end (``iflink``) is outside:
+veth, macvlan, ipvlan, a VLAN that was moved in. Not counted: pairs with both ends here, and ports of a bridge (to
+containers inside this one) beside an interface that is no such port.
+3. Without any of these, a tunnel or tap counts if it is the only one and up: a rootless container's way out. Of
+several none counts, because any of them may carry the others.
 
-The traffic of RDMA ports bypasses these interfaces (``ports``).
+RDMA traffic bypasses these interfaces (``ports``).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from jobsight_agent.reading import Interface
 ARP_ETHERNET = 1
 ARP_INFINIBAND = 32
 ARP_LOOPBACK = 772
-_UP, _NO_ARP = 0x1, 0x80  # of an interface's flags
-# A switch port inside the card, standing for a virtual function; its traffic passes the uplink too.
+_UP, _NO_ARP = 0x1, 0x80  # an interface's flags
+# A switch port inside the card for a virtual function; its traffic passes the uplink too.
 REPRESENTOR = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
 
 
 def kernel_width_bits() -> int:
-    """The width of the running kernel's interface counters: an ``unsigned long``."""
+    """Return the width of the running kernel's interface counters: an ``unsigned long``."""
     return 64 if "64" in os.uname().machine or os.uname().machine == "s390x" else 32
 
 
 def find_interfaces(
     sys_root: Path, *, infiniband_counted: bool = False, widths: Mapping[str, int] | None = None
 ) -> tuple[Interface, ...]:
-    """The interfaces to count under ``sys_root/class/net``, by name; empty where there is no such directory.
+    """Find the interfaces to count under ``sys_root/class/net``, by name; none without such a directory.
 
-    ``infiniband_counted`` leaves out IP over InfiniBand, whose bytes the port's own counters hold already.
+    ``infiniband_counted`` leaves out IP over InfiniBand: the port's own counters hold its bytes already.
     ``widths`` declares the counters of drivers that wrap at 32 bits on a 64-bit kernel.
     """
     net = sys_root / "class" / "net"
@@ -68,13 +68,13 @@ def find_interfaces(
 
 
 def _passes_another(folder: Path, devices: Sequence[Path]) -> bool:
-    """Whether another device counts this one's traffic as well."""
+    """Return whether another device counts this one's traffic as well."""
     # A virtual function enslaved to a paravirtual card (Hyper-V, virtio failover): the card's counters include it.
     if (folder / "master" / "device").exists():
         return True
     if REPRESENTOR.fullmatch(_text(folder / "phys_port_name")) is not None:
         return True
-    # A partition of an InfiniBand card, a port of a switch chip behind a card: they have the same device.
+    # A partition of an InfiniBand card, a port of a switch chip behind a card: same device.
     others = [other for other in devices if other != folder]
     link, parent, lower = _whole(folder / "iflink"), _text(folder / "parent"), _lower(folder)
     return any(
@@ -86,7 +86,7 @@ def _passes_another(folder: Path, devices: Sequence[Path]) -> bool:
 
 
 def _ways_out(folders: Sequence[Path]) -> list[Path]:
-    """The interfaces by which traffic leaves a namespace without a card; ``folders`` has all but loopback."""
+    """Find the interfaces by which traffic leaves a namespace without a card; ``folders`` has all but loopback."""
     links = {_whole(folder / "ifindex", -1): _whole(folder / "iflink") for folder in folders}
     lowest = [folder for folder in folders if not (_lower(folder) or _is_master(folder))]
     outward = [folder for folder in lowest if _leads_out(folder, links)]
@@ -96,7 +96,7 @@ def _ways_out(folders: Sequence[Path]) -> list[Path]:
     free = [folder for folder in outward if not (folder / "master" / "bridge").exists()]
     if free:
         return free
-    # All are ports of bridges: which one leads outside is not visible, but it is older than those to the inside.
+    # All are ports of bridges: the one that leads outside is the oldest.
     oldest: dict[str, Path] = {}
     for folder in sorted(outward, key=lambda folder: _whole(folder / "ifindex")):
         oldest.setdefault(_master(folder), folder)
@@ -104,13 +104,13 @@ def _ways_out(folders: Sequence[Path]) -> list[Path]:
 
 
 def _leads_out(folder: Path, links: Mapping[int, int]) -> bool:
-    """Whether the other end is in another namespace. Its number belongs to that namespace: here, an unrelated interface
-    may have it, or this one itself."""
+    """Return whether the other end is in another namespace. Its number belongs to that namespace: an unrelated
+    interface here may have the same one, or this interface itself."""
     own, other = _whole(folder / "ifindex", -1), _whole(folder / "iflink")
     if other == 0 or (folder / "tun_flags").exists():
         return False
     if other == own:
-        # Without another end it would be of a kind that the kernel names, or a dummy or mirror, which have no ARP.
+        # Without another end, the kernel would name its kind, or it is a dummy or mirror, which have no ARP.
         plain = _type(folder) == ARP_ETHERNET and "DEVTYPE=" not in _text(folder / "uevent")
         return plain and not _whole(folder / "flags") & _NO_ARP
     if links.get(other) == own:
@@ -119,7 +119,7 @@ def _leads_out(folder: Path, links: Mapping[int, int]) -> bool:
 
 
 def _is_tunnel(folder: Path) -> bool:
-    """A tap or tun, or a kind that the kernel names: VXLAN, WireGuard. Dummies and mirrors have no such sign."""
+    """Return whether it is a tap, a tun or of a kind that the kernel names (VXLAN, WireGuard), no dummy or mirror."""
     return (folder / "tun_flags").exists() or "DEVTYPE=" in _text(folder / "uevent")
 
 
@@ -130,7 +130,7 @@ def _is_master(folder: Path) -> bool:
 
 
 def _lower(folder: Path) -> set[str]:
-    """The interfaces that this one is stacked on."""
+    """Return the interfaces that this one is stacked on."""
     try:
         entries = os.listdir(folder)  # noqa: PTH208
     except OSError:  # it has just disappeared
@@ -156,13 +156,13 @@ def _type(folder: Path) -> int:
 
 
 def _speed_bps(folder: Path) -> int | None:
-    """Megabits in the file; -1 or an error where the driver does not know or the link is down."""
+    """Read the speed: the file has megabits, -1 or an error if the speed is unknown or the link down."""
     megabits = _whole(folder / "speed")
     return megabits * 1_000_000 if 0 < megabits < 2**31 else None
 
 
 def _whole(path: Path, otherwise: int = 0) -> int:
-    """A file's number, decimal or with ``0x``."""
+    """Read a file's number, decimal or with ``0x``."""
     text = _text(path)
     try:
         return int(text, 16 if text.startswith("0x") else 10) if text.isascii() and len(text) < 20 else otherwise

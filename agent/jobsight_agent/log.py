@@ -1,4 +1,4 @@
-"""The agent's log: lines on standard error, without endless repetition."""
+"""The agent's log: lines on standard error, with repetition limited."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _PAUSE_S = 60.0
 
 
 class Log:
-    """Lasting trouble is one line a minute, however often it occurs."""
+    """Writes a lasting problem once a minute, however often it occurs."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._next: dict[str, float] = {}
 
     def say(self, message: str) -> None:
-        """A line."""
+        """Write a line."""
         print(f"jobsight-agent: {message}", file=sys.stderr, flush=True)
 
     def once_a_minute(self, kind: str, message: str) -> bool:
-        """A line, unless there was one of this kind within the last minute; whether it was written."""
+        """Write a line unless one of this kind was written in the last minute; return whether it was written."""
         now = self._monotonic()
         if now < self._next.get(kind, now):
             return False

@@ -1,4 +1,4 @@
-"""The node's kind of machine, determined once when the agent starts; unknown facts are None, never a guess."""
+"""The node's hardware, determined once when the agent starts; unknown facts are None, never a guess."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MOST_S = 0.03
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """``id`` is a digest that a reinstallation changes; ``benchmark_flops`` is of one processor.
+    """``id`` is a digest that a reinstallation changes; ``benchmark_flops`` is for one processor.
 
-    ``cores`` are physical ones; ``storage_bytes`` is the size of the file system of the agent's option ``scratch``.
+    ``cores`` are physical; ``storage_bytes`` is the size of the file system of the option ``scratch``.
     """
 
     id: str | None = None
@@ -35,7 +35,7 @@ class NodeDescription:
 
 
 def read_facts(root: Path, scratch: str, *, flops: float | None = None) -> NodeDescription:
-    """The facts of the node whose ``proc``, ``sys`` and ``etc`` are under ``root``."""
+    """Read the facts of the node whose ``proc``, ``sys`` and ``etc`` are under ``root``."""
     cores, megahertz = processor_facts(_text(root / "proc/cpuinfo"))
     return NodeDescription(
         id=machine_id(_text(root / "etc/machine-id")),
@@ -48,13 +48,13 @@ def read_facts(root: Path, scratch: str, *, flops: float | None = None) -> NodeD
 
 
 def system_name() -> str:
-    """Operating system and architecture, as in ``linux-x86_64``."""
+    """Return operating system and architecture, such as ``linux-x86_64``."""
     own = os.uname()
     return f"{own.sysname}-{own.machine}".lower()[:64]
 
 
 def processor_facts(cpuinfo: str) -> tuple[int | None, float | None]:
-    """Physical cores, and the fastest present clock in MHz, from ``/proc/cpuinfo``.
+    """Read physical cores and the fastest current clock in MHz from ``/proc/cpuinfo``.
 
     >>> processor_facts("physical id : 0\\ncore id : 1\\ncpu MHz : 2400.5\\n\\nphysical id : 0\\ncore id : 1\\n")
     (1, 2400.5)
@@ -75,14 +75,14 @@ def processor_facts(cpuinfo: str) -> tuple[int | None, float | None]:
 
 
 def clock_hz(max_kilohertz: str, megahertz: float | None) -> float | None:
-    """The processor's highest clock, else its present one; None if neither makes sense."""
+    """Return the processor's highest clock, else its current one; None if neither is valid."""
     highest = _number(max_kilohertz.strip())
     hertz = highest * 1e3 if highest else (megahertz or 0.0) * 1e6
     return hertz if 0.0 < hertz <= _LARGEST_HZ else None
 
 
 def machine_id(contents: str) -> str | None:
-    """A digest of ``/etc/machine-id``, which itself must not leave the machine (machine-id(5))."""
+    """Hash ``/etc/machine-id``, which itself must not leave the machine (machine-id(5))."""
     own = contents.strip()
     if len(own) != _DIGITS or not all(digit in "0123456789abcdef" for digit in own):
         return None
@@ -90,10 +90,10 @@ def machine_id(contents: str) -> str | None:
 
 
 def benchmark_flops(clock: Callable[[], float] = time.perf_counter, most_s: float = _MOST_S) -> float:
-    """Multiplications and additions a second of one processor: the fastest of several dot products in ``most_s``.
+    """Measure a processor's multiplications and additions a second: the fastest of several dot products in ``most_s``.
 
-    Every product is a Python object, so the figure is some hundredth of what the processor can do. Machines are
-    compared by it, all measured the same way; the fastest product is the one that nothing else disturbed.
+    Every product is a Python object, so the figure is about a hundredth of the processor's peak. It compares
+    machines measured in the same way; the fastest product is the least disturbed one.
     """
     left = [1.0 + i / _PAIRS for i in range(_PAIRS)]
     right = [2.0 - i / _PAIRS for i in range(_PAIRS)]
@@ -138,9 +138,9 @@ _MOST_LOGINS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class OwnerPresence:
-    """``foreign_load`` are the processors kept busy while no job hook has announced a job, None while one has.
+    """``foreign_load``: busy processors while no job hook has announced a job, else None.
 
-    ``present`` is None where no sign of an owner is asked for, or none could be read.
+    ``present``: None if no sign of an owner is configured, or none could be read.
     """
 
     logins: int | None = None
@@ -163,7 +163,7 @@ class OwnerWatch:
         self._last: tuple[float, float, str] | None = None
 
     def see(self, reading: Reading) -> None:
-        """Take in a reading: of job hooks the job, of all the busy time."""
+        """Learn the busy time from a reading, and the job if a hook took it."""
         if not self._signs:
             return
         if reading.mark is not None:
@@ -177,7 +177,7 @@ class OwnerWatch:
             self._since = self._since or self._last
 
     def now(self) -> OwnerPresence:
-        """The presence since the last call."""
+        """Return the presence since the last call."""
         if not self._signs:
             return OwnerPresence()
         logins = self._count_logins() if "logins" in self._signs else None
@@ -197,8 +197,8 @@ class OwnerWatch:
 
 
 def logged_in() -> int | None:
-    """Login sessions on terminals and displays; None if the system does not say."""
-    import psutil  # only where logins are asked for: it costs a tenth of a second and 4 MB
+    """Count login sessions on terminals and displays; None if unknown."""
+    import psutil  # only if logins are configured: it costs a tenth of a second and 4 MB
 
     try:
         return min(len(psutil.users()), _MOST_LOGINS)

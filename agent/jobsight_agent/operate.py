@@ -1,4 +1,4 @@
-"""``jobsight-agent status`` and ``resend``: what operators ask about a spool, whether or not its agent runs."""
+"""``jobsight-agent status`` and ``resend``, whether or not the spool's agent runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def status(spool: Path) -> int:
 
 
 def _last_error(spool: Path) -> str | None:
-    """Return the error that kept the agent from sending when it was stopped; None without one."""
+    """Return the error that kept a stopped agent from sending; None without one."""
     try:
         return (spool / LAST_ERROR).read_text(encoding="utf-8", errors="replace").strip() or None
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def _last_error(spool: Path) -> str | None:
 
 
 def resend(spool: Path) -> int:
-    """Has rejected batches sent again, by the running agent or by the next one."""
+    """Have rejected batches sent again, by the running agent or the next one."""
     try:
         count, when = int(_answer(spool, "resend")), "are being sent again"
     except PermissionError as error:
@@ -65,7 +65,7 @@ def resend(spool: Path) -> int:
 
 
 def _answer(spool: Path, request: str) -> str:
-    """The text after ``ok``.
+    """Ask the agent; return the text after ``ok``.
 
     Raises:
         OSError: no agent answers, or it declines.
@@ -77,10 +77,10 @@ def _answer(spool: Path, request: str) -> str:
 
 
 def _give_back(spool: Path) -> int:
-    """Under the agent's own lock; files keep their owner, so that it can read them.
+    """Give rejected batches back under the agent's lock; files keep their owner, so that it can read them.
 
     Raises:
-        OSError: there is no such spool, or its agent does not answer.
+        OSError: no such spool, or its agent does not answer.
     """
     lock = os.open(spool / "lock", os.O_RDWR | os.O_CLOEXEC)
     try:

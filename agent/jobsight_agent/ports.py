@@ -1,9 +1,9 @@
-"""RDMA ports, whose traffic bypasses the network interfaces, and the counters of its bytes.
+"""RDMA ports, whose traffic bypasses the network interfaces, and their byte counters.
 
-InfiniBand and Omni-Path have data counters of words of 4 bytes, whatever the number of lanes. Those of cards without
-extended counters hold 32 bits and stay at the largest value once there: such a counter is stuck, not idle. Other
-devices count bytes under names of their own, and have data counters that give no number (``N/A (no PMA)``, nothing, an
-error) or never rise. A port that never gave a number is none: what it carries is not counted.
+InfiniBand and Omni-Path count words of 4 bytes, whatever the number of lanes. Cards without extended counters have
+32 bits, which stay at the largest value once there: such a counter is stuck, not idle. Other devices count bytes under
+their own names; their data counters have no number (``N/A (no PMA)``, nothing, an error) or never rise. A port that
+never had a number is left out: its traffic is not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jobsight_agent.reading import Interface
 WORD_BYTES = 4
 MOST_32 = 2**32 - 1
 MOST_64 = 2**64 - 1
-# Below ``hw_counters``, in bytes; those of one driver add up.
+# Below ``hw_counters``, in bytes; a driver's add up.
 _NAMES = (
     (("rx_rdma_ucast_bytes", "rx_rdma_mcast_bytes"), ("tx_rdma_ucast_bytes", "tx_rdma_mcast_bytes")),  # ionic
     (("rx_bytes",), ("tx_bytes",)),  # EFA, bnxt_re
@@ -30,7 +30,7 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port and the files whose numbers add up to its traffic, each in units of ``unit_bytes``."""
+    """One port, and the files whose numbers add up to its traffic in units of ``unit_bytes``."""
 
     interface: Interface
     data_in: tuple[str, ...]
@@ -41,10 +41,11 @@ class Port:
 def find_ports(
     sys_root: Path, widths: Mapping[str, int] | None = None, known: Mapping[str, Port] | None = None
 ) -> tuple[tuple[Port, ...], tuple[str, ...]]:
-    """The ports under ``sys_root/class/infiniband``, named ``device/port``, and the names of those without a counter.
+    """Find the ports under ``sys_root/class/infiniband``, named ``device/port``, and the names of ports without
+    counter.
 
-    ``known`` are ports that gave numbers before: they stay, on the same files, whether or not they give one now. A
-    port that is down carries nothing, and a device of software (rxe) sends over a card that counts it.
+    ``known`` ports had numbers before: they stay, on the same files, even without one now. Left out are ports that
+    are down, and software devices (rxe), which send over a card that is counted.
     """
     ports: list[Port] = []
     uncounted: list[str] = []
@@ -62,7 +63,7 @@ def find_ports(
 
 
 def _chosen(candidates: Sequence[Port], known: Port | None) -> Port | None:
-    """The first port whose counters have risen, else the first with a number; the ``known`` one unless it is at 0."""
+    """Choose the first port with risen counters, else with a number; the ``known`` one unless it is at 0."""
     numbers = [(port, total) for port in candidates if (total := _total(port)) is not None]
     best = next((port for port, total in numbers if total), numbers[0][0] if numbers else None)
     same = next((port for port in candidates if known is not None and port.data_in == known.data_in), None)
@@ -70,7 +71,7 @@ def _chosen(candidates: Sequence[Port], known: Port | None) -> Port | None:
 
 
 def _total(port: Port) -> int | None:
-    """Read the counters, as far as they can be read; None without any number."""
+    """Add up the counters that can be read; None without any number."""
     found = []
     for path in (*port.data_in, *port.data_out):
         try:
@@ -81,7 +82,7 @@ def _total(port: Port) -> int | None:
 
 
 def _candidates(name: str, folder: Path, widths: Mapping[str, int]) -> Iterator[Port]:
-    """The port by each kind of counters that there are files of; a missing one is reported at each reading."""
+    """Yield the port for each kind of counters that has files; a missing file is reported at each reading."""
     kind = "opa" if name.startswith("hfi1") else "infiniband"
     speed_bps = _port_speed_bps(folder / "rate")
     for counters, suffix in (("counters_ext", "_64"), ("counters_ext", ""), ("counters", "")):
@@ -89,7 +90,7 @@ def _candidates(name: str, folder: Path, widths: Mapping[str, int]) -> Iterator[
         if data_in.exists() or data_out.exists():
             width = widths.get(name) or _port_width_bits(kind, folder, data_in, data_out)
             yield Port(Interface(name, kind, width, speed_bps), (str(data_in),), (str(data_out),))
-    # Some kernels show those of the only port at the device.
+    # Some kernels show the only port's counters at the device.
     for counters_of in (folder, folder.parent.parent) if folder.name == "1" else (folder,):
         for names in _NAMES:
             files = [[counters_of / "hw_counters" / one for one in way] for way in names]
@@ -99,8 +100,8 @@ def _candidates(name: str, folder: Path, widths: Mapping[str, int]) -> Iterator[
 
 
 def read_port(port: Port, paths: Sequence[str]) -> tuple[int | None, bool]:
-    """The bytes in one direction of ``port``, and whether a counter is stuck at the largest value of its width (then
-    there is no value).
+    """Read the bytes in one direction of ``port``, and whether a counter is stuck at its largest value (then there is
+    no value).
 
     Raises:
         OSError: a file cannot be read.
@@ -123,7 +124,7 @@ def _number(path: str) -> int:
 
 
 def _port_width_bits(kind: str, folder: Path, *files: Path) -> int:
-    """The kernel does not say; 64 if only cards with wide counters have such files or values."""
+    """Infer the width (the kernel does not show it): 64 if only wide counters have such files or values."""
     if kind == "opa" or files[0].parent.name == "counters_ext":
         return 64
     if (folder / "counters" / "unicast_rcv_packets").exists():
@@ -138,7 +139,7 @@ def _port_width_bits(kind: str, folder: Path, *files: Path) -> int:
 
 
 def _port_speed_bps(rate: Path) -> int | None:
-    """From a line such as ``100 Gb/sec (4X EDR)``."""
+    """Read a line such as ``100 Gb/sec (4X EDR)``."""
     try:
         number, unit = _text(rate).split()[:2]
         return round(float(number) * 1e9) if unit == "Gb/sec" and 0 < float(number) < 1e6 else None

@@ -10,7 +10,7 @@ MOST_TICKS = 10**15
 
 
 def number(word: bytes, most: int = MOST_COUNT) -> int:
-    """A count.
+    """Read a count.
 
     Raises:
         ValueError: not plain digits, or more than ``most``.
@@ -21,7 +21,7 @@ def number(word: bytes, most: int = MOST_COUNT) -> int:
 
 
 def network_rows(contents: bytes) -> dict[str, bytes]:
-    """The rows of ``/proc/net/dev`` by interface."""
+    """Return the rows of ``/proc/net/dev`` by interface."""
     rows: dict[str, bytes] = {}
     for line in contents.split(b"\n")[2:]:
         name, colon, row = line.partition(b":")
@@ -31,19 +31,19 @@ def network_rows(contents: bytes) -> dict[str, bytes]:
 
 
 def bytes_in_and_out(row: bytes) -> tuple[int, int]:
-    """Of one interface.
+    """Read the bytes in and out of one interface.
 
     Raises:
         ValueError: the row is truncated, or has no numbers.
     """
     columns = row.split()
-    if len(columns) < 10:  # the one after the bytes sent shows that these are whole
+    if len(columns) < 10:  # the field after the bytes sent shows that these are complete
         raise ValueError(f"{len(columns)} columns")
     return number(columns[0]), number(columns[8])
 
 
 def memory_bytes(contents: bytes, label: bytes) -> int | None:
-    """A line of ``/proc/meminfo`` in bytes; None if it is missing or makes no sense."""
+    """Read a line of ``/proc/meminfo`` in bytes; None if it is missing or invalid."""
     line = (b"\n" + contents).partition(b"\n" + label)[2]
     words = line[:40].split(None, 2)
     if len(words) < 2 or words[1] != b"kB":
@@ -55,10 +55,10 @@ def memory_bytes(contents: bytes, label: bytes) -> int | None:
 
 
 def huge_pages(contents: bytes) -> tuple[int, int]:
-    """From ``/proc/meminfo``, in bytes: the pools of huge pages, and the free ones of the default size.
+    """Read from ``/proc/meminfo``, in bytes, the pools of huge pages and the free ones of the default size.
 
     Raises:
-        ValueError: the count of pages or their size makes no sense.
+        ValueError: invalid count or size of pages.
     """
     size = memory_bytes(contents, b"Hugepagesize:") or 0
     total, free = (_count_after(contents, label) for label in (b"HugePages_Total:", b"HugePages_Free:"))
@@ -73,7 +73,7 @@ def _count_after(contents: bytes, label: bytes) -> int:
 
 
 def shrinkable_bytes(contents: bytes) -> int:
-    """Return the memory that ZFS's cache (``arcstats``) gives back when it is needed: its size above its minimum.
+    """Return the memory that ZFS's cache (``arcstats``) gives back on demand: its size above its minimum.
 
     Raises:
         ValueError: a number is damaged.
@@ -84,9 +84,9 @@ def shrinkable_bytes(contents: bytes) -> int:
 
 
 def busy_ticks(contents: bytes) -> int:
-    """Busy clock ticks of all processors together, from ``/proc/stat``.
+    """Read the busy clock ticks of all processors together from ``/proc/stat``.
 
-    All modes but idle, iowait and steal, during which another machine ran; guest time is part of user time already.
+    All modes but idle, iowait and steal (another machine ran); user time includes guest time.
 
     Raises:
         ValueError: the line is truncated, or a different one.

@@ -1,7 +1,7 @@
 """Sends closed batches to the collector, oldest first, beside the loop that reads.
 
-What the answers mean is in ``docs/operate/wire-format.md``. No batch is deleted before it is acknowledged: one that is
-rejected for its content is set aside, and so is one that the server fails on while it accepts others (`Suspicion`).
+docs/operate/wire-format.md defines the answers. No batch is deleted before it is acknowledged: a batch rejected for its
+content is set aside, and so is one that the server fails on while it accepts others (``Suspicion``).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from jobsight_agent.send import ACKNOWLEDGED, Sender, Target
 from jobsight_agent.spool import Spool
 
 _FOR_GOOD = frozenset({400, 409, 411, 413, 415, 422})  # the server will never accept this batch
-_UNAVAILABLE = 503  # the server itself says "later": not the batch's fault
+_UNAVAILABLE = 503  # the server says "later": not the batch's fault
 _LONGEST_PAUSE_S = 3600.0  # whatever the server asks for
 
 
 class Suspicion:
-    """Whether a batch, and not the server, is to blame for answers of 500 and the like.
+    """Decides whether a batch, and not the server, causes answers such as 500.
 
-    It is if it got such an answer ``STRIKES`` times, then the server accepted or rejected another batch, and then it
-    got such an answer once more. An outage, in which every batch fails, costs none. The others are tried in turn,
-    since several may be bad.
+    It does if it got such an answer ``STRIKES`` times, then the server accepted or rejected another batch, and then
+    it got such an answer once more. An outage, in which every batch fails, costs none. The others are tried in turn,
+    as several may be bad.
     """
 
     STRIKES = 20
@@ -39,25 +39,25 @@ class Suspicion:
         self._tried_another = False
 
     def wants_another(self) -> bool:
-        """Whether to try one after the suspect now: every other time until one is dealt with."""
+        """Return whether to try one after the suspect now: every other time until one is dealt with."""
         if self._strikes < self.STRIKES or self._others_pass:
             return False
         self._tried_another = not self._tried_another
         return self._tried_another
 
     def dealt_with(self, number: int) -> None:
-        """The server accepted the batch, or rejected it for its content."""
+        """Note that the server accepted the batch, or rejected it for its content."""
         if number == self.suspect:
             self._acquit()
         elif self._strikes >= self.STRIKES:
             self._others_pass = True
 
     def unavailable(self) -> None:
-        """The server is unreachable or says so: its earlier answers prove nothing now."""
+        """Note that the server is unavailable: its earlier answers prove nothing now."""
         self._others_pass = False
 
     def convicts(self, number: int) -> bool:
-        """The server failed on the batch; whether that is the batch's fault."""
+        """Note that the server failed on the batch; return whether that is the batch's fault."""
         if number != self.suspect:
             if self._strikes < self.STRIKES:
                 self.suspect, self._strikes = number, 1
@@ -70,7 +70,7 @@ class Suspicion:
 
 
 class Pusher:
-    """The thread that sends. ``accepted`` and ``refused`` count batches, ``failures`` tries."""
+    """The sending thread. ``accepted`` and ``refused`` count batches, ``failures`` attempts."""
 
     def __init__(self, spool: Spool, target: Target, spool_lock: threading.Lock, rng: random.Random) -> None:
         self.failures = 0
@@ -89,11 +89,11 @@ class Pusher:
         self._thread.start()
 
     def wake(self) -> None:
-        """Wake the sender: there is something to send."""
+        """Wake the sender after a batch was closed."""
         self._wake.set()
 
     def finish(self, seconds: float) -> None:
-        """Send what is spooled without pauses between attempts, for ``seconds`` at most; the rest stays spooled."""
+        """Send spooled batches without pauses between attempts, for ``seconds`` at most; the rest stays spooled."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(seconds)
@@ -122,7 +122,7 @@ class Pusher:
         self._sender.close()
 
     def _send_next(self, tries: int) -> float | None:
-        """Send the next batch; None if that is settled, else the seconds to wait: 0 if there is none to send."""
+        """Send the next batch; return None if done, else the seconds to wait: 0 if there is none to send."""
         batch = self._choose()
         if batch is None:
             return 0.0
@@ -172,7 +172,7 @@ class Pusher:
 
 
 class TroubleReport:
-    """The log of sending: trouble and its end, and losses; each change once, though called at every interval."""
+    """Logs problems of sending, their end, and losses: each change once, though called at every interval."""
 
     def __init__(self, log: Log, spool: Spool, pusher: Pusher) -> None:
         self._log, self._spool, self._pusher = log, spool, pusher
@@ -181,7 +181,7 @@ class TroubleReport:
         self._greeted = False
 
     def say(self) -> None:
-        """Logs each new kind of trouble once, and its end; the first accepted batch; losses and rejected batches,
+        """Log each new kind of problem once, and its end; the first accepted batch; losses and rejected batches,
         once a minute."""
         error = self._pusher.last_error
         if error != self._said:
@@ -191,7 +191,7 @@ class TroubleReport:
         if self._pusher.accepted and not self._greeted:
             self._greeted = True
             self._log.say("the server accepted the first batch")
-            self._spool.note_error(error)  # not that of an earlier agent
+            self._spool.note_error(error)  # not an earlier agent's
         dropped, refused = self._said_lost
         if self._spool.dropped > dropped and self._log.once_a_minute(
             "dropped", f"{self._spool.dropped} batches dropped so far: too old, or the spool is full"

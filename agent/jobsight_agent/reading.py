@@ -1,4 +1,4 @@
-"""One reading of a node, and its form on disk between the moment it is taken and the batch it ends up in."""
+"""One reading of a node, and its form on disk until it is part of a batch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LONGEST_NAME = 64  # of an interface or a boot
 _MOST_BYTES = 2**63 - 1
 _MOST_CPUS = 2**31 - 1
 _LATEST = 8e9  # in the year 2223; not much later, a double cannot tell a microsecond from the next
-# What records may lack at their end: jobs, the time since the boot, uncounted ports, GPUs.
+# Fields that may be missing at the end of a record: jobs, time since the boot, uncounted ports, GPUs.
 _ADDED: tuple[Any, ...] = ([], None, [], [])
 _FIELDS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A network port whose traffic is counted; the width is that of the counter as the hardware holds it."""
+    """A counted network port; the width is that of the hardware's counter."""
 
     name: str
     kind: str
@@ -32,7 +32,7 @@ class Interface:
 
     @property
     def most_bytes(self) -> int:
-        """The largest value of such a counter; those of InfiniBand count words of 4 bytes."""
+        """Return the counter's largest value; InfiniBand counts words of 4 bytes."""
         if self.width_bits == 64:
             return 2**64 - 1
         return (2**32 - 1) * (4 if self.kind in ("infiniband", "opa") else 1)
@@ -48,11 +48,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class JobUsage:
-    """The contents of one job's cgroup at one instant; None is a value that could not be read.
+    """One job's cgroup at one instant; None is a value that could not be read.
 
-    ``cpu_s`` is cumulative over all processors. Memory that must be reserved is ``anon_bytes`` and ``shmem_bytes``;
-    ``file_bytes`` is page cache. ``charged_bytes`` is all of it, with the kernel's own, and ``peak_bytes`` the highest
-    that this was so far.
+    ``cpu_s`` is cumulative over all processors. ``anon_bytes`` and ``shmem_bytes`` must be reserved; ``file_bytes`` is
+    page cache. ``charged_bytes`` is all of it and the kernel's own, ``peak_bytes`` its highest value so far.
     """
 
     job: str
@@ -80,8 +79,7 @@ class Reading:
 
     ``time`` is UTC epoch seconds; ``bytes_in`` and ``bytes_out`` are the raw counters in bytes, one per interface;
     ``cpu_busy_s`` is cumulative over all processors; ``missed`` names those of ``METRICS`` that could not be read.
-    ``boottime_s`` is the time since the boot, which no step of the clock changes. ``uncounted`` are the ports whose
-    traffic no counter shows.
+    ``boottime_s`` is the time since the boot, independent of the clock. ``uncounted`` are ports without a counter.
     """
 
     time: float
@@ -102,12 +100,12 @@ class Reading:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """The part that all readings of a batch have in common."""
+        """Return the part that all readings of a batch share."""
         return self.boot_id, self.cpus, self.interfaces, self.uncounted, tuple(gpu.gpu for gpu in self.gpus)
 
 
 def to_record(reading: Reading) -> list[Any]:
-    """The reading as a list that JSON can hold; ``from_record`` is the way back."""
+    """Turn a reading into a list for JSON; ``from_record`` reads it."""
     gpus = [[gpu.gpu, gpu.busy_percent, gpu.used_bytes, gpu.total_bytes] for gpu in reading.gpus]
     return [
         reading.time,
@@ -132,12 +130,12 @@ def to_record(reading: Reading) -> list[Any]:
 
 
 def from_record(record: Any) -> Reading:
-    """The reading that ``to_record`` wrote.
+    """Read what ``to_record`` wrote.
 
-    What the server would reject is rejected here: one such record must not cost its whole batch.
+    Rejects what the server would reject: one such record must not cost its whole batch.
 
     Raises:
-        ValueError: it is not such a record; files in the spool may be damaged or foreign.
+        ValueError: not such a record; files in the spool may be damaged or foreign.
     """
     fields = _list(record)
     if len(fields) < _FIELDS:
@@ -180,7 +178,7 @@ def from_record(record: Any) -> Reading:
 
 
 def sendable_name(text: str, longest: int = _LONGEST_NAME) -> bool:
-    """Whether the server accepts it: printable, so without NUL or half a character."""
+    """Return whether the server accepts the name: printable, so without NUL or half a character."""
     return 0 < len(text) <= longest and text.isprintable()
 
 

@@ -1,4 +1,4 @@
-"""Posts a batch to the collector over one kept connection. What answers mean: ``docs/operate/wire-format.md``."""
+"""Posts batches to the collector over one kept connection (docs/operate/wire-format.md)."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ class Target:
     backoff_most_s: float = 300.0
 
     def pause_s(self, tries: int, rng: random.Random) -> float:
-        """The wait after this many earlier failures: twice as long each time, up to half of it random."""
+        """Return the wait after this many failures: doubled each time, up to half of it random."""
         longest = min(self.backoff_most_s, self.backoff_s * 2.0 ** min(tries, 20))
         return rng.uniform(longest / 2, longest)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The server's answer to a batch: its HTTP status, ``status`` or ``error`` of its body, and the seconds that it
-    asks to wait."""
+    """The server's answer to a batch: HTTP status, ``status`` or ``error`` of its body, and seconds to wait."""
 
     code: int
     word: str
@@ -66,7 +65,7 @@ class Sender:
         self._token()
 
     def send(self, body: bytes) -> Reply:
-        """Posts one batch.
+        """Post one batch.
 
         Raises:
             OSError: the server cannot be reached or drops the connection.
@@ -81,7 +80,7 @@ class Sender:
             try:
                 return self._post(self._connection, body, headers)
             except OSError:
-                self.close()  # the server may have closed it in the meantime: once more on a new one
+                self.close()  # the server may have closed it meanwhile: retry on a new one
         self._connection = self._connect()
         try:
             return self._post(self._connection, body, headers)
@@ -103,7 +102,7 @@ class Sender:
             content = response.read(_LONGEST_ANSWER)
         except (HTTPException, ValueError) as error:
             raise ConnectionError(f"not a valid HTTP response: {error!r}") from error
-        if not response.isclosed():  # longer than any answer of ours: the rest would be taken for the next one
+        if not response.isclosed():  # longer than any answer of ours: the next answer would begin with the rest
             self.close()
         retry = response.getheader("Retry-After") or ""
         wait_s = float(retry) if retry.isascii() and retry.isdigit() else None
@@ -128,7 +127,7 @@ class Sender:
         return connection
 
     def _token(self) -> str:
-        """Read for each batch, so that a token can be replaced while the agent runs."""
+        """Read the token for each batch, so that it can be replaced while the agent runs."""
         file = self._target.token_file
         try:
             token = file.read_text(encoding="ascii").strip()
@@ -144,7 +143,7 @@ class Sender:
 
 
 def _word(content: bytes) -> str:
-    """The message in the answer, printable and short; empty if the answer is not ours."""
+    """Return the answer's message, printable and short; empty if the answer is not ours."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -156,7 +155,7 @@ def _word(content: bytes) -> str:
 
 
 def _load_http() -> None:
-    """Imports http.client without ssl, 4 MB that a plain connection does not need; `Sender` wraps the socket of a
+    """Import http.client without ssl, 4 MB that a plain connection does not need; ``Sender`` wraps the socket of a
     secure one itself."""
     if "ssl" in sys.modules or "http.client" in sys.modules:
         return

@@ -1,14 +1,14 @@
-"""Readings not yet acknowledged, on disk, bounded.
+"""Unacknowledged readings on disk, with bounds on size and age.
 
-    SPOOL/open-SEQUENCE.jsonl     the readings of the batch that is being filled, a line each
-    SPOOL/batches/SEQUENCE.gz     closed batches, the very bytes that are sent
-    SPOOL/state.json              next sequence number, what was dropped
-    SPOOL/refused/SEQUENCE.gz     batches that the server rejected, as they were sent; beside each a .txt says why
-    SPOOL/reserve                 space for the readings in memory when the disk is full
+    SPOOL/open-SEQUENCE.jsonl     the readings of the open batch, a line each
+    SPOOL/batches/SEQUENCE.gz     closed batches, exactly as sent
+    SPOOL/state.json              next sequence number, count of dropped batches
+    SPOOL/refused/SEQUENCE.gz     batches that the server rejected, as sent, each with a .txt that says why
+    SPOOL/reserve                 space for readings in memory when the disk is full
     SPOOL/agent.socket            where job hooks reach the agent (see `control`)
     SPOOL/marks/                  readings that job hooks left (see `hooks`)
-    SPOOL/last-error              what keeps batches from being sent, for `jobsight-agent status` when no agent runs
-    SPOOL/damaged/                files that make no sense, set aside
+    SPOOL/last-error              last error of sending, for `jobsight-agent status` when no agent runs
+    SPOOL/damaged/                unreadable files, set aside
 
 A line is in the kernel when ``note`` returns, so a killed agent loses no reading; a crash of the machine may cost the
 last seconds. A batch is offered for sending only after the state says that its sequence number is used.
@@ -37,10 +37,10 @@ class SpoolError(Exception):
 
 
 class Spool:
-    """The spool of one agent; a second one cannot use the same directory.
+    """The spool of one agent, locked against a second one.
 
-    Bounded by ``max_bytes`` and ``max_age_s``: the oldest batches are dropped and counted in ``dropped``, which
-    outlives the agent.
+    Beyond ``max_bytes`` and ``max_age_s`` the oldest batches are dropped and counted in ``dropped``, which outlives
+    the agent.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Spool:
         self._stateless = not self._load_state()
         self._sizes = {number: file.stat().st_size for number, file in _numbered(self._batches, "", ".gz")}
         self._discard_unfinished()
-        # Closed, but the disk was too full to record it: the number is used nevertheless.
+        # Closed, but the disk was too full to record it: the number is used.
         self._next = max(self._next, max(self._sizes, default=-1) + 1)
         if self._stateless:
             # Start beyond any earlier sequence number, even if the directory was lost.
@@ -83,21 +83,21 @@ class Spool:
 
     @property
     def next_sequence(self) -> int:
-        """The number that the next batch gets."""
+        """The next batch's number."""
         return self._next
 
     @property
     def waiting(self) -> int:
-        """Closed batches that are not acknowledged."""
+        """Number of closed batches not yet acknowledged."""
         return len(self._sizes)
 
     @property
     def refused(self) -> int:
-        """Batches that the server rejected, set aside."""
+        """Number of rejected batches, set aside."""
         return len(self._aside)
 
     def leftover(self) -> list[Reading]:
-        """The readings that an earlier agent recorded and did not close, oldest first; to be closed now."""
+        """Return the readings that an earlier agent recorded but did not close, oldest first; close them now."""
         readings = []
         for _, file in _numbered(self.directory, "open-", ".jsonl"):
             for line in file.read_bytes().split(b"\n"):
@@ -109,15 +109,15 @@ class Spool:
         return readings
 
     def note(self, reading: Reading) -> None:
-        """Record a reading of the batch being filled."""
+        """Record a reading of the open batch."""
         if self._journal is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._journal = os.open(self.directory / f"open-{self._next}.jsonl", flags, 0o640)
-        # A line break also comes first: a line truncated by a full disk must not spoil the next one.
+        # A line break comes first too: a line truncated by a full disk must not spoil the next one.
         os.write(self._journal, b"\n" + _ENCODER.encode(to_record(reading)).encode() + b"\n")
 
     def note_error(self, error: str | None) -> None:
-        """Keep the sender's last error for when no agent runs; None removes it. Not worth an error of its own."""
+        """Keep the sender's last error for when no agent runs; None removes it. Ignores errors."""
         with contextlib.suppress(OSError):
             if error is None:
                 (self.directory / LAST_ERROR).unlink(missing_ok=True)
@@ -125,10 +125,10 @@ class Spool:
                 (self.directory / LAST_ERROR).write_text(f"{error}\n", encoding="utf-8", errors="backslashreplace")
 
     def close_batches(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
-        """Close what was recorded as these batches, numbered from ``next_sequence`` on; then drop the excess.
+        """Close the recorded readings as these batches, numbered from ``next_sequence``; then drop the excess.
 
-        On a full disk the reserve is spent: if these are the ``last`` ones, or if nothing else waits, so that they
-        are sent at once and give the room back.
+        On a full disk, spends the reserve if these are the ``last`` ones, or if nothing else waits: then they are sent
+        at once and free the space.
 
         Raises:
             OSError: they cannot be written; nothing has changed.
@@ -162,8 +162,7 @@ class Spool:
             raise
 
     def oldest(self, after: int = -1) -> tuple[int, bytes] | None:
-        """The oldest batch with a number above ``after``: its number and its bytes. A file that cannot be read is set
-        aside and counted."""
+        """Return number and bytes of the oldest batch above ``after``. An unreadable file is set aside and counted."""
         while candidates := [number for number in self._sizes if number > after]:
             number = min(candidates)
             file = self._batches / f"{number}.gz"
@@ -182,22 +181,22 @@ class Spool:
         return None
 
     def remove(self, number: int) -> None:
-        """The batch was acknowledged."""
+        """Remove an acknowledged batch."""
         (self._batches / f"{number}.gz").unlink(missing_ok=True)
         self._sizes.pop(number, None)
         self._reserve.take()
 
     def set_aside(self, number: int, reason: str) -> None:
-        """The server rejected the batch: sets it aside, and drops the oldest of these if there are too many."""
+        """Set a rejected batch aside; drop the oldest of these if there are too many."""
         excess = self._aside.keep(number, self._batches / f"{number}.gz", reason)
         self._sizes.pop(number, None)
         if excess:
             self.dropped += excess
-            with contextlib.suppress(OSError):  # a full disk: it is saved with the next batch
+            with contextlib.suppress(OSError):  # disk full: saved with the next batch
                 self._save_state()
 
     def resend(self) -> int:
-        """Put the rejected batches back in the queue and return how many."""
+        """Queue the rejected batches again; return how many."""
         given = self._aside.give_back(self._batches)
         self._sizes.update(given)
         return len(given)
@@ -224,7 +223,7 @@ class Spool:
             self._save_state()
 
     def _load_state(self) -> bool:
-        """Whether there is a state to resume from."""
+        """Load the state; return whether there is one."""
         file = self.directory / "state.json"
         try:
             state = json.loads(file.read_bytes())
@@ -241,7 +240,7 @@ class Spool:
         _write(self.directory / "state.json", json.dumps(state).encode())
 
     def _discard_unfinished(self) -> None:
-        """A journal closed before the crash is settled; batches of one that was not are made again."""
+        """Delete journals closed before a crash, and batches of one that was not: they are made again."""
         for number, file in _numbered(self.directory, "open-", ".jsonl"):
             if number < self._next:
                 file.unlink()
@@ -251,7 +250,7 @@ class Spool:
 
 
 def _numbered(folder: Path, prefix: str, suffix: str) -> list[tuple[int, Path]]:
-    """The files of ``folder`` named by a sequence number, in order; others are not ours."""
+    """List the files of ``folder`` named by a sequence number, in order."""
     found = []
     for file in folder.iterdir():
         digits = file.name.removeprefix(prefix).removesuffix(suffix)
@@ -261,7 +260,7 @@ def _numbered(folder: Path, prefix: str, suffix: str) -> list[tuple[int, Path]]:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """The whole file or none of it."""
+    """Write the whole file or none of it."""
     fresh = file.with_name(file.name + ".new")
     try:
         fresh.write_bytes(content)
@@ -273,7 +272,7 @@ def _write(file: Path, content: bytes) -> None:
 
 
 class Reserve:
-    """A file of ``size`` bytes; deleting it frees as much."""
+    """A file of ``size`` bytes, deleted when the disk is full."""
 
     def __init__(self, file: Path, size: int) -> None:
         self._file, self._size = file, size
@@ -281,7 +280,7 @@ class Reserve:
         self.take()
 
     def take(self) -> None:
-        """Reserve the space again if there is any; do nothing if it is reserved already."""
+        """Reserve the space, if there is any and it is not reserved yet."""
         if self._held:
             return
         try:
@@ -298,7 +297,7 @@ class Reserve:
             os.close(descriptor)
 
     def spend(self) -> bool:
-        """Frees the space; returns whether there was any."""
+        """Free the space; return whether there was any."""
         if not self._held:
             return False
         self._held = False
@@ -310,9 +309,9 @@ class Reserve:
 
 
 class Aside:
-    """Batches that the server rejected, set aside: perhaps the server was wrong, or its clock.
+    """Rejected batches, set aside in case the server or its clock was wrong.
 
-    At most ``max_bytes``; the oldest are deleted for newer ones.
+    At most ``max_bytes``; the oldest are deleted first.
     """
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
@@ -324,7 +323,7 @@ class Aside:
         return len(self._sizes)
 
     def keep(self, number: int, file: Path, reason: str) -> int:
-        """Move the batch in ``file`` here and return how many were deleted for it.
+        """Move the batch in ``file`` here; return how many were deleted for it.
 
         Raises:
             OSError: it cannot be moved.
@@ -344,7 +343,7 @@ class Aside:
         return excess
 
     def give_back(self, folder: Path) -> dict[int, int]:
-        """Move all batches that can be moved to ``folder``, as if closed now: their numbers and sizes."""
+        """Move all batches to ``folder``, as if closed now; return numbers and sizes of those moved."""
         given: dict[int, int] = {}
         for number, size in sorted(self._sizes.items()):
             file = self.directory / f"{number}.gz"

@@ -1,1 +1,1 @@
-"""Forecasts what a job will need from what earlier jobs used."""
+"""Forecasts a job's needs from the use of earlier jobs."""

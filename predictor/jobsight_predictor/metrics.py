@@ -1,4 +1,4 @@
-"""What is forecast: one line a metric, which all programs and pages read."""
+"""The forecast metrics, one line each, for all programs and pages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ Format = Literal["bps", "bytes", "share", "seconds"]
 
 
 class Metric(NamedTuple):
-    """``unit`` of the values learned, ``job_unit`` of those of a whole job: the same where ``is_of_job``, or else the
-    values are per processor. ``format`` is how pages write them. ``of_gpus``: jobs without GPUs have none of it.
+    """A metric: ``unit`` of learned values and ``job_unit`` of a whole job's; equal if ``is_of_job``, otherwise values
+    are per processor. ``format`` is that of the pages. ``of_gpus``: only jobs with GPUs have values.
     """
 
     title: str

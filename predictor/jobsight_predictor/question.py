@@ -1,4 +1,4 @@
-"""What is known of a job before it starts, and the groups of jobs that are alike in it."""
+"""The description of a job before it starts, and the groups of similar jobs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
 Facts = tuple[tuple[str, float], ...]
-"""Names with finite numbers, sorted by name: what else is known of a job, such as ``("input_bytes", 3.1e9)``."""
+"""Further facts about a job: names with finite numbers, sorted by name, such as ``("input_bytes", 3.1e9)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known about a job when it is submitted; None is unknown, and nothing is grouped by it.
+    """Description of a job at submission; None is unknown, and excluded from grouping.
 
-    ``group`` is the Unix group, ``account`` what the job is charged to. Nothing is grouped by ``facts``.
-    New fields come last, before ``facts``: the bits of group keys and the stored questions count on the order.
+    ``group`` is the Unix group, ``account`` the charged account. Jobs are not grouped by ``facts``. Add new fields
+    last, before ``facts``: the bits of group keys and the stored questions depend on the order.
     """
 
     user: str | None = None
@@ -31,18 +31,18 @@ class Question:
 
 
 Moment = Literal["submission", "start"]
-"""When a forecast is asked for: as the job is submitted, or later, once it may start at any time."""
+"""Time of a forecast: when the job is submitted, or later, when it may start at any moment."""
 MOMENTS: tuple[Moment, ...] = ("submission", "start")
 
 FIELDS = tuple(name for name in Question.__dataclass_fields__ if name != "facts")
-"""What jobs may be grouped by."""
+"""Fields by which jobs may be grouped."""
 
 
 JobGroup = tuple[str, ...]
-"""The fields by which jobs are grouped: ``("user", "queue")`` puts a user's jobs of one queue together."""
+"""Fields of a grouping: ``("user", "queue")`` puts a user's jobs of one queue together."""
 
 GroupKey = tuple[int, tuple[Any, ...]]
-"""Names one group of jobs: which fields (a bit each, in the order of FIELDS) and their values."""
+"""Key of one group of jobs: its fields (a bit each, in the order of FIELDS) and their values."""
 
 JOB_GROUPS: tuple[JobGroup, ...] = (
     ("user", "application", "queue", "processors", "requested_memory_bytes", "requested_time_s"),
@@ -57,28 +57,28 @@ JOB_GROUPS: tuple[JobGroup, ...] = (
     ("queue", "processors"),
     (),
 )
-"""From the most specific to the whole site."""
+"""Job groups, from the most specific to the whole site."""
 
 
 _known = attrgetter(*FIELDS)
 
 
 def label(job_group: JobGroup) -> str:
-    """How answers name a job group: ``user + queue``, ``site``."""
+    """Write a job group for answers: ``user + queue``, ``site``."""
     return " + ".join(job_group) if job_group else "site"
 
 
 def group_name(key: GroupKey) -> str:
-    """How answers name a group: by those of its fields that are known of the job."""
+    """Write a group for answers: its fields that are known of the job."""
     return label(tuple([field for bit, field in enumerate(FIELDS) if key[0] >> bit & 1]))
 
 
 class JobGroups:
-    """Puts a job into its group by each of these job groups.
+    """Assigns a job to its group in each of these job groups.
 
-    Unknown fields are left out of a job's job groups, and job groups that then coincide count once, as the one with the
-    fewest fields left out: if applications are never known, users do not vote twice, and if only the user is known,
-    the forecast weighs the past success of users alone.
+    Unknown fields are left out of a job's groups. Job groups that then coincide count once, as the one with the fewest
+    omitted fields: if applications are unknown, users do not vote twice, and if only the user is known, the forecast
+    weighs the past success of users alone.
     """
 
     def __init__(self, job_groups: Sequence[JobGroup] = JOB_GROUPS) -> None:
@@ -86,7 +86,7 @@ class JobGroups:
         self._by_known: dict[int, list[tuple[int, int, Any]]] = {}
 
     def keys(self, question: Question) -> list[tuple[int, GroupKey]]:
-        """(index of the job group, key of the group) for each that applies, in the order of the job groups."""
+        """Return (index of the job group, key of the group) for each that applies, in the order of the job groups."""
         values = _known(question)
         known = 0
         bit = 1
@@ -110,19 +110,19 @@ class JobGroups:
             left_out[mask] = len(job_group) - len(bits)
             if len(bits) > 1:
                 values_of: Any = itemgetter(*bits)
-            else:  # an item alone would come bare; a slice comes as a tuple
+            else:  # itemgetter returns one item bare, a slice as a tuple
                 values_of = itemgetter(slice(bits[0], bits[0] + 1) if bits else slice(0))
             levels[mask] = (index, mask, values_of)
         return list(levels.values())
 
 
 Limit = Literal["auto", "yes", "no"]
-"""Whether the scheduler ends jobs that exceed their request; with ``auto``, the jobs show it."""
+"""Whether the scheduler ends jobs that exceed their request; ``auto`` infers it from the jobs."""
 
 LIMITS: tuple[Limit, ...] = ("auto", "yes", "no")
 
 Objective = Literal["coverage", "waste"]
-"""What reservations aim at: that a chosen share of jobs fits, with little waste; or the least waste, failed attempts
-included."""
+"""Objective of reservations: ``coverage``, a target share of jobs that fit, with little waste; ``waste``, the least
+waste, failed attempts included."""
 
 OBJECTIVES: tuple[Objective, ...] = ("coverage", "waste")

@@ -1,4 +1,4 @@
-"""What is kept about one user's values of one metric, the answer from it, and its quality (PQM)."""
+"""One user's series of a metric: its state, the forecast, and its quality (PQM)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any, Self
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster, checked
 from jobsight_predictor.forecasters.parameters import make_five
 
-NEAR = 0.2  # share of the reference; values are alike when they differ by less
-RECENT = 20  # values; number that the recent PQM considers
+NEAR = 0.2  # share of the reference; values that differ by less are alike
+RECENT = 20  # values in the recent PQM
 
 
 def near(value: float, reference: float) -> bool:
-    """Whether a value is within 20 % of the reference; only 0 is near a reference of 0."""
+    """Return whether a value is within 20 % of the reference; only 0 is near a reference of 0."""
     if reference == 0.0:
         return value == 0.0
     return abs(value - reference) < NEAR * reference
 
 
 def pqm(values: Sequence[float]) -> float | None:
-    """Share of values near the first one, itself included; None below two values. 0..1."""
+    """Return the share of values near the first one, itself included, 0..1; None below two values."""
     if len(values) < 2:
         return None
     return sum(near(value, values[0]) for value in values) / len(values)
 
 
 def recent_pqm(values: Sequence[float]) -> float | None:
-    """Share of the last 20 values near the last one, itself included; None below two values. 0..1."""
+    """Return the share of the last 20 values near the last one, itself included, 0..1; None below two values."""
     if len(values) < 2:
         return None
     recent = values[-RECENT:]
@@ -37,7 +37,7 @@ def recent_pqm(values: Sequence[float]) -> float | None:
 
 
 def accuracy(forecast: float, actual: float) -> float:
-    """``max(0, 1 - |forecast - actual| / actual)``, 0..1. Of an actual 0: 1 when forecast exactly, else 0.
+    """Return ``max(0, 1 - |forecast - actual| / actual)``, 0..1. For an actual 0: 1 if forecast exactly, else 0.
 
     Raises:
         ValueError: either is not a measurement (NaN, infinite, negative).
@@ -49,7 +49,7 @@ def accuracy(forecast: float, actual: float) -> float:
 
 
 def within20(forecast: float, actual: float) -> bool:
-    """Whether the forecast missed by at most 20 % of the actual; of an actual 0, whether it was exact."""
+    """Return whether the forecast is within 20 % of the actual; for an actual 0, whether it is exact."""
     return abs(forecast - actual) <= NEAR * actual
 
 
@@ -84,7 +84,7 @@ class Pqm:
 
     @property
     def last_values(self) -> tuple[float, ...]:
-        """The last values, at most 20, oldest first."""
+        """Return the last values, at most 20, oldest first."""
         return tuple(self._recent)
 
     def pqm(self) -> float | None:
@@ -101,7 +101,7 @@ class Pqm:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Restore exactly the one whose ``state()`` this was."""
+        """Restore exactly from ``state()``."""
         restored = cls()
         restored._first = float(state["first"])
         restored._n = int(state["n"])
@@ -110,12 +110,12 @@ class Pqm:
         return restored
 
 
-FADE = 0.8  # share; of an error that still counts one job later in choosing the forecaster
+FADE = 0.8  # share of an error's weight left one job later in choosing the forecaster
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesForecast:
-    """The next job's expected use; ``value`` is None, with a ``reason``, if nothing is known."""
+    """The next job's expected use; without history ``value`` is None and ``reason`` says why."""
 
     value: float | None
     forecaster: str | None
@@ -130,7 +130,7 @@ class SeriesForecast:
 
 
 class Series:
-    """The five forecasters side by side over one series, each scored on every value before learning it."""
+    """The five forecasters over one series, each scored on every value before learning it."""
 
     def __init__(self) -> None:
         self._forecasters: dict[str, Forecaster] = make_five()
@@ -154,8 +154,8 @@ class Series:
         for name, forecaster in self._forecasters.items():
             forecast = forecaster.forecast()
             if forecast is not None:
-                # 1 - ``quality.accuracy``: the relative error, capped at 1, so that one wild miss weighs no more than a
-                # plain one. Its checks would take as long as everything else here.
+                # 1 - ``accuracy``: the relative error, capped at 1, so that one large miss weighs no more than others.
+                # Without its checks, which would take as long as everything else here.
                 miss = abs(forecast - value)
                 error = miss / value if miss < value else float(miss > 0.0)
                 accuracy_sums[name] += 1.0 - error
@@ -164,7 +164,7 @@ class Series:
         self._quality.learn(value)
 
     def answer(self) -> SeriesForecast:
-        """The forecast of the next value, and its basis."""
+        """Forecast the next value, with its basis."""
         scored = max(0, self.n - 1)
         forecasts = {name: forecaster.forecast() for name, forecaster in self._forecasters.items()}
         chosen = self._chosen() if self.n else None
@@ -182,7 +182,7 @@ class Series:
         )
 
     def _chosen(self) -> str:
-        """The forecaster of least recent error; among equals, the one that adapts fastest."""
+        """Choose the forecaster with the least recent error; among equals, the one that adapts fastest."""
         errors = self._recent_errors
         return min(("locality", *FIVE), key=errors.__getitem__)
 
@@ -197,7 +197,7 @@ class Series:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The series whose ``state()`` this was, exactly."""
+        """Restore a series exactly from its ``state()``."""
         restored = cls()
         restored._forecasters = {name: FORECASTERS[name].from_state(state["forecasters"][name]) for name in FIVE}
         restored._quality = Pqm.from_state(state["quality"])

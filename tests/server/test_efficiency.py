@@ -111,7 +111,7 @@ def test_what_was_not_measured_is_said_and_never_zero(seff: Seff) -> None:
     assert (found["memory"]["used"], found["memory"]["efficiency"]) == (None, None)
     assert found["memory"]["reason"] == "no samples of n2"
     assert found["processors"]["reason"] == "not profiled yet"
-    assert (found["runtime"]["used"], found["runtime"]["reason"]) == (100.0, "it requested no amount")
+    assert (found["runtime"]["used"], found["runtime"]["reason"]) == (100.0, "no request")
     _, out, _ = seff("20.head")
     assert out.count("not measured") == 3
     assert "Memory: no samples of n2." in out
@@ -126,7 +126,7 @@ def test_what_was_not_measured_was_not_apportioned(seff: Seff) -> None:
     _, out, _ = seff("26.head")
     assert [line for line in out.splitlines() if line.startswith("Bandwidth: ")] == ["Bandwidth: no samples of n1."]
     # The note is one paragraph, wrapped by the terminal's width.
-    assert "Next time: the reservation recommended now for such a job; - where nothing is \nknown or " in out
+    assert "Next time: the reservation recommended now for a similar job; - if unknown or \nthe same as " in out
 
 
 def test_a_job_that_ran_out_used_at_least_so_much(seff: Seff) -> None:

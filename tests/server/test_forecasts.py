@@ -189,7 +189,7 @@ def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: 
     printed = capsys.readouterr()
     (answer,) = json.loads(printed.out)["predictions"]
     assert answer["reason"].startswith("no history")
-    assert printed.err == "w has no finished job on alpha: these forecasts rest on other users' jobs\n"
+    assert printed.err == "w has no finished job on alpha: these forecasts are based on other users' jobs\n"
     assert cli.main(["predict", "--database", database_url, "--cluster", "beta", "--user", "u", "--json"]) == 1
     assert capsys.readouterr().err == "jobsight predict: unknown cluster 'beta'; known: alpha\n"
 
@@ -273,7 +273,7 @@ def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
     assert cli.main([*ask, "nobody"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "this is for 1." in text
-    assert "memory: nothing to ask for: no similar job of this user was measured" in text
+    assert "memory: no recommendation: no similar job of this user was measured" in text
 
 
 def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,4 +281,4 @@ def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys
     assert cli.main(["predict", "--database", url, "--cluster", "c", "--user", "u"]) == 1
     assert "no such file" in capsys.readouterr().err
     assert cli.main(["predict", "--database", f"sqlite:///{tmp_path}", "--cluster", "c", "--user", "u"]) == 1
-    assert f"{tmp_path} is no file" in capsys.readouterr().err
+    assert f"{tmp_path} is not a file" in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ),
         (
             '[[measurements]]\ncluster = "a"\nurl = "http://p"\npresets = ["dcgm"]\nlabels = {"a-b" = "c"}',
-            "'a-b' is no name of a label",
+            "'a-b'is not a label name",
         ),
         ("accounting = 1", r"accounting: expected `array`.*write \[\[accounting\]\] tables"),
     ],
@@ -166,7 +166,7 @@ def test_settings_of_an_earlier_release_are_left_out_with_a_warning(
     settings = load_settings(file, {})
     assert (settings.query_workers, settings.accounting[0].overlap_s) == (4, 900.0)
     for gone in ("'session_hours'", "'profile_interval_s'", "'overlap_s' of [[accounting]]"):
-        assert f"there is no setting {gone} any more; remove it" in caplog.text
+        assert f"setting {gone} no longer exists; remove it" in caplog.text
 
 
 ALL = (*SETTINGS, *(one for kind in all_sections() for one in settings_in(kind, kind.SECTION)))

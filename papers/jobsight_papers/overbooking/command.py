@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=LAST_JOBS,
         metavar="JOBS",
-        help=f"last jobs to offer; earlier ones teach ({LAST_JOBS})",
+        help=f"last jobs to offer; earlier ones train ({LAST_JOBS})",
     )
     add("--nodes", type=int, metavar="N", help="nodes (default: as published, or MaxProcs of the header)")
     add("--arrival", type=float, metavar="HOURS", help="mean time between submissions (default: as published, or .5)")

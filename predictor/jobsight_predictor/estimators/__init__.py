@@ -1,4 +1,4 @@
-"""Requirements learned from feedback: how much memory (or disk, ...) a job needs, often less than it requests."""
+"""Estimators of a job's memory (or disk, ...), often less than its request, learned from feedback."""
 
 from __future__ import annotations
 

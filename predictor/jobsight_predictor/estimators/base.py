@@ -1,4 +1,4 @@
-"""The base of all estimators, which estimate the capacity a job needs and learn from whether it was enough."""
+"""Base of all estimators: estimate the capacity that a job needs, and learn whether it was enough."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SIMILAR = ("user", "application", "requested_memory_bytes")
 
 
 class SystemState(NamedTuple):
-    """What an estimator may see of the cluster: free nodes and all nodes of each class, by capacity, and the number of
-    waiting jobs.
+    """State of the cluster, as far as an estimator sees it: free and total nodes of each class by capacity, and number
+    of waiting jobs.
     """
 
     free: tuple[int, ...]
@@ -25,11 +25,11 @@ class SystemState(NamedTuple):
 
 
 class JobOutcome(NamedTuple):
-    """How one attempt of a job ended.
+    """Outcome of one attempt of a job.
 
-    ``asked`` is the capacity that was asked for, ``given`` the smallest among its nodes, which may be more; ``used``
-    is what the job used, None with implicit feedback or if a failed job's use is unknown. ``system`` is the
-    cluster as it was when the job was started.
+    ``asked`` is the requested capacity, ``given`` the smallest among its nodes, which may be more. ``used`` is the
+    job's use, None with implicit feedback or if a failed job's use is unknown. ``system`` is the cluster's state at the
+    start.
     """
 
     asked: float
@@ -40,10 +40,9 @@ class JobOutcome(NamedTuple):
 
 
 class Estimator(ABC):
-    """Estimates the capacity (memory of a node, disk, ...) that each job needs, from the results of similar earlier
-    jobs.
+    """Estimates each job's required capacity (memory of a node, disk, ...) from outcomes of similar earlier jobs.
 
-    ``capacities`` are those of the cluster's node classes, ascending: what is asked for is rounded up to one of them.
+    ``capacities`` are those of the cluster's node classes, ascending; requests are rounded up to one of them.
     """
 
     name: ClassVar[str]
@@ -61,14 +60,14 @@ class Estimator(ABC):
 
     @abstractmethod
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
-        """The capacity to ask for, at most ``requested``. Changes nothing that later estimates depend on."""
+        """Return the capacity to ask for, at most ``requested``. Does not change later estimates."""
 
     @abstractmethod
     def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
-        """Learn from the result of an attempt. O(1) amortised."""
+        """Learn from the outcome of an attempt. O(1) amortised."""
 
     def rounded(self, capacity: float) -> float:
-        """The smallest capacity of the cluster that is at least ``capacity``; ``capacity`` itself if it exceeds all."""
+        """Round up to a capacity of the cluster; ``capacity`` itself if it exceeds all."""
         place = bisect_left(self.capacities, capacity)
         return self.capacities[place] if place < len(self.capacities) else capacity
 
@@ -82,4 +81,4 @@ class Requested(Estimator):
         return requested
 
     def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
-        """Does nothing."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Jobsight's estimator: the smallest capacity that is probably enough, by the job's group and by wider ones."""
+"""Jobsight's estimator: the smallest capacity that is probably enough for the job's group and wider groups."""
 
 from __future__ import annotations
 
@@ -21,34 +21,33 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 """From general to specific."""
 
 PRIOR = 1.0
-"""Weight, in jobs, of a wider group's failures as evidence in a narrower one."""
+"""Jobs; weight of a wider group's failure rate as the prior of a narrower group."""
 
 UNKNOWN = 0.5
-"""Probability that a capacity below the request fails if nothing at all is known."""
+"""Prior probability that a capacity below the request fails."""
 
 EXPLORE = 0.9
-"""Probability of a failure up to which a group tries a capacity for the first time, with implicit feedback."""
+"""Probability of failure up to which a group first tries a capacity, with implicit feedback."""
 
 RISK = 0.04
 """Largest probability of failure at which a capacity is chosen once the use of jobs is known."""
 
 IMPLICIT_RISK = 0.2
-"""The same while only success and failure are known: evidence is scarcer, so a larger risk pays off."""
+"""The same with implicit feedback: evidence is scarcer, so a larger risk pays off."""
 
 
 _EXPLICIT = "explicit"
 
 
 class Hierarchical(Estimator):
-    """Counts for each group and capacity how many jobs it was enough for, and how many needed more.
+    """Counts, for each group and capacity, the jobs with enough and the jobs that needed more.
 
-    The probability that a job needs more is that of its widest group, adjusted by each narrower one according to its
-    evidence (a beta-binomial posterior whose prior is the wider group's). A success says that all larger capacities
-    would have been enough, a failure that all smaller ones would have failed; where the use is known, it says so of
-    every capacity.
+    The probability that a job needs more is a beta-binomial posterior in its group, whose prior is the posterior of the
+    next wider group. A success counts for all larger capacities too, a failure for all smaller ones; a known use
+    decides every capacity.
 
-    What it has learned consists of named parts, a few of which concern a job: ``keys`` names them, so that a server
-    need not hold the others in memory. Their values can be written as JSON.
+    The state consists of named parts with JSON values. Only the few that ``keys`` names concern a job, so a server need
+    not hold the others in memory.
     """
 
     name = "jobsight"
@@ -61,7 +60,7 @@ class Hierarchical(Estimator):
         levels: Sequence[Sequence[str]] = LEVELS,
         explore: float = EXPLORE,
     ) -> None:
-        """``explore`` 0: with implicit feedback nothing is tried for the first time.
+        """With ``explore`` 0 and implicit feedback, no capacity is tried.
 
         Raises:
             ValueError: a risk is not between 0 and 1.
@@ -73,7 +72,7 @@ class Hierarchical(Estimator):
         self._risk, self._implicit_risk, self._explore = risk, implicit_risk, explore
         self._is_explicit = False
         self._keys = [attrgetter(*fields) for fields in levels]
-        # Of each group [n of capacity 0, short of capacity 0, n of capacity 1, ...]
+        # For each group [n of capacity 0, failed at capacity 0, n of capacity 1, ...]
         self._groups: list[dict[Any, list[float]]] = [{} for _ in levels]
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
@@ -84,7 +83,7 @@ class Hierarchical(Estimator):
         counts = self._groups[-1].get(self._keys[-1](job))
         risk = self._risk if self._is_explicit else self._implicit_risk
         for place, probability in enumerate(probabilities):
-            # If use is not measured, only a trial shows whether less is enough: one in each group.
+            # Without measured use, only a trial shows whether less is enough: one in each group.
             is_untried = not self._is_explicit and not (counts and counts[2 * place])
             if probability <= (self._explore if is_untried else risk):
                 return self.capacities[place]
@@ -107,18 +106,18 @@ class Hierarchical(Estimator):
                 counts[2 * place + 1] += place < first
 
     def keys(self, job: Question) -> list[str]:
-        """The parts that concern this job."""
+        """Name the parts that concern this job."""
         return [_EXPLICIT, *(_name(level, key(job)) for level, key in enumerate(self._keys))]
 
     def state(self) -> dict[str, Any]:
-        """Every part that it has."""
+        """Return all parts."""
         parts: dict[str, Any] = {_EXPLICIT: self._is_explicit}
         for level, groups in enumerate(self._groups):
             parts |= {_name(level, key): counts for key, counts in groups.items()}
         return parts
 
     def load(self, parts: Mapping[str, Any]) -> None:
-        """Take in parts that ``state`` of an estimator with the same arguments gave."""
+        """Load parts from ``state`` of an estimator with the same arguments."""
         for name, part in parts.items():
             if name == _EXPLICIT:
                 self._is_explicit = part
@@ -127,7 +126,7 @@ class Hierarchical(Estimator):
                 self._groups[level][tuple(key) if isinstance(key, list) else key] = list(part)
 
     def _probabilities(self, job: Question, count: int) -> list[float]:
-        """Of each of the ``count`` smallest capacities, how likely it is that the job needs more."""
+        """Estimate the probability that the job needs more than each of the ``count`` smallest capacities."""
         probabilities = [UNKNOWN] * count
         for key, groups in zip(self._keys, self._groups, strict=True):
             counts = groups.get(key(job))

@@ -1,4 +1,4 @@
-"""Successive approximation: lower what a group of jobs gets until one fails (Yom-Tov and Aridor 2006, Algorithm 1)."""
+"""Successive approximation: lower a group's capacity until a job fails (Yom-Tov and Aridor 2006, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class _Group:
 
 
 class SuccessiveApproximation(Estimator):
-    """Divides the last sufficient size by ``alpha`` for the group's next job; after a failure goes back, then by
-    ``alpha beta``.
+    """Divides the last sufficient size by ``alpha`` for the group's next job; after a failure, restores it and divides
+    by ``alpha beta``.
 
-    With ``beta`` 0 a group that failed once stays where it is. As printed, a group whose jobs differ can fail for
-    ever, and a late success can undo what was learned. Here a failed size is never estimated again for the group,
-    and a success of more than the estimate changes nothing.
+    With ``beta`` 0 a group's size is final after its first failure. As published, a group of different jobs can fail
+    for ever, and a late success can undo progress. Here a failed size is never estimated again for the group, and a
+    success with more than the estimate changes nothing.
     """
 
     name = "successive-approximation"
@@ -71,5 +71,5 @@ class SuccessiveApproximation(Estimator):
             group.estimate = lower if self.rounded(lower) > group.failed else group.good
 
     def _above(self, failed: float) -> float:
-        """The smallest capacity above ``failed``."""
+        """Return the smallest capacity above ``failed``."""
         return next((capacity for capacity in self.capacities if capacity > failed), self.capacities[-1])

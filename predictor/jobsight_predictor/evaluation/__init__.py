@@ -1,1 +1,1 @@
-"""The quality of forecasts and bounds: replays of a workload, scores, baselines, cost."""
+"""Evaluation of forecasts and bounds: replays of a workload, scores, baselines, cost."""

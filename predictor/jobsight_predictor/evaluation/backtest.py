@@ -1,4 +1,4 @@
-"""The quality of forecasts and bounds on a recorded workload, in hindsight (docs/use/definitions.md, Backtest)."""
+"""Backtests forecasts and bounds on a recorded workload (docs/use/definitions.md, Backtest)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .scores import accuracies, auc, calibration, hindsight, summary
 
 Grouping = Literal["user", "template"]
 
-HISTORIES = (0, 1, 5, 20, 100, 1000)  # jobs; numbers of known jobs of a user, by which accuracy is broken down
-ALIKE = 0.8  # share; PQM above which a user's jobs count as alike
+HISTORIES = (0, 1, 5, 20, 100, 1000)  # jobs; accuracy is reported by these numbers of known jobs of a user
+ALIKE = 0.8  # share; PQM above which a user's jobs count as similar
 
 
 def run_backtest(
@@ -38,25 +38,25 @@ def run_backtest(
     baselines: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
-    """The whole account of one workload, in the shape that ``jobsight backtest --json`` prints.
+    """Backtest one workload; return the object that ``jobsight backtest --json`` prints.
 
-    ``baselines`` compares with each baseline at its own number of failures, and replays the bounds again if that
-    takes another target. ``progress`` receives the next step and the share done.
+    ``baselines`` compares with each baseline at its own number of failures, and replays the bounds for other targets as
+    needed. ``progress`` receives the next step and the share done.
 
     Raises:
-        ValueError: there is no such forecaster.
+        ValueError: a forecaster is unknown.
     """
     if unknown := set(forecasters) - set(FORECASTERS):
         raise ValueError(f"unknown forecasters {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
     report = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
     groups = users if group == "user" else _by_job_group(jobs)
-    said_of: dict[str, Floats] = {}
+    forecasts_of: dict[str, Floats] = {}
     for i, name in enumerate(forecasters):
         report(name, 0.4 * i / len(forecasters))
-        said_of[name] = replay_forecaster(name, jobs, groups, protocol)
+        forecasts_of[name] = replay_forecaster(name, jobs, groups, protocol)
         if name == "exponential":
-            said_of[UNCLIPPED] = replay_forecaster(UNCLIPPED, jobs, groups, protocol)
+            forecasts_of[UNCLIPPED] = replay_forecaster(UNCLIPPED, jobs, groups, protocol)
     report("jobsight", 0.4)
     replayed = replay_jobsight(jobs, protocol, coverage, objective)
 
@@ -65,7 +65,7 @@ def run_backtest(
 
     report("quality", 0.8)
     compared = ~np.isnan(replayed.forecasts)
-    for forecasts in said_of.values():
+    for forecasts in forecasts_of.values():
         compared &= ~np.isnan(forecasts)
     hits = accuracies(replayed.forecasts, jobs.values)
     near = np.abs(replayed.forecasts - jobs.values) <= NEAR * jobs.values
@@ -82,8 +82,10 @@ def run_backtest(
         "users": len(users),
         "skipped": dict(jobs.skipped),
         "compared": int(compared.sum()),
-        "forecasters": {name: summary(said, jobs.values, users, compared) for name, said in said_of.items()},
-        "hindsight": hindsight([said_of[name] for name in forecasters], jobs.values, users, compared),
+        "forecasters": {
+            name: summary(forecasts, jobs.values, users, compared) for name, forecasts in forecasts_of.items()
+        },
+        "hindsight": hindsight([forecasts_of[name] for name in forecasters], jobs.values, users, compared),
         "jobsight": summary(replayed.forecasts, jobs.values, users, compared),
         "mean_error": _mean_error(jobs, replayed.profile),
         "by_history": _by_history(replayed.forecasts, jobs, users, protocol),
@@ -127,7 +129,7 @@ def _baselines(
     bounds_at: Callable[[float], Floats] | None,
     protocol: Protocol,
 ) -> dict[str, Any]:
-    """The cost of Jobsight's bounds and of each baseline, on the jobs that all of them reserve for.
+    """Compute the cost of Jobsight's bounds and of each baseline, on the jobs that all of them reserve for.
 
     Baselines that never reserve do not count. With ``bounds_at``, which replays Jobsight's bounds for another target,
     each baseline also gets the bounds at its own number of failures.
@@ -155,7 +157,8 @@ def _baselines(
 
 
 def _mean_error(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
-    """Mean relative error, each capped at 1: of the answers, and of each user's best candidate in hindsight."""
+    """Compute the mean relative error, each capped at 1, of the answers and of each user's best candidate in
+    hindsight."""
     users = dict.fromkeys(question.user for question in jobs.questions)
     errors = [error for user in users if (error := profile.mean_error(user)) is not None]
     n = sum(error.jobs for error in errors)
@@ -168,9 +171,9 @@ def _mean_error(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
 def _by_history(
     forecasts: Floats, jobs: Jobs, users: Sequence[Indices], protocol: Protocol
 ) -> list[dict[str, float | int | None]]:
-    """Accuracy of the answers by the number of the user's known jobs: ``from`` this number up to the next line's.
+    """Compute accuracy by the number of the user's known jobs: ``from`` this number up to the next line's.
 
-    A job without an answer is in no line.
+    Jobs without an answer are left out.
     """
     hits = accuracies(forecasts, jobs.values)
     known = np.zeros(len(jobs), dtype=np.intp)
@@ -186,7 +189,7 @@ def _by_history(
 
 
 def _cost_line(reserved: Floats, jobs: Jobs, among: NDArray[np.bool_] | None = None) -> dict[str, float | int | None]:
-    """Cost over the jobs ``among`` which rules are compared, (n,), and the share of all jobs that were reserved for."""
+    """Compute the cost over the compared jobs ``among``, (n,), and the share of all jobs with a reservation."""
     share = float((~np.isnan(reserved)).mean()) if len(jobs) else None
     paid = reservation_cost(reserved if among is None else np.where(among, reserved, np.nan), jobs.values, jobs.seconds)
     if paid is None:

@@ -1,4 +1,4 @@
-"""Other rules for reservations, for comparison: learned from the finished jobs of one user."""
+"""Other reservation rules, for comparison: learned from the finished jobs of one user."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 QUANTILE = 0.9  # share; quantile of the user's jobs that Kubernetes' vertical autoscaler uses
 PADDING = 1.15  # factor; its margin on top of that
-MEMORY = 1000  # jobs; number of last ones that the first allocation uses
+MEMORY = 1000  # jobs; history of the first allocation
 GROWN = 1.01  # factor; growth of the history after which the first allocation is recomputed
 
 
 class Baseline(ABC):
-    """Reserves for a user's next job by what the user's finished jobs used."""
+    """Reserves for a user's next job, based on the use of the user's finished jobs."""
 
     @abstractmethod
     def learn(self, value: float, seconds: float) -> None:
@@ -22,7 +22,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def reserve(self) -> float | None:
-        """The reservation for the next job; None before anything was learned."""
+        """Return the reservation for the next job; None before anything was learned."""
 
 
 class MaximumSeen(Baseline):
@@ -39,7 +39,7 @@ class MaximumSeen(Baseline):
 
 
 class PaddedP90(Baseline):
-    """The 90 % quantile of what the user's jobs used, times 1.15, as Kubernetes' vertical autoscaler recommends."""
+    """The 90 % quantile of the use of the user's jobs, times 1.15, as in Kubernetes' vertical autoscaler."""
 
     def __init__(self) -> None:
         self._values: list[float] = []
@@ -53,11 +53,11 @@ class PaddedP90(Baseline):
 
 
 class FirstAllocation(Baseline):
-    """The first allocation of Tovar et al. 2018: the seen value that would have wasted least, with retries at the
+    """The first allocation of Tovar et al. 2018: the past value that would have wasted least, with retries at the
     maximum.
 
-    Minimises ``a sum(t) + a_max sum(t of jobs above a)`` over the last 1,000 jobs; looked for again whenever the
-    history has grown by 1 %.
+    Minimises ``a sum(t) + a_max sum(t of jobs above a)`` over the last 1,000 jobs; recomputed whenever the history has
+    grown by 1 %.
     """
 
     def __init__(self) -> None:

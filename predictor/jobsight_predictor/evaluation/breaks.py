@@ -1,16 +1,16 @@
-"""Since when forecasts are wrong: the day from which the mean of a series of days is lower, and stays so until its end.
+"""Finds the day since which forecasts are worse: the mean of a daily series drops and stays lower until its end.
 
-One change point by least squares (Hinkley 1970; the first step of binary segmentation), of daily sums. The statistic of
-a day is that of Student's test of the jobs from this day on against those before, with the variance between days: jobs
-of one day are alike, and counted one by one they would make every bad day a break. The day with the largest is the
-first bad day, if all of this holds:
+One change point by least squares (Hinkley 1970; the first step of binary segmentation) of daily sums. The statistic of
+a day is that of Student's test between the jobs from this day on and those before, with the variance between days: jobs
+of one day are alike, and counted singly they would turn every bad day into a break. The day with the largest statistic
+is the first bad day if all of this holds:
 
 - the statistic is at least ``STRENGTH``; the variance of one job counts as at least ``SMALLEST_NOISE`` squared;
-- the mean fell by at least ``DROP``, and that of the last ``STILL_JOBS`` jobs is still as far below that of before: who
-  has recovered is not broken;
+- the mean fell by at least ``DROP``, and the mean of the last ``STILL_JOBS`` jobs is still as low: a recovered series
+is not broken;
 - there are ``JOBS_BEFORE`` jobs on ``DAYS_BEFORE`` days before and ``JOBS_SINCE`` on ``DAYS_SINCE`` days since.
 
-How often it is wrong is measured in ``tests/predictor/test_breaks.py``.
+``tests/predictor/test_breaks.py`` measures the error rate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STILL_JOBS = 10
 
 
 class Break(NamedTuple):
-    """``day``, the first bad one; the means ``before`` it and ``since``, and the test's ``strength``."""
+    """``day`` is the first bad day, with the means ``before`` and ``since`` and the ``strength`` of the test."""
 
     day: int
     before: float
@@ -40,12 +40,12 @@ class Break(NamedTuple):
 
 
 def find_break(days: NDArray[np.int64], jobs: Floats, sums: Floats) -> Break | None:
-    """The break of one series; None where there is none.
+    """Find the break of one series; None without one.
 
     Args:
-        days: of each day with jobs its number, rising; shape (n,).
-        jobs: how many there were, above 0; shape (n,).
-        sums: the sum of their values, such as accuracies from 0 to 1; shape (n,).
+        days: numbers of the days with jobs, rising; shape (n,).
+        jobs: jobs on each day, above 0; shape (n,).
+        sums: sums of their values, such as accuracies from 0 to 1; shape (n,).
     """
     count = len(days)
     if count < DAYS_BEFORE + DAYS_SINCE:
@@ -68,7 +68,7 @@ def find_break(days: NDArray[np.int64], jobs: Floats, sums: Floats) -> Break | N
 
 
 def _last_mean(jobs: Floats, sums: Floats) -> float:
-    """The mean over the last days that have at least ``STILL_JOBS`` jobs, or over all."""
+    """Return the mean over the last days that have at least ``STILL_JOBS`` jobs, or over all."""
     back = np.cumsum(jobs[::-1])
     last = min(int(np.searchsorted(back, STILL_JOBS)) + 1, len(jobs))
     return float(np.sum(sums[-last:]) / np.sum(jobs[-last:]))

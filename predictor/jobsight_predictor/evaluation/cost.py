@@ -12,7 +12,7 @@ from jobsight_predictor.profile.reserve import RETRIES
 
 @dataclass(frozen=True, slots=True)
 class ReservationCost:
-    """``failures`` jobs whose first reservation was too small, of ``jobs``; ``maq`` the used share of all reservations.
+    """``failures``: jobs, of ``jobs``, whose first reservation was too small; ``maq``: used share of all reservations.
 
     MAQ (memory allocation quality, Witt et al. 2019) is used / (used + wasted), in value x seconds, the failed
     attempts included; ``wasted`` is in value x seconds.
@@ -26,10 +26,10 @@ class ReservationCost:
 
 
 def reservation_cost(reserved: Floats, values: Floats, seconds: Floats) -> ReservationCost | None:
-    """Cost of first reservations ``reserved``, (n,), NaN where there was none; None when there were none at all.
+    """Compute the cost of first reservations ``reserved``, (n,), NaN where there was none; None without any.
 
-    A job that runs out fails at its end and is run again with twice as much, until it fits; after ``RETRIES`` with
-    exactly what it needs. The rule is the same for all.
+    A job that runs out fails at its end and runs again with twice as much until it fits; after ``RETRIES`` it gets
+    exactly its need. The rule is the same for all.
     """
     there = ~np.isnan(reserved)
     if not there.any():

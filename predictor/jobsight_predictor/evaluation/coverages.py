@@ -1,4 +1,4 @@
-"""Whether bounds keep their promise: overall, at any time, for expensive jobs and for each user."""
+"""Coverage of bounds: overall, over time, by value and by user."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from jobsight_predictor.forecasters import Floats
 
 from .scores import Indices
 
-EARLIEST = 200  # jobs; with fewer, the share held so far means little
+EARLIEST = 200  # jobs; needed for a share held so far
 WINDOW = 500  # jobs; in a window
-LOW = 0.92  # share; of a window's or a user's jobs that should be held
-MANY = 50  # jobs; users with at least this many are judged by themselves
-PERCENTILE = 0.05  # share; of the windows with less than the figure given beside the worst
+LOW = 0.92  # share; target for a window's or a user's jobs
+MANY = 50  # jobs; users with at least this many get their own share
+PERCENTILE = 0.05  # share; quantile of the windows, reported beside the worst
 
 
 def coverages(
     bounds: Floats, forecasts: Floats, values: Floats, seconds: Floats, order: Indices, users: Sequence[Indices]
 ) -> dict[str, Any]:
-    """The shares of jobs within their bounds, all arrays (n,), NaN where there was no bound or forecast.
+    """Compute the shares of jobs within their bounds; arrays (n,), NaN without a bound or forecast.
 
-    Jobs without a bound do not count. ``order`` is that in which the jobs ended. ``cost_coverage`` weighs each job by
-    value x seconds; ``lowest_so_far`` is the lowest cumulative share from the 200th job on; ``windows`` are of 500
-    consecutive jobs; ``deciles`` of the value forecast, from cheap to expensive; ``users`` those with 50 jobs or more.
+    Jobs without a bound do not count. ``order`` is the order of completion. ``cost_coverage`` weighs each job by value
+    x seconds. ``lowest_so_far`` is the lowest cumulative share from the 200th job on. ``windows`` are of 500
+    consecutive jobs, ``deciles`` of the forecast value, ``users`` those with 50 jobs or more.
     """
     there = ~np.isnan(bounds)
     held = there & (values <= bounds)
@@ -54,7 +54,7 @@ def coverages(
 
 
 def _deciles(held: np.ndarray[Any, Any], forecasts: Floats, there: np.ndarray[Any, Any]) -> list[float | None]:
-    """The share held in each tenth of the jobs by forecast; jobs with equal forecasts stay together."""
+    """Compute the share held in each tenth of the jobs by forecast; jobs with equal forecasts stay together."""
     if not there.any():
         return [None] * 10
     edges = np.quantile(forecasts[there], np.linspace(0.0, 1.0, 11)[1:-1], method="lower")

@@ -1,4 +1,4 @@
-"""Jobsight's bounds compared with a baseline's, at no more failures than the baseline had."""
+"""Compares Jobsight's bounds with a baseline at no more failures than the baseline's."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jobsight_predictor.forecasters import Floats
 
 from .cost import reservation_cost
 
-TRIES = 6  # replays; at most
+TRIES = 6  # limit on replays
 SAFEST = 0.9999  # share; the highest target tried
-MARGIN = 0.02  # log failures; aim this far below the baseline's, since bounds do not meet their target exactly
-NEARLY = 0.9  # share; of the baseline's failures that is close enough
-FLATTEST = 0.1  # log failures per log share; the least slope that secants assume
-NONE = 0.5  # failures; stands for none in logarithms
+MARGIN = 0.02  # log failures; margin below the baseline's, as bounds do not meet their target exactly
+NEARLY = 0.9  # share; tolerance, relative to the baseline's failures
+FLATTEST = 0.1  # log failures per log share; least slope of secants
+NONE = 0.5  # failures; replaces 0 in logarithms
 
 
 class AtEqualFailures(TypedDict):
@@ -34,13 +34,13 @@ class AtEqualFailures(TypedDict):
 def at_equal_failures(
     reserved: Floats, values: Floats, seconds: Floats, bounds_at: Callable[[float], Floats], first: float
 ) -> AtEqualFailures | None:
-    """The target coverage at which Jobsight fails no more often than the baseline ``reserved``, and the cost.
+    """Find the target coverage at which Jobsight fails no more often than the baseline ``reserved``, and the cost.
 
-    All arrays (n,), NaN where nothing was reserved; ``bounds_at(target)`` replays Jobsight's bounds. Failures and MAQ
-    are of the jobs for which both reserved. The ``first`` target will do where it fails no more often and has the
-    higher MAQ; else the search goes on at the baseline's own coverage and, failures being much like a power of the
-    share allowed to fail, by secants, at most ``TRIES`` replays in all. Where none failed as seldom as the baseline,
-    the one that came closest; None where the baseline reserved nothing.
+    Arrays (n,), NaN without a reservation; ``bounds_at(target)`` replays Jobsight's bounds. Failures and MAQ are over
+    the jobs for which both reserved. The ``first`` target is used if it fails no more often and has the higher MAQ.
+    Otherwise the search continues at the baseline's own coverage and then by secants, since failures are nearly a power
+    of the share allowed to fail, with at most ``TRIES`` replays. Returns the closest one if all fail more often than
+    the baseline, None if the baseline reserved nothing.
     """
     baseline = reservation_cost(reserved, values, seconds)
     if baseline is None:
@@ -97,5 +97,5 @@ def _log(failures: int) -> float:
 
 
 def _merit(tried: AtEqualFailures) -> tuple[int, float]:
-    """Fewest failures beyond the baseline's first, then MAQ."""
+    """Rank by fewest failures beyond the baseline's, then by MAQ."""
     return (min(0, tried["baseline_failures"] - tried["failures"]), tried["maq"])

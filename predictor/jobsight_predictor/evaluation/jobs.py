@@ -13,8 +13,8 @@ from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.question import Question
 
 Protocol = Literal["completion", "start", "submission"]
-"""``completion``: forecast at submission, learned at the end. ``start``: the same, and asked again as the job starts;
-that answer counts. ``submission``: as if each job had ended before the next was submitted.
+"""``completion``: forecast at submission, learned at the end. ``start``: forecast again as the job starts, and scored
+on that. ``submission``: as if each job had ended before the next was submitted.
 """
 PROTOCOLS: tuple[Protocol, ...] = ("completion", "start", "submission")
 
@@ -25,8 +25,8 @@ Indices = NDArray[np.intp]
 class Jobs:
     """A workload of n jobs: one value each, in one unit. Arrays are (n,), times in seconds.
 
-    ``requested`` is what the user asked for, in the unit of the values, NaN where unknown; ``skipped`` counts, by
-    reason, what was in the source and is not here.
+    ``requested`` is the user's request in the unit of the values, NaN if unknown; ``skipped`` counts jobs of the source
+    that are left out, by reason.
     """
 
     name: str
@@ -55,12 +55,12 @@ class Jobs:
 
     @property
     def started(self) -> Floats:
-        """When each job started, (n,) seconds; a job of less than 1 s counts as started that much before its end."""
+        """Start of each job, (n,) seconds; a job of less than 1 s counts as started that much before its end."""
         return np.maximum(self.submitted, self.ended - self.seconds)
 
 
 def first_jobs(jobs: Jobs, n: int) -> Jobs:
-    """The first n jobs by submission."""
+    """Select the first n jobs by submission."""
     index = np.argsort(jobs.submitted, kind="stable")[:n]
     return replace(
         jobs,
@@ -70,7 +70,7 @@ def first_jobs(jobs: Jobs, n: int) -> Jobs:
 
 
 def grouped(keys: Sequence[Any]) -> list[Indices]:
-    """The indices of each key, in order of first appearance."""
+    """Group the indices by key, in order of first appearance."""
     members: dict[Any, list[int]] = {}
     for i, key in enumerate(keys):
         members.setdefault(key, []).append(i)
@@ -78,7 +78,7 @@ def grouped(keys: Sequence[Any]) -> list[Indices]:
 
 
 def known_when_asked(submitted: Floats, ended: Floats) -> tuple[Indices, Indices]:
-    """(order, known): indices of the jobs in order of completion; how many of those had ended when each was submitted.
+    """Return (order, known): job indices in order of completion, and how many jobs had ended at each job's submission.
 
     A job that ended at the instant of a submission counts as ended; a job never counts as ended before itself.
     """
@@ -90,7 +90,8 @@ def known_when_asked(submitted: Floats, ended: Floats) -> tuple[Indices, Indices
 
 
 def learning_order(jobs: Jobs, group: Indices, protocol: Protocol) -> tuple[Indices, Indices]:
-    """(order in which the jobs of a group are learned, how many of them are known when each is asked for); indices."""
+    """Return (indices of a group's jobs in the order of learning, how many of them are known at each job's
+    forecast)."""
     if protocol == "completion":
         return known_when_asked(jobs.submitted[group], jobs.ended[group])
     if protocol == "start":
@@ -105,10 +106,11 @@ Happening = Literal["submit", "start", "finish"]
 
 
 def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Happening, int]]:
-    """The submissions and ends of all jobs, for ``start`` their starts too, in the order in which a server sees them.
+    """Yield the submissions and ends of all jobs, for ``start`` their starts too, in the order in which a server sees
+    them.
 
-    At one instant ends come before submissions, and these before starts. Under the submission protocol each job ends as
-    it is submitted.
+    At one instant ends come before submissions, and submissions before starts. Under the submission protocol each job
+    ends as it is submitted.
     """
     if protocol == "submission":
         for i in np.argsort(jobs.submitted, kind="stable").tolist():

@@ -1,4 +1,4 @@
-"""The worth of forecasts and bounds on a trace: every job is forecast before it is learned."""
+"""Replays a trace: every job is forecast before it is learned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNCLIPPED = "exponential-unclipped"
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Jobsight's answers for each job, arrays (n,), NaN where it had none."""
+    """Jobsight's answers for each job, arrays (n,), NaN without an answer."""
 
     forecasts: Floats
     bounds: Floats
@@ -40,16 +40,16 @@ def replay_forecaster(
     *,
     parameters: FiveParameters = DEFAULT_PARAMETERS,
 ) -> Floats:
-    """Forecasts of one forecaster, or of ``UNCLIPPED``, per group of jobs, (n,), NaN where there was none.
+    """Replay one forecaster, or ``UNCLIPPED``, per group of jobs: forecasts (n,), NaN where there was none.
 
-    ``parameters`` are those of the five.
+    ``parameters`` are for the published five.
     """
     forecasts = np.full(len(jobs), np.nan)
     five = {**make_five(parameters), UNCLIPPED: UnclippedExponential(parameters.alpha)}
     forecaster = five.get(name) or FORECASTERS[name]()
     for group in groups:
         order, known = learning_order(jobs, group, protocol)
-        # One extra value at the end: its forecast is the one after all were learned.
+        # One extra value at the end: its forecast follows all others.
         after = forecaster.replay(np.append(jobs.values[group][order], 0.0))
         forecasts[group] = after[known]
     return forecasts
@@ -61,7 +61,7 @@ def replay_jobsight(
     coverage: float = 0.95,
     objective: Objective = "coverage",
 ) -> Replayed:
-    """Return Jobsight's answer for each job: at its start under that protocol, otherwise at its submission."""
+    """Replay Jobsight: its answer for each job, at the start under that protocol, otherwise at submission."""
     first, again = replay_both(jobs, protocol, coverage, objective)
     return again if protocol == "start" else first
 
@@ -72,15 +72,15 @@ def replay_both(
     coverage: float = 0.95,
     objective: Objective = "coverage",
 ) -> tuple[Replayed, Replayed]:
-    """Return Jobsight's answers for each job at its submission, and again at its start.
+    """Replay Jobsight's answers for each job at submission, and again at its start.
 
-    One model answers twice, and learns as the server's does: groups once; votes and calibrations of bounds by the
-    answers at either moment, so asking again changes nothing of the first. A job that did not wait has the same answer
-    twice. The second is NaN throughout under protocols without starts.
+    One model answers twice and learns as in the server: groups once, votes and calibrations of bounds separately for
+    submission and start, so the answers at the start do not change those at submission. A job that did not wait has the
+    same answer twice. Under protocols without starts the second is NaN.
     """
     n = len(jobs)
     profile = Profile("", coverage, metric=jobs.metric, objective=objective)
-    said, said_again = np.full((3, n), np.nan), np.full((3, n), np.nan)
+    first, second = np.full((3, n), np.nan), np.full((3, n), np.nan)
     values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
     submitted, started = jobs.submitted.tolist(), jobs.started.tolist()
     pending: dict[int, PendingForecast] = {}
@@ -96,22 +96,22 @@ def replay_both(
             continue
         forecast, kept = pending.pop(i), at_start.pop(i, None)
         profile.learn(jobs.questions[i], values[i], forecast, seconds[i], at_start=kept)
-        _note(said, i, forecast)
+        _store(first, i, forecast)
         if kept is not None:
-            _note(said_again, i, kept)
-    return Replayed(said[0], said[1], said[2], profile), Replayed(said_again[0], said_again[1], said_again[2], profile)
+            _store(second, i, kept)
+    return Replayed(first[0], first[1], first[2], profile), Replayed(second[0], second[1], second[2], profile)
 
 
-def _note(said: Floats, i: int, forecast: PendingForecast | AtStart) -> None:
-    """Keep forecast, bound and probability, the rows of ``said``, (3, n)."""
+def _store(answers: Floats, i: int, forecast: PendingForecast | AtStart) -> None:
+    """Keep forecast, bound and probability, the rows of ``answers``, (3, n)."""
     if forecast.value is not None:
-        said[0, i], said[2, i] = forecast.value, forecast.probability
+        answers[0, i], answers[2, i] = forecast.value, forecast.probability
     if forecast.bound is not None:
-        said[1, i] = forecast.bound
+        answers[1, i] = forecast.bound
 
 
 def replay_baseline(name: str, jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> Floats:
-    """Return a baseline's reservation for each job, (n,), NaN without an answer; per user."""
+    """Replay a baseline per user: its reservation for each job, (n,), NaN without one."""
     reserved = np.full(len(jobs), np.nan)
     for group in users:
         order, known = learning_order(jobs, group, protocol)
@@ -128,7 +128,7 @@ def replay_baseline(name: str, jobs: Jobs, users: Sequence[Indices], protocol: P
 
 
 def pqm_when_asked(jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> tuple[Floats, Floats]:
-    """(PQM, recent PQM) of its user's history when each job was asked for, each (n,), NaN below two values."""
+    """Return (PQM, recent PQM) of the user's history at each job's forecast, each (n,), NaN below two values."""
     whole, recent = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
     for group in users:
         order, known = learning_order(jobs, group, protocol)

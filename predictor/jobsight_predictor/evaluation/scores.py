@@ -1,4 +1,4 @@
-"""Scores of many forecasts at once: accuracy, shares, ranking, calibration (docs/use/definitions.md, Quality)."""
+"""Scores many forecasts at once: accuracy, shares, ranking, calibration (docs/use/definitions.md, Quality)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jobsight_predictor.series import NEAR
 
 Indices = NDArray[np.intp]
 
-BINS = 10  # steps; of probability in a calibration
+BINS = 10  # steps of probability in a calibration
 
 
 def accuracies(forecasts: Floats, values: Floats) -> Floats:
-    """Accuracy of each forecast, (n,), 0 where there is none (NaN)."""
+    """Return the accuracy of each forecast, (n,), 0 where there is none (NaN)."""
     misses = np.abs(forecasts - values)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shares = np.where(values > 0.0, 1.0 - misses / values, np.where(misses == 0.0, 1.0, 0.0))
@@ -27,10 +27,10 @@ def accuracies(forecasts: Floats, values: Floats) -> Floats:
 def summary(
     forecasts: Floats, values: Floats, users: Sequence[Indices], among: NDArray[np.bool_] | None = None
 ) -> dict[str, float | int | None]:
-    """micro, macro, within20 and under_rate over ``jobs`` jobs, and the ``share`` of all jobs that got a forecast.
+    """Compute micro, macro, within20 and under_rate over ``jobs`` jobs, and the ``share`` of all jobs with a forecast.
 
-    Scored are the jobs ``among`` which lines are compared, (n,), and of these the ones that got a forecast; without
-    ``among`` all that got one. Macro is the mean over users with at least two jobs.
+    Scores jobs with a forecast, of the compared jobs ``among``, (n,), or of all. Macro is the mean over users with at
+    least two jobs.
     """
     hits = accuracies(forecasts, values)
     there = ~np.isnan(forecasts)
@@ -49,7 +49,7 @@ def summary(
 def hindsight(
     forecasts_of: Sequence[Floats], values: Floats, users: Sequence[Indices], among: NDArray[np.bool_]
 ) -> dict[str, float | None]:
-    """micro and macro of the best forecaster of each user, chosen after the fact, over the jobs ``among``, (n,)."""
+    """Compute micro and macro of each user's best forecaster, chosen after the fact, over the jobs ``among``, (n,)."""
     hits_of = [np.where(among, accuracies(forecasts, values), 0.0) for forecasts in forecasts_of]
     counts = [int(among[user].sum()) for user in users]
     best = [max(float(hits[user].sum()) for hits in hits_of) for user in users]
@@ -58,7 +58,7 @@ def hindsight(
 
 
 def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
-    """Probability that a positive scores above a negative, ties counting half; None where one kind is missing."""
+    """Return the probability that a positive scores above a negative, ties counting half; None if either is missing."""
     there = ~np.isnan(scores)
     scores, positive = scores[there], positive[there]
     n_positive = int(positive.sum())
@@ -71,10 +71,10 @@ def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
 
 
 def calibration(probabilities: Floats, hits: NDArray[np.bool_]) -> list[dict[str, float | int]]:
-    """Calibration: how often forecasts of similar probability came true, by tenths of it; both arrays (n,).
+    """Compute how often forecasts came true, by tenths of their probability; arrays (n,).
 
-    For each non-empty tenth the mean ``probability`` claimed, the ``hit_rate`` observed, and the number of ``jobs``;
-    NaN is ignored.
+    Each non-empty tenth has the mean claimed ``probability``, the observed ``hit_rate`` and the number of ``jobs``; NaN
+    is ignored.
     """
     there = ~np.isnan(probabilities)
     claimed, came = probabilities[there], hits[there]

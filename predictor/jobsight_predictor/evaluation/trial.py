@@ -1,9 +1,8 @@
-"""A randomised trial: the difference between two arms, with an interval for jobs that come in clusters.
+"""Evaluates a randomised trial: the difference between two arms, with an interval for clustered jobs.
 
-Jobs of one user are alike, so they are compared with jobs of the same user in the other arm, and users are what is
-resampled: a wild cluster bootstrap with the null hypothesis imposed, inverted (A. C. Cameron, J. B. Gelbach and D. L.
-Miller, Bootstrap-based improvements for inference with clustered errors, 2008). It holds also where few users run most
-of the jobs.
+Jobs of one user are alike, so they are compared with the same user's jobs in the other arm, and users are resampled: a
+wild cluster bootstrap with the null hypothesis imposed, inverted (A. C. Cameron, J. B. Gelbach and D. L. Miller,
+Bootstrap-based improvements for inference with clustered errors, 2008). It is valid even if few users run most jobs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 REPEATS = 1999
 CLUSTERS_AT_LEAST = 6
-"""With fewer there is no interval: signs of five can be drawn in 32 ways only."""
+"""With fewer there is no interval: five signs have only 32 combinations."""
 
 _FAR = 1e6  # standard errors
 _HALVINGS = 40
@@ -25,9 +24,9 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The mean of each arm, and the difference within clusters, treated less control, with its interval.
+    """Mean of each arm, and the difference within clusters, treated minus control, with its interval.
 
-    ``low`` and ``high`` are None where too few clusters have jobs in both arms. ``clusters`` counts those.
+    ``clusters`` counts those with jobs in both arms; if they are too few, ``low`` and ``high`` are None.
     """
 
     treated: float
@@ -46,16 +45,16 @@ def difference(
     repeats: int = REPEATS,
     seed: int = 1,
 ) -> Difference | None:
-    """Of jobs with these values, arms and clusters; None unless a cluster has jobs in both arms.
+    """Compare jobs with these values, arms and clusters; None unless a cluster has jobs in both arms.
 
-    The same input gives the same.
+    Deterministic for the same input.
     """
     if not len(values):
         return None
     _, place = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     value, is_treated = np.asarray(values, dtype=np.float64), np.asarray(treated, dtype=bool)
     share = np.bincount(place, is_treated) / np.bincount(place)
-    # How far a job's arm is from its cluster's mean: a regression on the arm with a constant for each cluster.
+    # A job's arm minus its cluster's mean: a regression on the arm with a constant for each cluster.
     apart = is_treated - share[place]
     both: Values = np.bincount(place, apart * value).astype(np.float64)
     weight: Values = np.bincount(place, apart**2).astype(np.float64)
@@ -74,7 +73,7 @@ def difference(
 def _end(
     both: Values, weight: Values, signs: NDArray[np.float32], found: float, side: float, alpha: float
 ) -> float | None:
-    """Return the end of the interval: the farthest difference that is not rejected; None if none is rejected."""
+    """Find the end of the interval: the farthest difference that is not rejected; None if none is rejected."""
     error = _error(both - found * weight, weight)
     if error == 0.0:
         return found
@@ -93,7 +92,8 @@ def _end(
 
 
 def _share(both: Values, weight: Values, signs: NDArray[np.float32], found: float, error: float, apart: float) -> float:
-    """Return the share of random signs with a difference as far, if the true one is ``apart`` errors from the found."""
+    """Return the share of random signs with a difference as large, if the true one is ``apart`` errors from the
+    estimate."""
     scores = both - (found + apart * error) * weight
     total = weight.sum()
     again = signs @ scores / total
@@ -103,5 +103,5 @@ def _share(both: Values, weight: Values, signs: NDArray[np.float32], found: floa
 
 
 def _error(scores: Values, weight: Values) -> float:
-    """The standard error of the difference within clusters."""
+    """Compute the standard error of the difference within clusters."""
     return float(np.sqrt((scores**2).sum()) / weight.sum())

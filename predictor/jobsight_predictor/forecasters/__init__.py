@@ -1,4 +1,4 @@
-"""One algorithm per file; one table of all of them, by the name used in answers and settings."""
+"""Forecasters, one per file, and the table of all by the name used in answers and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of all forecasters: learns one series value by value, forecasts the next, can be saved and restored."""
+"""Base of all forecasters: learn one series value by value, forecast the next value, save and restore."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Sums of a thousand squares of counts times such values still fit into a double; no measurement comes near.
+# Sums of a thousand squares of counts times such values fit into a double; no measurement is as large.
 LARGEST = 1e300
 
 
 def refusal(value: float) -> ValueError:
-    """The error that ``learn`` raises for a value that is not a measurement."""
+    """Make the error for a value that is not a measurement."""
     return ValueError(f"cannot learn {value!r}: a measured value is finite, from 0 to {LARGEST:g}; drop and count it")
 
 
 def checked(value: float) -> float:
-    """``value`` itself.
+    """Return ``value``.
 
     Raises:
         ValueError: it is NaN, infinite, negative or above ``LARGEST``.
@@ -38,7 +38,7 @@ class Forecaster(ABC):
     __slots__ = ()
 
     kept: ClassVar[tuple[str, ...]]
-    """The attributes that make up the state, without their underscore: numbers and lists of numbers."""
+    """Attributes of the state, without their underscore: numbers and lists of numbers."""
 
     @abstractmethod
     def learn(self, value: float) -> None:
@@ -50,16 +50,16 @@ class Forecaster(ABC):
 
     @abstractmethod
     def forecast(self) -> float | None:
-        """The next value; None before anything was learned. Changes nothing."""
+        """Forecast the next value; None before anything was learned. Changes nothing."""
 
     def state(self) -> dict[str, Any]:
-        """The whole state, as JSON values."""
+        """Return the whole state as JSON values."""
         values = {name: getattr(self, f"_{name}") for name in self.kept}
         return {name: list(value) if isinstance(value, list) else value for name, value in values.items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The forecaster whose ``state()`` this was, exactly."""
+        """Restore a forecaster exactly from its ``state()``."""
         restored = cls.__new__(cls)
         for name in cls.kept:
             value = state[name]
@@ -67,9 +67,9 @@ class Forecaster(ABC):
         return restored
 
     def replay(self, values: Floats) -> Floats:
-        """Forecasts of each value from those before it, shape (n,), NaN where there was none.
+        """Forecast each value from those before it, shape (n,), NaN without a forecast.
 
-        Goes on from what this forecaster has learned, and leaves it alone.
+        Continues from this forecaster's state without changing it.
 
         Raises:
             ValueError: ``learn`` does not accept one of the values.

@@ -1,4 +1,4 @@
-"""The value that would have been a good forecast for most of the past."""
+"""Forecasts the value that would have been a good forecast for most of the past."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from .base import LARGEST, Forecaster, refusal
 
-FADES = (0.8, 0.97, 0.995)  # shares; of a value's weight left one job later in short, medium and long memory
-SAME = 0.005  # share of the newer; values this close count as one place
-PLACES = 12  # places; number kept: when one more is needed, the lightest gives its weight to its neighbour
-SHIFT = 20.0  # factor; reduction of the past's weight in short memory once the level has shifted
-LEVEL = 0.1  # share of the weight; a level with less than this is a new one
+FADES = (0.8, 0.97, 0.995)  # shares of a value's weight left one job later in short, medium and long memory
+SAME = 0.005  # share of the newer value; closer values are one place
+PLACES = 12  # places kept; beyond that, the lightest gives its weight to its neighbour
+SHIFT = 20.0  # factor on the past's weight in short memory after a shift of level
+LEVEL = 0.1  # share of the weight below which a level is new
 
 _ALIKE = 0.8  # within 20 %
 _RESCALE = 1e90
@@ -24,17 +24,16 @@ Triple = tuple[float, float, float]
 
 
 class DecayedMode(Forecaster):
-    """Scores every place that the history visits by the accuracy it would have had, faded with age.
+    """Scores every place of the history by its accuracy as a forecast, weighted by age.
 
     The score of a place c is ``sum_i f^(age of i) max(0, 1 - |c - y_i| / y_i)``; the forecast is the best place. For a
     series that jumps between two levels, the mean lies where no value ever was and the median changes sides
-    erratically, while this is the better level. Three fades f are kept side by side: short, medium (the one
-    ``forecast`` uses) and long memory. A new place is scored on the weights of those known: O(PLACES) a value however
-    long the history.
+    erratically, while this is the better level. Three decays f are kept: short, medium (used by ``forecast``) and long
+    memory. A new place is scored on the weights of the known ones: O(PLACES) per value, however long the history.
 
-    The short memory notices a shift of level at once: two consecutive values that agree within 20 %, at a level with
-    less than a tenth of the history, make all earlier ones count ``SHIFT`` times less. A single value, a spike, does
-    not.
+    The short memory notices a shift of level at once: after two consecutive values within 20 % of each other, at a
+    level with less than a tenth of the history, all earlier ones weigh ``SHIFT`` times less. A single spike does not
+    cause that.
     """
 
     __slots__ = ("_best", "_last", "_n", "_rows", "_total", "_weights")
@@ -43,7 +42,7 @@ class DecayedMode(Forecaster):
     def __init__(self) -> None:
         self._n = 0
         self._last = 0.0
-        # A row per place. Weights grow by 1/f a value instead of everything else shrinking by f.
+        # A row per place. The weight of a new value grows by 1/f instead of all others shrinking by f.
         self._rows: list[list[float]] = []
         self._weights = [1.0, 1.0, 1.0]
         self._total = 0.0  # weight of all places in the long memory
@@ -60,7 +59,7 @@ class DecayedMode(Forecaster):
         weights = self._weights
         short, medium, long = weights
         here: list[float] | None = None
-        alike = 0.0  # weight of what is within 20 %
+        alike = 0.0  # weight within 20 %
         reach = 2.0 * value
         for row in self._rows:
             place = row[0]
@@ -105,7 +104,7 @@ class DecayedMode(Forecaster):
         return self.best()[1] if self._n else None
 
     def best(self) -> Triple:
-        """The best place in short, medium and long memory, once something was learned."""
+        """Return the best place in short, medium and long memory; needs a learned value."""
         if self._best is None:
             rows = self._rows
             # A loop: three times as fast as three ``max`` with a key.
@@ -122,7 +121,8 @@ class DecayedMode(Forecaster):
         return self._best
 
     def distribution(self) -> tuple[list[tuple[float, float]], float]:
-        """(place, weight) pairs in medium memory, and the sum of weights, in jobs: at most ``n``, and 33 by default."""
+        """Return (place, weight) pairs in medium memory, and the sum of weights in jobs: at most ``n``, and 33 by
+        default."""
         newest = self._weights[1] * FADES[1]
         places = [(row[0], row[2] / newest) for row in self._rows]
         return places, sum([weight for _, weight in places])
@@ -138,7 +138,7 @@ class DecayedMode(Forecaster):
         return restored
 
     def _shift(self, value: float, here: list[float]) -> float:
-        """Count the value just learned ``SHIFT`` times in short memory; its weight there."""
+        """Count the value just learned ``SHIFT`` times in short memory; return its weight there."""
         short = self._weights[0] * SHIFT
         more = short - self._weights[0]
         for row in self._rows:
@@ -151,7 +151,7 @@ class DecayedMode(Forecaster):
         return short
 
     def _settle(self, value: float) -> list[float]:
-        """A new place at ``value``, scored on the weights of those known."""
+        """Add a place at ``value``, scored on the weights of the known ones."""
         rows = self._rows
         if len(rows) >= PLACES:
             self._leave()
@@ -169,10 +169,10 @@ class DecayedMode(Forecaster):
     def _leave(self) -> None:
         """Drop the lightest place, but not the highest; its nearest neighbour takes its weight.
 
-        The highest stays for callers that read the places as a distribution and reserve by its upper end.
+        The highest stays: callers read the places as a distribution and reserve by its upper end.
         """
         rows = self._rows
-        rows.sort(key=_PLACE)  # no two are the same
+        rows.sort(key=_PLACE)  # all are different
         gone = min(rows[:-1], key=_LONG_WEIGHT)
         i = rows.index(gone)
         below_is_nearer = i > 0 and gone[0] - rows[i - 1][0] <= rows[i + 1][0] - gone[0]

@@ -6,11 +6,11 @@ from .base import LARGEST, Forecaster, refusal
 
 
 class Exponential(Forecaster):
-    """Level and trend, the forecast clipped to what has been seen.
+    """Level and trend, with the forecast clipped to the range of the history.
 
-    ``S`` smooths the values, ``D`` smooths ``S``, both start at the first value; the forecast is ``a + b`` with
-    ``a = 2S - D`` and ``b = alpha / (1 - alpha) (S - D)``. After a jump the line runs past every value that
-    ever occurred, so that the forecast stays within [min, max] of the history.
+    ``S`` smooths the values, ``D`` smooths ``S``, and both start at the first value. The forecast is ``a + b`` with ``a
+    = 2S - D`` and ``b = alpha / (1 - alpha) (S - D)``. After a jump the line overshoots every past value, so the
+    forecast is clipped to [min, max] of the history.
     """
 
     __slots__ = ("_alpha", "_double", "_high", "_low", "_single")
@@ -51,7 +51,7 @@ class Exponential(Forecaster):
 
 
 class UnclippedExponential(Exponential):
-    """The line itself, as published."""
+    """The line without clipping, as published."""
 
     __slots__ = ()
 

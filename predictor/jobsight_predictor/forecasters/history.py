@@ -6,7 +6,7 @@ from .base import LARGEST, Forecaster, refusal
 
 
 class History(Forecaster):
-    """The mean of the whole history, updated in place: no sum that could overflow or lose small values."""
+    """The mean of the whole history, updated in place: a sum could overflow or lose small values."""
 
     __slots__ = ("_mean", "_n")
     kept = ("n", "mean")

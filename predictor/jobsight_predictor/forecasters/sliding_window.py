@@ -6,7 +6,7 @@ from .base import LARGEST, Forecaster, refusal
 
 
 class SlidingWindow(Forecaster):
-    """The mean of the last ``window`` values, or of all while there are fewer."""
+    """The mean of the last ``window`` values, or of all if there are fewer."""
 
     __slots__ = ("_values", "_window")
     kept = ("window", "values")

@@ -1,4 +1,4 @@
-"""A mean that leans towards the most frequent values (docs/use/definitions.md, Weighted)."""
+"""A mean weighted towards the most frequent values (docs/use/definitions.md, Weighted)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import Any, Self
 
 from .base import LARGEST, Forecaster, refusal
 
-CELLS_PER_BIN = 20  # cells; of the grid that represents a history too long to remember
+CELLS_PER_BIN = 20  # cells of the grid that represents a long history
 
 
 class Weighted(Forecaster):
     """``sum_b f_b S_b / sum_b f_b^2`` over ``bins`` equal bins on [min, max] of the history.
 
     ``f_b`` counts and ``S_b`` sums the values of bin b. A value inside the range goes into its bin in O(log bins); one
-    that widens the range has the remembered points binned again. Exact while at most ``memory`` values were learned:
-    each is a point. From then on the points are the means of a grid of ``CELLS_PER_BIN`` cells a bin, so that the work
-    and the memory stay bounded: still exact until the range widens, then off by what moves across an edge with its
-    cell.
+    that widens the range causes all points to be binned again. Up to ``memory`` values, each is a point and the result
+    exact. Beyond that, the points are the means of a grid of ``CELLS_PER_BIN`` cells a bin, which bounds work and
+    memory: exact until the range widens, then off by the values that cross an edge with their cell.
     """
 
     __slots__ = (
@@ -38,14 +37,14 @@ class Weighted(Forecaster):
         "_sums",
         "_weights",
     )
-    # Counts, sums and numerator follow from the points except for the order of additions, hence the last bit.
+    # The state has counts, sums and numerator too: the points give them only up to the order of additions.
     kept = ("bins", "memory", "low", "high", "points", "weights", "counts", "sums", "numerator")
 
     def __init__(self, bins: int = 10, memory: int = 500) -> None:
         self._bins = bins
         self._memory = memory
         self._points: list[float] = []
-        self._weights: list[int] = []  # of the cells, whose means the points then are; empty: each point is a value
+        self._weights: list[int] = []  # counts of the cells whose means are the points; empty: each point is a value
         self._cell_width = 0.0
         self._low = 0.0
         self._high = -1.0  # below the lowest: nothing learned yet
@@ -99,7 +98,7 @@ class Weighted(Forecaster):
     def _set_range(self, low: float, high: float) -> None:
         self._low, self._high = low, high
         step = (high - low) / self._bins
-        # Inner edges only: whatever lies on or above the last of them is in the last bin, its upper edge included.
+        # Inner edges only: the last bin includes its upper edge.
         self._edges = [k * step + low for k in range(1, self._bins)]
         # A range too narrow to be divided is one cell.
         self._cell_width = step / CELLS_PER_BIN if step > 1e-290 else math.inf
@@ -125,7 +124,7 @@ class Weighted(Forecaster):
         self._numerator, self._denominator = 0.0, 0
         start = 0
         for b, edge in enumerate((*self._edges, math.inf)):
-            stop = bisect_left(points, edge, start)  # the points ascend: what is in a bin is a slice
+            stop = bisect_left(points, edge, start)  # the points ascend: a bin is a slice
             if stop > start:
                 total = sum(points[start:stop])
                 count = stop - start
@@ -140,12 +139,12 @@ class Weighted(Forecaster):
             self._spread(points, weights)
 
     def _spread(self, points: list[float], weights: list[int]) -> None:
-        """The points become the means of the cells that they lie in."""
-        # One cell more than divides the range: the highest value is on the far edge of the last.
+        """Replace the points by the means of their cells."""
+        # One cell more than divides the range: the highest value is on the last edge.
         cells = CELLS_PER_BIN * self._bins + 1
         self._points, self._weights = [0.0] * cells, [0] * cells
         for point, weight in zip(points, weights or repeat(1), strict=False):
             cell = int((point - self._low) / self._cell_width)
             self._weights[cell] += weight
-            # Shares of the way: sums of a long history of huge values would overflow.
+            # Means step by step: sums of a long history of huge values would overflow.
             self._points[cell] += (point - self._points[cell]) * (weight / self._weights[cell])

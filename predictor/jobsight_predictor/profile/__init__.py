@@ -1,4 +1,4 @@
-"""What is known about similar jobs, which forecasts to follow, how much to reserve, and how certain that is."""
+"""Forecasts from similar jobs: weights of forecasts, reservations, and their probabilities."""
 
 from __future__ import annotations
 

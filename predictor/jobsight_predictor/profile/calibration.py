@@ -1,4 +1,4 @@
-"""Whether what was stated came true: the price of failures, corrected probabilities, and the shares held."""
+"""Calibration by outcomes: the price of failures, corrected probabilities, and the coverage achieved."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from .prospect import NEAR_LIMIT
 if TYPE_CHECKING:
     from .forecast import AtStart, FinishedJob, PendingForecast
 
-FIRST_PRICE = 1.5  # log price; where the price starts for USUAL failures
-STEEPNESS = 2.0  # log price; how much higher it starts for each e-th of these failures
-LOWEST = -4.0  # log price; lower limit: below it, the price has no effect and takes long to recover
+FIRST_PRICE = 1.5  # log price at the start, for USUAL failures
+STEEPNESS = 2.0  # log price added at the start for each e-fold fewer failures
+LOWEST = -4.0  # log price; lower limit, since a lower price has no effect and recovers slowly
 HIGHEST = 8.0  # log price; upper limit
-PACE = 0.008  # log price a failure; how fast the price follows failures: slowly, since they come in bursts
+PACE = 0.008  # log price per failure; a slow step, since failures come in bursts
 HASTE = 5.7  # factor; the first jobs move the price up to 1 + HASTE times faster
-SETTLED = 200.0  # jobs; after this many, half of the haste is gone
-SURPLUS = 5.0  # jobs; the price falls faster while more failures than this are missing
-FALL = 5.0  # factor; how much faster
-USUAL = 0.05  # share; of jobs that fail, to which FIRST_PRICE applies
+SETTLED = 200.0  # jobs after which the haste has halved
+SURPLUS = 5.0  # jobs; beyond this many missing failures the price falls faster
+FALL = 5.0  # factor on its speed
+USUAL = 0.05  # share of jobs that fail for which FIRST_PRICE applies
 
 
 class FailurePrice(Stored):
     """A price per failed job in units of the site's mean job.
 
-    It rises a little with every failure and falls with every success, so that in the long run failures are the chosen
-    share, spent where waiting for certainty would waste the most.
+    It rises with every failure and falls a little with every success. In the long run the share of failures is the
+    chosen one, and they occur where avoiding them would waste the most.
     """
 
     kept = ("_coverage", "_log_price", "_reserved", "_covered")
@@ -58,7 +58,7 @@ class FailurePrice(Stored):
         self._log_price = min(HIGHEST, max(LOWEST, self._log_price))
 
     def load(self, state: Sequence[Any]) -> None:
-        """Take over ``state()``; if the coverage has been changed since, with a price for the new one."""
+        """Restore ``state()``; after a change of the coverage, start from a price for the new one."""
         coverage = self._coverage
         super().load(state)
         if coverage != self._coverage:
@@ -73,7 +73,7 @@ def _first_price(coverage: float) -> float:
 class Held(Stored):
     """Both coverages of the jobs that had a bound.
 
-    Bounds that let expensive jobs fail look good by jobs and bad by value x seconds, and both matter.
+    Bounds that let expensive jobs fail have a high coverage by jobs and a low one by value x seconds.
     """
 
     kept = ("jobs", "held", "used", "used_held")
@@ -85,7 +85,7 @@ class Held(Stored):
         self.used_held = 0.0
 
     def score(self, bound: float | None, value: float, seconds: float) -> None:
-        """Count what a job used for ``seconds``; one without a bound does not count."""
+        """Count a job that used ``value`` for ``seconds``; ignore it without a bound."""
         if bound is None:
             return
         used = min(value * seconds, LARGEST)
@@ -97,21 +97,20 @@ class Held(Stored):
 
     @property
     def coverage(self) -> float | None:
-        """Share of jobs within their bound; None before the first."""
+        """Return the share of jobs within their bound; None before the first."""
         return self.held / self.jobs if self.jobs else None
 
     @property
     def cost_coverage(self) -> float | None:
-        """The same weighted by value x seconds; None while nothing was used."""
+        """Return the same weighted by value x seconds; None while nothing was used."""
         return self.used_held / self.used if self.used else None
 
 
 class Calibration(Stored):
-    """The price of failures, the correction of probabilities and the shares held, of answers at one moment.
+    """Price of failures, correction of probabilities, and coverage, for answers at submission or at start.
 
-    A job's start has a calibration of its own: what was learned while the job waited makes answers better, and the
-    price that held the chosen share at submission would hold more than that. Every job is judged at both moments, so
-    neither has less evidence than the other.
+    The start has its own calibration: jobs that ended meanwhile make answers better, so the price from submissions
+    would hold more than the chosen share. Every job is scored at both, so both have the same evidence.
     """
 
     kept = ("price", "exceeding", "held")
@@ -123,7 +122,7 @@ class Calibration(Stored):
         self.held = Held()
 
     def score(self, job: FinishedJob) -> None:
-        """Learn what the job used, beside what was recommended at this moment."""
+        """Compare the job's use with its recommendation."""
         reserved = job.forecast if self._moment == "submission" else job.at_start
         if reserved.bound is None:
             return
@@ -134,18 +133,18 @@ class Calibration(Stored):
             self.exceeding.score(reserved.stated_exceed, failed, job.weight)
 
     def score_lower_bound(self, reserved: AtStart | PendingForecast, value: float) -> None:
-        """Learn that a job needed more than ``value``: of a bound above that it is not known whether it holds."""
+        """Learn that a job needed more than ``value``; ignore it if the bound is above that, since it may have held."""
         if reserved.bound is not None and value >= reserved.bound:
             self.price.score(failed=True)
             if reserved.stated_exceed is not None:
                 self.exceeding.score(reserved.stated_exceed, True, 1.0)
 
 
-NEARLY_ALL = 0.97  # share; of its limit that a job was last seen to hold that was killed for want of more
+NEARLY_ALL = 0.97  # share of its limit last measured for a job that was killed for exceeding it
 
 
 class NearLimit(Stored):
-    """Corrects the stated share of jobs that run out, of those that came near their limit."""
+    """Corrects the predicted share of jobs near their limit that run out."""
 
     kept = ("correction",)
 
@@ -157,6 +156,6 @@ class NearLimit(Stored):
         self.learn(job.keys.request, job.value, job.at_start.out_near_limit, 1.0, job.weight)
 
     def learn(self, request: float | None, value: float, stated: float | None, all_of: float, weight: float) -> None:
-        """Learn from a job that used ``value``; from the share ``all_of`` of its request on, it ran out."""
+        """Learn from a job that used ``value``; it ran out if that is at least the share ``all_of`` of its request."""
         if request is not None and stated is not None and value >= NEAR_LIMIT * request:
             self.correction.score(stated, value >= all_of * request, weight)

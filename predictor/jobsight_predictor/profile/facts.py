@@ -1,4 +1,4 @@
-"""Forecasts by facts of a job, such as the size of its input: from the jobs nearest to it in these."""
+"""Forecasts by facts of a job, such as the size of its input, from the jobs with the nearest facts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .reserve import wasted
 if TYPE_CHECKING:
     from .forecast import FinishedJob
 
-KEPT = 500  # jobs; of an application, the last ones
-NEAREST = 50  # jobs; the nearest ones, from which the next is forecast
-LEAST = 10  # jobs; with the same facts, before they are used
-WASTE_FADE = 0.98  # share; of a waste that still counts one job later
+KEPT = 500  # jobs; the last ones of an application
+NEAREST = 50  # jobs; nearest ones to forecast from
+LEAST = 10  # jobs with the same facts needed for a forecast
+WASTE_FADE = 0.98  # share of a waste's weight left one job later
 
 
 class FactsHistory(Aging):
-    """The last jobs of one application that had facts, and what following these would have wasted so far."""
+    """The last jobs of one application with facts, and the waste that reserving by facts would have had."""
 
     __slots__ = kept = ("_jobs", "_wasted_by_groups", "_wasted_by_facts")
 
@@ -36,23 +36,23 @@ class FactsHistory(Aging):
 
     @property
     def is_better(self) -> bool:
-        """Whether the facts have lately wasted less than the history of such jobs."""
+        """Return whether facts have lately wasted less than the history of similar jobs."""
         return self._wasted_by_facts < self._wasted_by_groups
 
     def learn(self, facts: Facts, value: float) -> None:
-        """Learn what a job with these facts needed."""
+        """Learn the need of a job with these facts."""
         self._jobs.append([dict(facts), value])
 
     def score(self, by_groups: float, by_facts: float, value: float) -> None:
-        """Learn what a job needed for which both had recommended a reservation."""
+        """Learn the need of a job with a recommendation by groups and one by facts."""
         self._wasted_by_groups = WASTE_FADE * self._wasted_by_groups + wasted(by_groups, value)
         self._wasted_by_facts = WASTE_FADE * self._wasted_by_facts + wasted(by_facts, value)
 
     def prospect(self, facts: Facts) -> Prospect | None:
-        """The distribution of the need of a job with these facts; None if too few had all of them.
+        """Return the distribution of the need of a job with these facts; None if too few jobs had all of them.
 
-        Each of the ``NEAREST`` jobs is as likely, and ``PRIOR`` parts lie above the largest of them. Nearest by
-        Euclidean distance in the inverse hyperbolic sines of the facts, each in units of its standard deviation.
+        The ``NEAREST`` jobs are equally likely, and ``PRIOR`` parts lie above the largest. Distances are Euclidean, in
+        the inverse hyperbolic sines of the facts in units of their standard deviations.
         """
         names = [name for name, _ in facts]
         rows = [(known, value) for known, value in self._jobs if all(name in known for name in names)]
@@ -62,7 +62,7 @@ class FactsHistory(Aging):
         deviations = places.std(axis=0)
         here = np.array([asinh(value) for _, value in facts])
         distances = (((places - here) / np.where(deviations > 0.0, deviations, 1.0)) ** 2).sum(axis=1)
-        # The latest of those as near: the same facts do not always need the same.
+        # Among equally near jobs the latest: the need for the same facts varies.
         nearest = np.lexsort((-np.arange(len(rows)), distances))[:NEAREST]
         values = [rows[i][1] for i in nearest.tolist()]
         tail, top = pareto(TAIL, GATHERED), max(values)
@@ -77,10 +77,10 @@ class FactsHistory(Aging):
 
 
 class FactsHistories(Parts[FactsHistory]):
-    """The history of each application whose jobs have facts."""
+    """Histories of the applications whose jobs have facts."""
 
     def score(self, job: FinishedJob) -> None:
-        """Learn what a job with facts needed, and how far both recommendations for it were off."""
+        """Learn the need of a job with facts, and the waste of both recommendations."""
         if not job.question.facts:
             return
         forecast, history = job.forecast, self.to_learn(job.keys.application)

@@ -1,4 +1,4 @@
-"""The groups that a job belongs to, and what is kept about each."""
+"""The groups that a job belongs to, and their state."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .forecast import FinishedJob
 
 SHARES = (("user", "application"), ("user",), ())
-"""Groups whose values are kept as shares of what the job requested."""
+"""Groups whose values are kept as shares of the job's request."""
 
 SHARE = 1 << 16
 FIRST = 1 << 17
-"""Bits besides those of the fields in a group's key: its values are shares; it has the first jobs of applications."""
+"""Further bits in a group's key: its values are shares; it has the first jobs of applications."""
 
 USER, APPLICATION = 1, 2
 
@@ -28,10 +28,10 @@ USER, APPLICATION = 1, 2
 class JobKeys(NamedTuple):
     """The keys under which similar jobs are kept; made once, when the job is forecast.
 
-    ``values`` are those of groups, from specific to general, each with its number among all that vote; ``shares`` those
-    of ``SHARES``, for a job with a ``request``. ``application`` is the user's application, or the user where no
-    application is known: the jobs that a burst is made of. ``first_jobs`` hold the first job to end of each
-    application: of the user, and of the site.
+    ``values`` are the keys of groups, from specific to general, each with its number among all that vote; ``shares``
+    those of ``SHARES``, for a job with a ``request``. ``application`` is the user's application, or the user if the
+    application is unknown; a burst consists of its jobs. ``first_jobs`` are the groups of the first finished job of
+    each application, of the user and of the site.
     """
 
     request: float | None
@@ -43,7 +43,7 @@ class JobKeys(NamedTuple):
 
 
 def job_keys(job_groups: JobGroups, question: Question, request: float | None) -> JobKeys:
-    """The keys of a job that requests this of the metric; None: nothing."""
+    """Make the keys of a job with this ``request`` of the metric; None is no request."""
     user, application = question.user, question.application
     bits, names = (0, ()) if user is None else (USER, (user,))
     of_user: GroupKey = bits, names
@@ -62,12 +62,12 @@ SHARE_OF_REQUEST = ", share of request"
 
 
 def level_name(key: GroupKey) -> str:
-    """How answers name a group: by those of its fields that are known of the job."""
+    """Write a group for answers: its fields that are known of the job."""
     return group_name(key) + (SHARE_OF_REQUEST if key[0] & SHARE else "")
 
 
 def level_fields(level: str) -> tuple[str, ...]:
-    """What the jobs of a group have in common, by its name in an answer.
+    """Return the fields that a group's jobs share, from its name in an answer.
 
     >>> level_fields("user + application, share of request"), level_fields("site")
     (('user', 'application'), ())
@@ -77,9 +77,9 @@ def level_fields(level: str) -> tuple[str, ...]:
 
 
 class Burst(Aging):
-    """The last burst of an application: how many jobs were learned when it ``began``, and its ``jobs`` until now.
+    """The last burst of an application: number of learned jobs when it ``began``, and its ``jobs`` so far.
 
-    A burst is the jobs submitted before the first of them had ended: they share much of their fate.
+    A burst is the jobs submitted before the first of them had ended: their outcomes are correlated.
     """
 
     __slots__ = kept = ("began", "jobs")
@@ -105,23 +105,23 @@ class Burst(Aging):
 
 
 CANDIDATES = ("mode-short", "mode-medium", "mode-long", "locality")
-"""What a group forecasts: the mode of its values in three lengths of memory, and its last value."""
+"""Forecasts of a group: the mode of its values in three lengths of memory, and its last value."""
 
-SHOWN = 5  # jobs; number of last values in an answer
-BLOCKS = 32  # bursts; number of last ones whose largest value is kept; as many as jobs in the medium memory
+SHOWN = 5  # jobs; last values in an answer
+BLOCKS = 32  # bursts whose largest value is kept; as many as jobs in the medium memory
 
 
 class Group(Aging):
     """The modes of the group's values, the success of its forecasts, and its last values.
 
-    Jobs submitted before any of them had ended may share whatever made the first of them large: together they are
-    one piece of evidence. A job opens a new one when it was submitted after the job that opened the last one had
-    ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
-    ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all. ``least`` is the smallest
-    request that shares were learned from: no less is reserved by them; 0 where values are no shares.
+    Jobs submitted before any of them had ended are correlated, so together they are one piece of evidence. A job opens
+    a new piece if it was submitted after the job that opened the last one had ended: ``evidence`` is the size of the
+    largest set of the group's jobs of which no two were under way at once. ``blocks`` holds the largest value of each
+    of the last pieces, ``top`` the largest of all. ``least`` is the smallest request that shares were learned from,
+    below which they reserve nothing; 0 if values are no shares.
 
-    Groups of the same jobs are one object, which has this many ``names``, until a job belongs to only some of them:
-    most of a site's groups have one job each, and many users have only one application.
+    Groups of the same jobs are one object with this many ``names``, until a job belongs to only some of them: most of a
+    site's groups have one job each, and many users have only one application.
     """
 
     __slots__ = (
@@ -144,10 +144,10 @@ class Group(Aging):
         self._values: tuple[list[tuple[float, float]], float] | None = None
 
     def learn(self, value: float, known: int, now: int, adds: bool | None = None) -> None:
-        """Learn what one more job of the group used.
+        """Learn the use of one more job of the group.
 
-        ``known`` jobs of the site had been learned when it was submitted, ``now`` including it. ``adds``: whether it
-        is a separate piece of evidence, if that is not for this group to decide.
+        ``known`` jobs of the site had been learned when it was submitted, ``now`` including it. ``adds``: whether it is
+        a separate piece of evidence; None: the group decides.
         """
         opens = known >= self._mark
         if opens:
@@ -163,23 +163,23 @@ class Group(Aging):
         self._forecasts = self._values = None
 
     def in_bursts(self) -> float:
-        """Share of the last ``BLOCKS`` jobs that did not begin a burst, 0..1."""
+        """Return the share of the last ``BLOCKS`` jobs that did not begin a burst, 0..1."""
         return 1.0 - len(self.blocks) / min(self.mode.n, BLOCKS)
 
     def forecasts(self) -> tuple[float, ...]:
-        """The forecast of each of ``CANDIDATES`` for the next job."""
+        """Return the forecast of each of ``CANDIDATES`` for the next job."""
         if self._forecasts is None:
             self._forecasts = (*self.mode.best(), self.recent[-1])
         return self._forecasts
 
     def distribution(self) -> tuple[list[tuple[float, float]], float]:
-        """As ``DecayedMode.distribution``, of the group's values; made once for all questions in between."""
+        """Return ``DecayedMode.distribution`` of the group's values; cached until a job is learned."""
         if self._values is None:
             self._values = self.mode.distribution()
         return self._values
 
     def split(self, names: int) -> Group:
-        """A copy of the group, which takes over this many of its names."""
+        """Copy the group; the copy takes over this many of its names."""
         twin = Group()
         twin.load(self.state())
         twin.names, twin.until = names, self.until
@@ -187,13 +187,13 @@ class Group(Aging):
         return twin
 
     def state(self) -> list[Any]:
-        """The whole state, as JSON values; of a group of one job, which most are, little more than its value."""
+        """Return the whole state as JSON values; for one job, as in most groups, little more than its value."""
         if self.mode.n == 1:
             return [self.top, self.evidence, self._mark, self.least]
         return [self.mode.state(), *super().state()]
 
     def load(self, state: Sequence[Any]) -> None:
-        """Take over ``state()``, exactly."""
+        """Restore ``state()`` exactly."""
         if len(state) == 4:
             self.learn(state[0], 0, 0)
             self.top, self.evidence, self._mark, self.least = state
@@ -206,7 +206,7 @@ class Groups(Parts[Group]):
     """The groups of a site."""
 
     def score(self, job: FinishedJob) -> None:
-        """Add the job to its groups: by what it used, and by its share of the request."""
+        """Add the job to its groups: by its use, and by its share of the request."""
         keys = job.keys
         self._add([key for _, key in keys.values], job, 0.0, job.hit, job.begins_burst)
         unit = 0.0 if keys.request is None else keys.request or 1.0
@@ -215,7 +215,7 @@ class Groups(Parts[Group]):
             self._add(keys.first_jobs, job, unit, None, None)
 
     def _add(self, keys: list[GroupKey], job: FinishedJob, unit: float, hit: bool | None, adds: bool | None) -> None:
-        """Add the job to the groups of these keys, once to those of the same jobs; in shares of ``unit``, unless 0."""
+        """Add the job to the groups of these keys, once to groups of the same jobs; in shares of ``unit``, unless 0."""
         value = min(job.value / unit, LARGEST) if unit else job.value
         self.changed.update(keys)
         found: dict[Group | None, list[GroupKey]] = {}

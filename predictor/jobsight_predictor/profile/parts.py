@@ -1,4 +1,4 @@
-"""The parts of a model as they are stored, and for how long they count."""
+"""The parts of a model as they are stored, and their expiry."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ import numpy as np
 from jobsight_predictor.question import GroupKey
 
 PERIOD_S = 365.25 * 86400.0 / 12.0
-"""Length of a period, in which ages are counted: a month."""
+"""Length of a period, the unit of ages: a month."""
 
-STAYS = 12  # periods; what was learned within these stays, but a group of fewer jobs only one for each of them
-AGREEING = 10  # jobs; that ended in a later period before it has begun
+STAYS = 12  # periods that parts are kept; a group of fewer jobs only one period for each job
+AGREEING = 10  # jobs that end in a later period before it begins
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Part(NamedTuple):
-    """A part of the stored state, as JSON values, and the last period in which it counts; None: it always does."""
+    """A part of the stored state, as JSON values, and the last period in which it counts; None: no expiry."""
 
     state: Any
     until: int | None
 
 
 class Stored:
-    """Its state is the attributes in ``kept``, in this order, as JSON values."""
+    """Base of stored objects: the state is the attributes in ``kept``, in this order, as JSON values."""
 
     __slots__ = ()
     kept: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> list[Any]:
-        """The whole state, as JSON values."""
+        """Return the whole state as JSON values."""
         return [_plain(getattr(self, name)) for name in self.kept]
 
     def load(self, state: Sequence[Any]) -> None:
-        """Take over ``state()``, exactly."""
+        """Restore ``state()`` exactly."""
         for name, value in zip(self.kept, state, strict=True):
             setattr(self, name, _restored(getattr(self, name), value))
 
@@ -54,7 +54,7 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(now: Any, value: Any) -> Any:
-    """``value`` in the type that the attribute has ``now``."""
+    """Convert ``value`` to the type of the attribute's current value, ``now``."""
     if isinstance(now, Stored):
         now.load(value)
         return now
@@ -66,9 +66,9 @@ def _restored(now: Any, value: Any) -> Any:
 
 
 class Clock(Stored):
-    """The period that lately learned jobs ended in: the earliest of the last ``AGREEING`` jobs; it never goes back.
+    """The current period: the earliest end among the last ``AGREEING`` jobs; it never goes back.
 
-    So a few records with a wrong year drop nothing that is in use.
+    A few records with a wrong year therefore drop nothing in use.
     """
 
     kept = ("period", "_last")
@@ -76,11 +76,11 @@ class Clock(Stored):
     def __init__(self) -> None:
         self.period = 0
         self.has_moved = False
-        """Whether a period has begun since this was set to False: stored parts may have become too old."""
+        """Whether a period has begun since this was set to False: stored parts may have expired."""
         self._last: deque[int] = deque(maxlen=AGREEING)
 
     def advance(self, at: float) -> bool:
-        """Take note of a job that ended ``at``, in seconds, UTC; return whether parts may have become too old."""
+        """Note a job that ended ``at``, in seconds, UTC; return whether parts may have expired."""
         self._last.append(int(at // PERIOD_S))
         least = min(self._last)
         if len(self._last) < AGREEING:
@@ -107,7 +107,7 @@ AgingT = TypeVar("AgingT", bound=Aging)
 class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
     """Parts of one kind by key, stored under ``name``.
 
-    ``changed`` has the keys of those that changed since they were last stored, ``period`` is the current one.
+    ``changed`` has the keys of parts that changed since they were last stored, ``period`` is the current one.
     """
 
     def __init__(self, name: str, make: Callable[[], AgingT]) -> None:
@@ -118,7 +118,7 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
         self.period = 0
 
     def to_learn(self, key: GroupKey) -> AgingT:
-        """The part, which is about to learn, and counts for a year from now; a new one where there is none."""
+        """Return the part for learning, or a new one; it counts for a year from now."""
         part = self.get(key)
         if part is None:
             part = self[key] = self._make()
@@ -127,23 +127,23 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
         return part
 
     def drop_old(self) -> None:
-        """Drop the parts that count until an earlier period."""
+        """Drop the parts that have expired."""
         for key in [key for key, part in self.items() if part.until < self.period]:
             del self[key]
             self.changed.discard(key)
 
     def state_key(self, key: GroupKey) -> str:
-        """The key under which a part is stored."""
+        """Return the key under which a part is stored."""
         return _encode([self._name, key[0], *key[1]])
 
     def take_changed(self) -> dict[str, Part]:
-        """The parts changed since the last call, as stored."""
+        """Return the parts changed since the last call, as stored."""
         found = {self.state_key(key): Part(self[key].state(), self[key].until) for key in self.changed}
         self.changed.clear()
         return found
 
     def load(self, key: GroupKey, state: Any, until: int) -> None:
-        """Take over the state of one part."""
+        """Restore the state of one part."""
         part = self[key] = self._make()
         part.load(state)
         part.until = until

@@ -1,4 +1,4 @@
-"""The probability that a forecast is within 20 %: votes of groups weighted by their losses, corrected by outcomes."""
+"""The probability that a forecast is within 20 %: weighted votes of groups, calibrated by outcomes."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ if TYPE_CHECKING:
 
 Forecasts = list[float | None]
 
-STATED = 50.0  # jobs; weight of a stated probability beside what happened
+STATED = 50.0  # jobs; weight of a predicted probability beside outcomes
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # probabilities; ends of the bins of being within 20 %
 SCARCE = (0.0, 0.01, 0.03, 0.1, 0.3)  # probabilities; ends of the bins of needing more, most of which are small
 
 
 class Correction(Stored):
-    """Shifts the stated probabilities of a bin by how much more or less often they came true, less while jobs are few.
+    """Calibrates predicted probabilities bin by bin, shifting each towards the observed frequency; less while jobs are
+    few.
 
-    Within a bin, what was likelier stays likelier.
+    Order within a bin is preserved.
     """
 
     kept = ("_jobs", "_excess")
 
     def __init__(self, ends: Sequence[float]) -> None:
-        """``ends`` of the bins, ascending; a bin has its own upper end."""
+        """``ends`` of the bins, ascending; a bin includes its upper end."""
         self._ends = ends
         self._jobs = [0.0] * (len(ends) + 1)
-        self._excess = [0.0] * (len(ends) + 1)  # of jobs that came true over those stated to
+        self._excess = [0.0] * (len(ends) + 1)  # observed over predicted jobs
 
     def correct(self, stated: float) -> float:
-        """The probability, 0..1, where this was stated."""
+        """Return the calibrated probability, 0..1."""
         k = bisect_left(self._ends, stated)
         return min(1.0, max(0.0, stated + self._excess[k] / (self._jobs[k] + STATED)))
 
     @property
     def shifts(self) -> list[float]:
-        """By how much each bin is corrected."""
+        """Return the shift of each bin."""
         return [excess / (jobs + STATED) for jobs, excess in zip(self._jobs, self._excess, strict=True)]
 
     def score(self, stated: float, came: bool, weight: float) -> None:
-        """Learn whether what was stated to be this likely came true; ``weight`` of the job, 0..1."""
+        """Learn whether an event of this predicted probability occurred; ``weight`` of the job, 0..1."""
         k = bisect_left(self._ends, stated)
         self._jobs[k] += weight
         self._excess[k] += weight * (came - stated)
@@ -59,15 +60,15 @@ class Correction(Stored):
 FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast")
 """The inputs of the estimate, each 0..1."""
 
-HIT_FADE = 0.9  # share; of a hit or miss that still counts one job later
-STEP = 0.05  # log odds; step by which a job moves each weight at first
-STEADY = 0.1  # share; of that step once the weights have settled
-FINDING = 2000.0  # jobs; after which the step is half of the first
-FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0)  # log odds; before the first job, of a constant and of each feature
+HIT_FADE = 0.9  # share of a hit's or miss's weight left one job later
+STEP = 0.05  # log odds; first step of each weight
+STEADY = 0.1  # share of that step left at the end
+FINDING = 2000.0  # jobs after which the step has halved
+FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0)  # log odds; initial weights of a constant and of each feature
 
 
 class Hits(Stored):
-    """A faded share of forecasts within 20 %, close to a prior while there are few."""
+    """A decaying share of forecasts within 20 %, close to a prior while there are few."""
 
     __slots__ = kept = ("hits", "trials")
 
@@ -81,16 +82,15 @@ class Hits(Stored):
         self.trials = self.trials * HIT_FADE + 1.0
 
     def share(self, prior: float) -> float:
-        """The share, 0..1; ``prior`` weighs as much as one trial."""
+        """Return the share, 0..1; ``prior`` weighs as much as one trial."""
         return (self.hits + prior) / (self.trials + 1.0)
 
 
 class HitProbability(Stored):
     """Logistic regression of hit or miss on ``FEATURES``, learned online, one small step per job.
 
-    Starts from weights that let every feature count, so that the first answers rank sensibly. PQM only considers how
-    similar the values are to the first one, not how forecasts fared. What the regression says is corrected by how
-    often it came true.
+    Starts with positive weights of all features, so that the first answers rank sensibly. PQM only compares values with
+    the first one, not with forecasts. The output is calibrated by outcomes.
     """
 
     kept = ("_weights", "_n", "_correction")
@@ -101,7 +101,7 @@ class HitProbability(Stored):
         self._correction = Correction(TENTHS)
 
     def probability(self, features: Sequence[float]) -> float:
-        """Probability that the forecast is within 20 % of what the job will use, 0..1."""
+        """Return the probability that the forecast is within 20 % of the job's use, 0..1."""
         return self._correction.correct(self._regression(features))
 
     def _regression(self, features: Sequence[float]) -> float:
@@ -127,20 +127,22 @@ class HitProbability(Stored):
             weights[i] += push * feature
 
 
-FADE = 0.995  # share; of a loss that still counts one job later
-PRIOR = 3.0  # jobs; number of a user's own that weigh as much as everything seen on the site
-FAINTEST = 1e-3  # share of the heaviest; votes with less weight are left out, and cannot be runner-up
+FADE = 0.995  # share of a loss's weight left one job later
+PRIOR = 3.0  # jobs of a user that weigh as much as the whole site
+FAINTEST = 1e-3  # share of the heaviest vote; lighter votes are left out, and cannot be runner-up
 TRUST = 20.0  # 1 / error; a vote weighs exp(-TRUST d) if its expected capped relative error is d above the least
 
 
 def capped_error(forecast: float, actual: float) -> float:
-    """``min(1, |forecast - actual| / actual)``, 0..1: 1 minus the accuracy. For an actual of 0: 0 if exact, else 1."""
+    """Return ``min(1, |forecast - actual| / actual)``, 0..1: 1 minus the accuracy. For an actual of 0: 0 if exact, else
+    1."""
     miss = abs(forecast - actual)
     return miss / actual if miss < actual else float(miss > 0.0)
 
 
 class ExpertLosses(Aging):
-    """A user's losses of each expert: faded; plain, for the mean error; of the answers. The last two at submission."""
+    """A user's losses of each expert, decaying; undecayed, for the mean error; and of the answers. The last two at
+    submission."""
 
     __slots__ = kept = ("faded", "totals", "hits", "answered", "jobs")
 
@@ -156,9 +158,9 @@ class ExpertLosses(Aging):
 class ExpertWeights(Stored):
     """Turns the losses of a fixed number of experts into weights for their votes.
 
-    A user's weights rest on the user's own jobs, and on the site's while those are few; an unknown user gets the
-    site's. Forecasts at submission and at the start have weights of their own. Losses, older ones fading, are kept
-    beside the forecasts that they are of, which fade alike: (2, moments, experts).
+    A user's weights come from the user's own jobs, and from the site's while those are few; an unknown user gets the
+    site's. Forecasts at submission and at start have separate weights. Losses and the counts of forecasts decay alike:
+    (2, moments, experts).
     """
 
     kept = ("_site",)
@@ -168,9 +170,9 @@ class ExpertWeights(Stored):
         self.users = Parts("user", lambda: ExpertLosses(experts))
 
     def weights(self, user: GroupKey, moment: Moment) -> list[float]:
-        """Weight of each expert's vote, (experts,), 1 for the one expected to be best.
+        """Return the weight of each expert's vote, (experts,), 1 for the one expected to be best.
 
-        Each starts as if it had been half wrong once.
+        Each starts with one loss of one half.
         """
         row = MOMENTS.index(moment)
         lost, spoke = self._site[:, row]
@@ -183,7 +185,7 @@ class ExpertWeights(Stored):
         return weights
 
     def score(self, job: FinishedJob) -> None:
-        """Learn how far each expert and the answer were off, at submission and as the job started."""
+        """Learn the losses of each expert and of the answer, at submission and at start."""
         at_submission, at_start = job.forecast.forecasts, job.at_start.forecasts
         losses = self.users.to_learn(job.keys.user)
         moments = [at_submission] if at_start is None or at_start is at_submission else [at_submission, at_start]
@@ -203,12 +205,14 @@ class ExpertWeights(Stored):
 
 
 def _lost(forecasts: Floats, actual: float) -> Floats:
-    """The relative error of each forecast, at most 1, which silence costs, and which of them spoke (1, else 0)."""
+    """Return the relative error of each forecast, at most 1, also for a missing one; and which were present (1, else
+    0)."""
     found = np.empty((2, *forecasts.shape))
     lost, found[1] = found[0], forecasts == forecasts  # not NaN
     np.abs(forecasts - actual, out=lost)
     if actual > 0.0:
-        # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so silence costs the whole loss.
+        # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so a missing forecast has the whole
+        # loss.
         np.fmin(lost, actual, out=lost)
         lost /= actual
     else:
@@ -217,10 +221,10 @@ def _lost(forecasts: Floats, actual: float) -> Floats:
 
 
 def best_vote(votes: Mapping[float, float]) -> list[tuple[float, float]]:
-    """(accuracy expected by the weighted votes, forecast) for each forecast that counts, best first.
+    """Return (accuracy expected by the weighted votes, forecast) for each forecast that counts, best first.
 
-    The first maximises ``sum_q w_q max(0, 1 - |p - q| / q)``, whose maximum always lies at one of the votes. Votes
-    that weigh less than ``FAINTEST`` of the heaviest are left out.
+    The first maximises ``sum_q w_q max(0, 1 - |p - q| / q)``, whose maximum is always at one of the votes. Votes below
+    ``FAINTEST`` of the heaviest weight are left out.
     """
     least = max(votes.values()) * FAINTEST
     counted = [(q, weight) for q, weight in votes.items() if weight > least]

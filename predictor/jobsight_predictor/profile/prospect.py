@@ -14,15 +14,15 @@ from .parts import Aging, Parts
 if TYPE_CHECKING:
     from .forecast import FinishedJob
 
-MOST = 5  # jobs; that needed more, and were not run again or came one after the other, at most
-OVER = 0.03  # share; a shortfall that is less likely than this to concern the next job is forgotten
-GROWTH_LEFT = 0.25  # share; of the sign of growth that is left after a job that needed no more
-BELOW = 0.99  # factor; where need grows, the next job may need a little less than the last
+MOST = 5  # jobs; limit on jobs that needed more and were not repeated, or came one after the other
+OVER = 0.03  # probability for the next job below which a shortfall is dropped
+GROWTH_LEFT = 0.25  # share of the evidence of growth left after a job that needed no more
+BELOW = 0.99  # factor; where need grows, the next job may need slightly less than the last
 
 
 class Shortfall(Aging):
-    """``lower_bound`` was too little: for ``pending`` jobs that have not been run again with more, as far as known, in
-    ``since`` jobs; and for ``grown`` jobs one after the other, of which each that needed no more leaves a share."""
+    """``lower_bound`` was too little for ``pending`` jobs, not repeated with more in ``since`` jobs as far as known,
+    and for ``grown`` jobs in a row, which a job that needed no more reduces to a share."""
 
     __slots__ = kept = ("lower_bound", "pending", "since", "grown")
 
@@ -37,16 +37,16 @@ class Shortfall(Aging):
 
     @property
     def share(self) -> float:
-        """Probability that the next such job needs more: it is one of those, run again, or need has grown.
+        """Return the probability that the next similar job needs more: it repeats one of those, or need has grown.
 
-        Both after Laplace's rule of succession.
+        Both by Laplace's rule of succession.
         """
         again = self.pending / (self.pending + self.since + 1.0)
         grown = self.grown / (self.grown + 1.0)
         return 1.0 - (1.0 - again) * (1.0 - grown)
 
     def add(self, lower_bound: float) -> None:
-        """Learn from a job that needed more than this. One that failed with less counts as the same job."""
+        """Learn from a job that needed more than this; one that failed with less counts as the same job."""
         if self.pending and lower_bound > self.lower_bound:
             self.lower_bound = lower_bound
         else:
@@ -73,11 +73,11 @@ NONE = Shortfall()
 
 
 class Shortfalls(Parts[Shortfall]):
-    """Reservations that were too small lately, by user and application, whatever the jobs requested.
+    """Recent reservations that were too small, by user and application, whatever the request.
 
-    A user whose job was killed for want of more runs it again, and where need has grown, it stays so. Where requests
-    are lowered as recommended, the log has the lowered one, and the next question the user's. A job counts with those
-    of its application, and with those of no known application.
+    A user whose job was killed for exceeding its limit runs it again, and grown need persists. Where requests are
+    lowered as recommended, the log has the lowered one, and the next question the user's. A job counts for its
+    application, and for those of unknown application.
     """
 
     def score(self, job: FinishedJob) -> None:
@@ -87,19 +87,19 @@ class Shortfalls(Parts[Shortfall]):
                 self.to_learn(key).score(job.value)
 
     def of(self, keys: JobKeys) -> Shortfall:
-        """The one that is likeliest to concern such a job; ``NONE`` if there is none."""
+        """Return the shortfall most likely to concern this job; ``NONE`` without one."""
         return max([self.get(key, NONE) for key in (keys.application, keys.user)], key=lambda known: known.share)
 
 
-TAIL = 3.0  # index; values above all seen follow this Pareto law: of those beyond x, 1 in 8 is beyond 2 x
-TIME_TAIL = 5.0  # index; the same for run times, whose waste grows with their square, so that far places weigh more
-PRIOR = 0.5  # pieces of evidence; for what was never seen, and for what the wider level knows, each (Jeffreys)
-BETWEEN = 3  # 1 / share; position of the group in between, from specific to general
-GATHERED = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)  # factors; places above the largest seen that represent the tail
+TAIL = 3.0  # Pareto index of values above all seen: of those beyond x, 1 in 8 is beyond 2 x
+TIME_TAIL = 5.0  # Pareto index of run times, whose waste grows with their square, so that far places weigh more
+PRIOR = 0.5  # pieces of evidence; weight of unseen values, and of the wider level, each (Jeffreys)
+BETWEEN = 3  # 1 / share; position of the middle group, from specific to general
+GATHERED = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)  # factors on the largest value seen; places that represent the tail
 
 
 class Law(NamedTuple):
-    """Shares of the values beyond all seen: ``places`` as multiples of the largest seen, ``rest`` beyond these."""
+    """Shares of values beyond all seen: ``places`` as multiples of the largest seen, ``rest`` beyond these."""
 
     places: tuple[tuple[float, float], ...]
     rest: float
@@ -107,13 +107,13 @@ class Law(NamedTuple):
 
 @lru_cache(maxsize=4)
 def pareto(index: float, at: tuple[float, ...]) -> Law:
-    """The law that falls off with the power ``index``, concentrated at these places, ascending."""
+    """Make the Pareto law of this ``index``, concentrated at these places, ascending."""
     places = [(up, low**-index - up**-index) for low, up in zip((1.0, *at), at, strict=False)]
     return Law(tuple(places), at[-1] ** -index)
 
 
 class Witness(NamedTuple):
-    """A group that shows what a job may need; ``scale`` converts its values to the metric's unit.
+    """A group as evidence for a job's need; ``scale`` converts its values to the metric's unit.
 
     ``bursts``: a burst in it counts as a whole, by its largest value.
     """
@@ -124,12 +124,12 @@ class Witness(NamedTuple):
 
 
 Level = Sequence[Witness]
-"""Groups of the same jobs, or as specific: they share their weight."""
+"""Groups of the same jobs, or equally specific: they share their weight."""
 
 
 def levels_of(values: Sequence[tuple[int, Group]], shares: Mapping[int, Witness]) -> list[Level]:
-    """Of the groups of a job, by their fields: the most specific, one in between, the user's, the site's; shares beside
-    these."""
+    """Choose levels from a job's groups: the most specific, a middle one, the user's and the site's, with shares beside
+    them."""
     of_user = [group for fields, group in values if fields & USER]
     first_fields, first = values[0]
     chosen = (
@@ -141,7 +141,7 @@ def levels_of(values: Sequence[tuple[int, Group]], shares: Mapping[int, Witness]
     n, n_shares = first.mode.n, 0
     for group, fields in chosen:
         level, share = [], shares.get(fields)
-        if group.mode.n > n:  # with no more jobs than the one before, it adds nothing
+        if group.mode.n > n:  # a group with no more jobs than the one before adds nothing
             level.append(Witness(group, 1.0, bool(fields and of_user)))
             n = group.mode.n
         if share is not None and share.group.mode.n > n_shares:
@@ -153,9 +153,9 @@ def levels_of(values: Sequence[tuple[int, Group]], shares: Mapping[int, Witness]
 
 
 def first_jobs(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
-    """For a job of a new application: the first jobs of other applications, the user's and the site's.
+    """Choose levels for a job of a new application: the first jobs of other applications, of the user and of the site.
 
-    A thousand jobs of one application say little of what the user's next application will need.
+    A thousand jobs of one application say little about the user's next application.
     """
     levels: list[Level] = []
     n = 0
@@ -167,15 +167,16 @@ def first_jobs(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
     return levels
 
 
-SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); where jobs near a known place lie
-FAINT = 2e-3  # probability; places less likely than this are left out
+SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); spread of jobs near a known place
+FAINT = 2e-3  # probability below which places are left out
 
 Step = tuple[float, float]
-"""A value that may be reserved, and the probability that the job needs exactly that."""
+"""A possible reservation, and the probability that the job needs exactly that."""
 
 
 class Prospect:
-    """``places`` maps possible needs to probabilities; ``beyond`` is that of needing more than all of these."""
+    """Distribution of a need: ``places`` maps values to probabilities; ``beyond`` is the probability of more than
+    all."""
 
     __slots__ = ("_steps", "beyond", "places")
 
@@ -186,14 +187,14 @@ class Prospect:
 
     @property
     def steps(self) -> list[Step]:
-        """The values that may be needed, ascending; made once."""
+        """Possible values, ascending; made once."""
         if self._steps is None:
             likely = [(place, mass) for place, mass in self.places.items() if mass > FAINT]
             self._steps = sorted([(place * up, mass * share) for up, share in SPREAD for place, mass in likely])
         return self._steps
 
     def cut(self, ceiling: float) -> Prospect:
-        """The same where nothing needs more than ``ceiling``."""
+        """Return the distribution limited to ``ceiling``."""
         places = {place: mass for place, mass in self.places.items() if place < ceiling}
         if len(places) < len(self.places):
             places[ceiling] = sum([mass for place, mass in self.places.items() if place >= ceiling])
@@ -201,13 +202,13 @@ class Prospect:
 
 
 def prospect(levels: Sequence[Level], *, of_time: bool = False) -> Prospect:
-    """The distribution of the next value, by ``levels`` from specific to general.
+    """Estimate the distribution of the next value from ``levels``, specific to general.
 
-    With ``of_time`` the values are run times, of which fewer lie far above all seen.
+    With ``of_time`` the values are run times, which rarely lie far above all seen.
 
-    With m pieces of evidence, m parts of a level's next jobs are like those seen, ``PRIOR`` parts lie above the largest
-    of them, and as many are like the wider level's. Of a group's jobs, those that are separate pieces of evidence count
-    singly, the rest burst by burst.
+    With m pieces of evidence, m parts of a level's next jobs are like those seen, ``PRIOR`` parts lie above the
+    largest, and as many follow the wider level. Jobs that are separate pieces of evidence count singly, the others
+    burst by burst.
     """
     places: dict[float, float] = {}
     tail = pareto(TIME_TAIL if of_time else TAIL, GATHERED)
@@ -242,9 +243,9 @@ def prospect(levels: Sequence[Level], *, of_time: bool = False) -> Prospect:
 
 
 def with_shortfall(by_groups: Prospect, shortfall: Shortfall, evidence: int) -> Prospect:
-    """The distribution where jobs lately needed more than a lower bound: needing more is at least as likely as that.
+    """Return the distribution in which exceeding the shortfall's lower bound is at least as likely as its share.
 
-    What such a job needs follows the ``evidence`` jobs above the lower bound, and the lower bound itself, which counts
+    The need of such a job follows the ``evidence`` jobs above the lower bound, and the lower bound itself, which counts
     as one job with that value.
     """
     if shortfall.share <= 0.0:
@@ -270,11 +271,12 @@ def with_shortfall(by_groups: Prospect, shortfall: Shortfall, evidence: int) -> 
     return Prospect(places, beyond + more * tail.rest)
 
 
-NEAR_LIMIT = 0.9  # share; of jobs that need this share of their limit, it is learned how many run out of it
+NEAR_LIMIT = 0.9  # share of the limit from which a job counts as near it
 
 
 def stated_near_limit(prospect: Prospect, limit: float) -> float | None:
-    """Of jobs that need nine tenths of their limit the share that needs all of it; None where it has none of these."""
+    """Return the share of jobs that need the whole limit among those that need nine tenths; None without any of
+    these."""
     near, out = prospect.beyond, prospect.beyond
     for place, mass in prospect.places.items():
         if place >= NEAR_LIMIT * limit:

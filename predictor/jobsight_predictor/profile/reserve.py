@@ -1,4 +1,4 @@
-"""The reservation: the value of least expected cost, or a quantile; and the next one after a failure."""
+"""Reservations: the value of least expected cost, or a quantile; and the next one after a failure."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .prospect import SPREAD, Prospect, Step
 if TYPE_CHECKING:
     from .forecast import FinishedJob
 
-FARTHEST = 4.0  # factor; a quantile is at most this many times the highest place
-LEAST_FIT = 0.25  # share; steps into which fewer would fit are never the cheapest, and not worth computing
-CLOSE = 1.05  # factor; an attempt is at least this many times the one before
-RETRIES = 10  # doublings; after this many the job gets exactly what it needs
+FARTHEST = 4.0  # factor; limit on a quantile, as a multiple of the highest place
+LEAST_FIT = 0.25  # share of jobs that fit; lower steps are never the cheapest
+CLOSE = 1.05  # factor; least ratio of an attempt to the one before
+RETRIES = 10  # doublings after which a job gets exactly its need
 
 RETRIED = 2.0 / log(2.0) - 1.0
-"""A job that needs y and is tried with b, 2 b, 4 b .. until it fits holds 2 / ln 2 y - b idly, if y may be anything."""
+"""Waste factor of doubling: a job of need y tried with b, 2 b, 4 b .. wastes 2 / ln 2 y - b on average."""
 
 
 def cheapest(
     steps: list[Step], prospect: Prospect, ceiling: float, price: float, *, of_time: bool
 ) -> tuple[float, float]:
-    """(the value of least expected cost, the probability of exceeding it); nothing needs more than ``ceiling``.
+    """Return (the value of least expected cost, the probability of exceeding it); needs are at most ``ceiling``.
 
-    Of the candidates b, the one with the least
+    Among the candidates b, minimises
 
         E[b - y; y <= b] + E[RETRIED y - b; y > b] + P(y > b) price
 
@@ -42,7 +42,7 @@ def cheapest(
     known = sum(places.values())
     value_held = sum(map(mul, places.values(), places))
     mean_spread, mean_square_spread = _spread_moments(SPREAD)
-    # Mass x seconds, and that x value, of everything known and of what would fit: the waste depends on them.
+    # Mass x seconds, and that x value, of all places and of those that fit: they determine the waste.
     held = known if not of_time else mean_spread * value_held
     if of_time:
         used = mean_square_spread * sum([mass * place * place for place, mass in places.items()])
@@ -59,7 +59,7 @@ def cheapest(
         fits_used += mass * length * step
         if fits < least_share:
             continue
-        if step >= ceiling:  # nothing fails there
+        if step >= ceiling:  # nothing fails at the ceiling
             if max(0.0, ceiling * held - used) < least:
                 chosen = (ceiling, 0.0)
             break
@@ -74,14 +74,14 @@ def cheapest(
 
 @lru_cache(maxsize=4)
 def _spread_moments(spread: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Mean of the factors, and of their squares."""
+    """Return the means of the factors and of their squares."""
     return sum([up * share for up, share in spread]), sum([up * up * share for up, share in spread])
 
 
 def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, float]:
-    """The least step that no more than the share ``may_fail`` exceeds; beyond all if none is that safe.
+    """Return the lowest step that at most the share ``may_fail`` exceeds; a value beyond all if none is that safe.
 
-    How far beyond: the mass above a place falls off at least as fast as the place grows.
+    Beyond, the mass above a value is taken to fall at least as fast as the value grows.
     """
     exceeds = beyond
     if exceeds > may_fail:
@@ -96,11 +96,11 @@ def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, 
 
 
 NEED_SHARES = (0.5, 0.75, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99)
-"""Shares of jobs for which an answer says what is enough for them."""
+"""Shares of jobs for which an answer has the sufficient amount."""
 
 
 def needs_of(prospect: Prospect | None) -> list[tuple[float, float]]:
-    """(amount, share of jobs that need more), ascending, as far as the distribution says: its ``quantile`` of each."""
+    """Return (amount, share of jobs that need more), ascending: the distribution's ``quantile`` of each."""
     if prospect is None or not prospect.places:
         return []
     steps, exceeds = prospect.steps, prospect.beyond
@@ -120,7 +120,7 @@ def needs_of(prospect: Prospect | None) -> list[tuple[float, float]]:
 
 
 def exceeding(prospect: Prospect | None, amount: float) -> float:
-    """The probability of needing more than this amount; 1 where nothing is known."""
+    """Return the probability of needing more than this amount; 1 without evidence."""
     if prospect is None or not prospect.places:
         return 1.0
     top = max(prospect.places)
@@ -129,11 +129,11 @@ def exceeding(prospect: Prospect | None, amount: float) -> float:
 
 
 def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -> tuple[float, ...]:
-    """Return the reservation of each attempt, ascending, ``bound`` first; nothing needs more than ``ceiling``.
+    """Return the reservation of each attempt, ascending, ``bound`` first; needs are at most ``ceiling``.
 
-    After the bound, given that the job needs more, the steps that minimise the expected sum of what failed attempts
-    hold and the last one leaves idle, by dynamic programming: an attempt at ``a`` is paid for by every job that needs
-    more than the attempt before. The last is ``ceiling``, or twice all that is known.
+    The attempts after the bound minimise the expected waste of failed attempts and of the last one, given that the job
+    needs more, by dynamic programming: every job that needs more than the attempt before pays for an attempt at ``a``.
+    The last is ``ceiling``, or twice the highest place.
     """
     if not prospect.places:
         return (bound,)
@@ -150,9 +150,9 @@ def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -
 
 
 def _cheapest_rungs(places: list[float], masses: list[float]) -> list[float]:
-    """Which of the places to try, given their masses; places ascending, the last is always enough."""
+    """Choose the places to try, given their masses; places ascending, the last is always enough."""
     n = len(places)
-    cost = [0.0] * (n + 1)  # of everything from this place on, what is used left out
+    cost = [0.0] * (n + 1)  # waste from this place on, without use
     best = [0] * n
     left = 0.0  # mass from this place on
     for first in range(n - 1, -1, -1):
@@ -206,11 +206,11 @@ def held(attempts: Sequence[float], value: float, request: float = 0.0) -> float
     return total + value
 
 
-MEAN_OF = 5000  # jobs; memory of the site's mean job and mean requested time
+MEAN_OF = 5000  # jobs; memory length of the site's mean job and mean requested time
 
 
 class MeanJob(Stored):
-    """The site's mean job, in value x seconds, and how long jobs request to run."""
+    """The site's mean job, in value x seconds, and the mean requested time."""
 
     kept = ("value_seconds", "_n", "_mean_seconds", "_timed")
 
@@ -221,11 +221,11 @@ class MeanJob(Stored):
         self._timed = 0
 
     def seconds(self, seconds: float | None) -> float:
-        """Return the time for which a job may hold its reservation: its request, or that of the mean job."""
+        """Return the time for which a job may hold its reservation: its requested time, or the mean one."""
         return seconds or self._mean_seconds
 
     def learn(self, value: float, seconds: float | None) -> None:
-        """Learn what a job used."""
+        """Learn the use of a job."""
         self._n += 1
         if seconds:
             self._timed += 1
@@ -234,16 +234,16 @@ class MeanJob(Stored):
         self.value_seconds += (job - self.value_seconds) / min(self._n, MEAN_OF)
 
 
-FEW = 5  # jobs; of an application, before its next ones may be reserved below their own quantile
-CAUTION = 0.03  # share; that may fail of them, at most: they come in bursts, and fail together
+FEW = 5  # jobs of an application needed before reservations may be below its own quantile
+CAUTION = 0.03  # share; limit on its failures, since jobs of a burst fail together
 
 Basis = Literal["quantile", "largest seen", "request", "facts", "similar jobs"]
-"""What a bound rests on: the distribution of values; the largest value seen or reservation that ran out, with a margin;
-the job's own request; jobs with similar facts; what similar jobs used or failed with (decided by the server)."""
+"""Basis of a bound: the distribution of values; the largest value seen or reservation that ran out, with a margin; the
+job's own request; jobs with similar facts; the use or failures of similar jobs (decided by the server)."""
 
 
 class Bound(NamedTuple):
-    """``value`` to reserve, the estimated ``exceed_probability`` that the job needs more, and the basis."""
+    """A reservation: ``value``, the estimated ``exceed_probability`` that the job needs more, and the basis."""
 
     value: float
     exceed_probability: float
@@ -251,12 +251,12 @@ class Bound(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What is known about a job besides its prospect.
+    """Properties of a job besides its prospect.
 
-    ``seconds`` how long it may hold the reservation, None if unknown; ``request`` what the user asks for and whether
-    that ``is_limit``; ``ended`` jobs of its application, ``own`` evidence from the user's jobs; ``shortfall`` the
-    probability that it needs more than lately was too little, where its distribution did not explain that; ``largest``
-    the largest value seen of jobs like it.
+    ``seconds``: time for which it may hold the reservation, None if unknown; ``request`` by the user, and whether that
+    ``is_limit``; ``ended``: jobs of its application; ``own``: evidence from the user's jobs; ``shortfall``: probability
+    that it exceeds a recent insufficient reservation, beyond its distribution; ``largest``: largest value of similar
+    jobs.
     """
 
     seconds: float | None = None
@@ -269,20 +269,20 @@ class Case(NamedTuple):
 
 
 class Bounds:
-    """Reserves where the expected waste and the price of a failure balance (``cheapest``).
+    """Reserves at the least expected cost of waste and failures (``cheapest``).
 
     With the objective ``coverage``, the price follows the site's failures (``FailurePrice``): cheap jobs are safer than
-    expensive ones, and the chosen share fits in the long run. With ``waste`` it is zero: an attempt that fails costs
-    what it held, and nothing else. Until ``FEW`` jobs of an application have ended, and with ``coverage`` also while
-    they lately needed more than they had, a job gets at least the quantile of its own distribution,
-    which with few pieces of evidence lies above the largest value seen.
+    expensive ones, and the chosen share fits in the long run. With ``waste`` it is zero: a failed attempt costs only
+    its reservation. Until ``FEW`` jobs of an application have ended, and with ``coverage`` also while they lately
+    needed more than they had, a job gets at least the quantile of its own distribution, which with little evidence lies
+    above the largest value seen.
 
     Raises:
         ValueError: ``coverage`` is not a share of jobs, or the objective is unknown.
     """
 
     def __init__(self, coverage: float = 0.95, objective: Objective = "coverage", *, of_time: bool = False) -> None:
-        """``of_time``: the values are the jobs' own lengths, so a job that lasts long also wastes for long."""
+        """``of_time``: values are run times, so a long job also wastes for long."""
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
         if objective not in OBJECTIVES:
@@ -293,10 +293,10 @@ class Bounds:
         self.mean_job = MeanJob()
 
     def reserve(self, prospect: Prospect, case: Case, price_mean_jobs: float) -> Bound:
-        """What to reserve for a job, where a failure costs this many mean jobs besides its waste."""
+        """Return the reservation for a job; a failure costs this many mean jobs besides its waste."""
         request = case.request
         may_fail = 1.0 - self.coverage
-        if not prospect.places:  # nothing is known but the request
+        if not prospect.places:  # only the request is known
             return Bound(request or 0.0, 0.0 if case.is_limit else may_fail, "request")
         ceiling = request if request is not None and case.is_limit else inf
         steps = prospect.steps
@@ -317,9 +317,9 @@ class Bounds:
         return Bound(min(value, LARGEST), min(1.0, max(0.0, exceeds)), basis)
 
     def can_fail(self, request: float, seconds: float | None, price_mean_jobs: float) -> bool:
-        """Whether a failure is cheaper than its price, of a job that may hold ``request`` for ``seconds``.
+        """Return whether the failure of a job that may hold ``request`` for ``seconds`` costs less than its price.
 
-        With the objective ``waste``, which counts no failures, never.
+        Always False with the objective ``waste``, which does not count failures.
         """
         if self.objective != "coverage":
             return False
@@ -327,32 +327,32 @@ class Bounds:
         return job * price_mean_jobs < self.mean_job.value_seconds
 
     def score(self, job: FinishedJob) -> None:
-        """Learn what a job needed that may have run for the time it requested."""
+        """Learn the need of a job that may have run for its requested time."""
         self.learn(job.value, job.question.requested_time_s)
 
     def learn(self, value: float, seconds: float | None = None) -> None:
-        """Learn what a job needed that may have run for ``seconds``."""
+        """Learn the need of a job that may have run for ``seconds``."""
         self.mean_job.learn(value, seconds or (value if self._of_time else None))
 
     def failure(self) -> float:
-        """What an attempt that fails is taken to cost besides its waste: a mean job, in value x seconds; 0 with the
-        objective ``waste``."""
+        """Cost of a failed attempt besides its waste: a mean job, in value x seconds; 0 with the objective
+        ``waste``."""
         return self.mean_job.value_seconds if self.objective == "coverage" else 0.0
 
 
-REQUEST_FADE = 0.999  # share; of a waste that still counts one job later
-BETTER = 0.8  # share; requests that wasted less than this share of what bounds wasted are followed
-DOUBTED = 1.0  # jobs; number that may exceed their requests, beyond the share that bounds may fail
+REQUEST_FADE = 0.999  # share of a waste's weight left one job later
+BETTER = 0.8  # share of the bounds' waste below which requests are followed
+DOUBTED = 1.0  # jobs that may exceed their requests, beyond the share that bounds may fail
 
 REQUESTED = {"memory": "requested_memory_bytes", "runtime": "requested_time_s"}
-"""The field of a question that requests the metric."""
+"""The question's field with the request of each metric."""
 
 
 class RequestedLimits(Stored):
-    """Counts the jobs that used more than they had requested.
+    """Counts jobs that used more than they requested.
 
-    A request is a limit as long as at least as many jobs stay within it as within bounds: then no forecast and no bound
-    need exceed it. ``limit`` "yes" or "no" settles it beforehand.
+    Requests are limits as long as at least as many jobs stay within them as within bounds: then no forecast and no
+    bound need exceed them. ``limit`` "yes" or "no" decides that beforehand.
     """
 
     kept = ("_asked", "_beyond", "_wasted_by_requests", "_wasted_by_bounds")
@@ -367,24 +367,24 @@ class RequestedLimits(Stored):
         self._wasted_by_bounds = 0.0
 
     def of(self, question: Question) -> float | None:
-        """What the job requests of the metric; None if it requests none."""
+        """Return the job's request of the metric; None without one."""
         found: float | None = getattr(question, self._field) if self._field is not None else None
         return found
 
     @property
     def are_limits(self) -> bool:
-        """Whether a job is expected to stay within its request."""
+        """Return whether a job is expected to stay within its request."""
         if self._limit != "auto":
             return self._limit == "yes"
         return self._beyond <= (1.0 - self._bounds.coverage) * self._asked + DOUBTED
 
     @property
     def are_better(self) -> bool:
-        """Whether requests have lately wasted clearly less than bounds: these users know what their jobs need."""
+        """Return whether requests have lately wasted clearly less than bounds: these users know their jobs' needs."""
         return self._wasted_by_requests < BETTER * self._wasted_by_bounds
 
     def score(self, job: FinishedJob) -> None:
-        """Learn what the job used of its request, beside the bound by the history of similar jobs.
+        """Compare the job's use with its request and with the bound from similar jobs.
 
         A failed attempt costs the price of a failure (``Bounds.failure``) besides its waste, in value x seconds.
         """

@@ -1,4 +1,4 @@
-"""What is left of a running job: the distribution of its need, given what it has used so far."""
+"""Outlook of a running job: the distribution of its need, given its use so far."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any, NamedTuple, Self
 from .probability import TENTHS
 from .prospect import NEAR_LIMIT, TAIL, TIME_TAIL, Prospect
 
-GROWTH_S = 600.0  # seconds; memory of the growth of a job's use
-HELD_WITHIN = 1.1  # factor; a use that is above the limit by more than this is not held to it
+GROWTH_S = 600.0  # seconds; memory length of the growth of a job's use
+HELD_WITHIN = 1.1  # factor; a use above the limit by more than this shows that it is not enforced
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a job may need in all, in the unit of the metric.
+    """Distribution of a job's total need, in the unit of the metric.
 
-    ``places`` ascending, ``at_least`` the probability of needing each or more, both (n,); needs beyond the last, of
-    probability ``beyond``, follow a Pareto law with this ``index``. Of a job of which nothing is known, n is 0.
-    ``shifts`` correct the stated share of jobs near their limit that run out, by tenths (``Correction.shifts``).
+    ``places`` ascending, ``at_least`` the probability of needing each or more, both (n,), with n 0 without evidence.
+    Needs beyond the last, of probability ``beyond``, follow a Pareto law with this ``index``. ``shifts`` correct the
+    predicted share of jobs near their limit that run out, by tenths (``Correction.shifts``).
     """
 
     places: tuple[float, ...] = ()
@@ -33,7 +33,7 @@ class Outlook:
 
     @classmethod
     def of(cls, prospect: Prospect | None, shifts: Sequence[float] = (), *, of_time: bool) -> Self:
-        """That of a job with this distribution; ``of_time``: the values are run times."""
+        """Make the outlook from a distribution; ``of_time``: the values are run times."""
         index = TIME_TAIL if of_time else TAIL
         steps = [] if prospect is None else prospect.steps
         if prospect is None or not steps:
@@ -43,17 +43,17 @@ class Outlook:
         return cls(tuple([place for place, _ in steps]), tuple(at_least[:-1]), at_least[-1], index, tuple(shifts))
 
     def needs(self, value: float) -> float:
-        """The probability, 0..1, that the job needs ``value`` or more."""
+        """Return the probability, 0..1, that the job needs ``value`` or more."""
         k = bisect_left(self.places, value)
         if k < len(self.places):
             return self.at_least[k]
         return float(self.beyond * (self.places[-1] / value) ** self.index) if self.places else 1.0
 
     def exceeds(self, limit: float, so_far: float) -> float:
-        """The probability, 0..1, that a job that has used ``so_far`` needs ``limit`` or more.
+        """Return the probability, 0..1, that a job that has used ``so_far`` needs ``limit`` or more.
 
-        The distribution says how likely it comes near the limit, and how many of those near it run out: corrected
-        by how many did.
+        The product of the probability of coming near the limit, from the distribution, and the share of jobs near it
+        that run out, corrected by outcomes.
         """
         if so_far >= limit:
             return 1.0
@@ -64,7 +64,7 @@ class Outlook:
             out = min(1.0, max(0.0, stated + self.shifts[bisect_left(TENTHS, stated)]))
         if so_far <= near:
             return out * self._given(so_far, near)
-        # Of those near it that do not run out, the share that has needed this much.
+        # Share of those near it that need this much, without those that run out.
         left = (
             (self._given(near, so_far) - stated) / (1.0 - stated) if stated < 1.0 else (limit - so_far) / (limit - near)
         )
@@ -72,19 +72,19 @@ class Outlook:
         return out / (out + others) if out > 0.0 else 0.0
 
     def _given(self, so_far: float, value: float) -> float:
-        """The probability that a job that needs ``so_far`` needs ``value``, by the distribution alone."""
+        """Return the probability that a job that needs ``so_far`` needs ``value``, from the distribution alone."""
         if not self.places or so_far > self.places[-1]:
             return float((so_far / value) ** self.index)
         return self.needs(value) / self.needs(so_far)
 
     def final(self, so_far: float) -> float:
-        """The median of what a job that has used ``so_far`` needs in all: as often more as less."""
+        """Return the median total need of a job that has used ``so_far``."""
         if not self.places or so_far > self.places[-1]:
             return float(so_far * 2.0 ** (1.0 / self.index))
         half = 0.5 * self.needs(so_far)
         if half < self.beyond:
             return float(self.places[-1] * (self.beyond / half) ** (1.0 / self.index))
-        k = bisect_right(self.at_least, -half, key=lambda share: -share)  # these have half of it above them
+        k = bisect_right(self.at_least, -half, key=lambda share: -share)  # half of the mass is above these
         return max(so_far, self.places[k - 1])
 
     def state(self) -> list[Any]:
@@ -93,14 +93,14 @@ class Outlook:
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
-        """The outlook whose ``state()`` this was."""
+        """Restore an outlook from its ``state()``."""
         places, at_least, beyond, index, shifts = state
         return cls(tuple(places), tuple(at_least), beyond, index, tuple(shifts))
 
 
 class RunsOut(NamedTuple):
-    """``chance`` that a running job needs more than its limit, 0..1, and that it does so ``soon``, within a horizon;
-    ``due_s``: after how many seconds it does, if it does."""
+    """Probability ``chance`` that a running job exceeds its limit, 0..1, and that it does so ``soon``, within a
+    horizon; ``due_s``: seconds until then, if it does."""
 
     chance: float
     soon: float
@@ -108,7 +108,7 @@ class RunsOut(NamedTuple):
 
 
 def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: float) -> RunsOut | None:
-    """Whether a job that has run for ``elapsed_s`` reaches its time limit; None where nothing holds it to that."""
+    """Estimate whether a job that has run for ``elapsed_s`` reaches its time limit; None without an enforced limit."""
     if limit_s <= 0.0 or elapsed_s > HELD_WITHIN * limit_s:
         return None
     chance, due_s = outlook.exceeds(limit_s, elapsed_s), max(0.0, limit_s - elapsed_s)
@@ -118,11 +118,11 @@ def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: 
 def memory_runs_out(
     outlook: Outlook, peak: float, growth: float, limit: float, elapsed_s: float, left_s: float, within_s: float
 ) -> RunsOut | None:
-    """Whether a job with this ``peak`` so far needs more memory than its limit; None where nothing holds it to that.
+    """Estimate whether a job with this ``peak`` so far exceeds its memory limit; None without an enforced limit.
 
-    The distribution says how likely it is ever. When: if its ``growth``, per second, goes on and the job does, that
-    decides. Otherwise any moment of its run is as likely, so that it becomes less likely with each that has gone by:
-    ``elapsed_s`` of its run, which lasts ``left_s`` more.
+    The distribution gives the probability. The time follows from ``growth``, per second, if that reaches the limit
+    before the job ends. Otherwise every moment of its run, ``elapsed_s`` past and ``left_s`` to come, is equally
+    likely, so the probability falls with time.
     """
     if limit <= 0.0 or peak > HELD_WITHIN * limit:
         return None
@@ -137,8 +137,8 @@ def memory_runs_out(
 
 
 def grown(growth: float, before: float, peak: float, seconds: float) -> float:
-    """The growth of a peak, per second, after it went from ``before`` to ``peak`` in ``seconds``: the mean over about
-    the last ten minutes, older ones fading."""
+    """Update the growth of a peak, per second, after it went from ``before`` to ``peak`` in ``seconds``: a decaying
+    mean over about the last ten minutes."""
     if seconds <= 0.0:
         return growth
     kept = exp(-seconds / GROWTH_S)

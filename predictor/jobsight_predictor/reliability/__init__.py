@@ -1,1 +1,1 @@
-"""Machines: how long they stay, how jobs end on them, and which is best for a job."""
+"""Machine reliability: availability, job outcomes, and the ranking of machines for a job."""

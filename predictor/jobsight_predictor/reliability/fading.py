@@ -1,4 +1,4 @@
-"""How much of what was seen of a machine still counts: half after a week."""
+"""Decay of observations of a machine, with a half-life of a week."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Seconds = TypeVar("Seconds", float, Floats)
 
 
 def faded(ago_s: Seconds) -> Seconds:
-    """The share that is left after so long, at least 0 seconds."""
+    """Return the remaining weight of an observation ``ago_s`` seconds old, at least 0."""
     left: Seconds = 0.5 ** (ago_s / HALF_LIFE_S)
     return left
 
 
 def faded_span(from_ago_s: Seconds, to_ago_s: Seconds) -> Seconds:
-    """The seconds of a stretch of time, each counting what is left of it."""
+    """Return the length of a time span in seconds, each weighted by its age."""
     return (faded(to_ago_s) - faded(from_ago_s)) * (HALF_LIFE_S / log(2.0))

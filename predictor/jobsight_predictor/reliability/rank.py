@@ -1,4 +1,4 @@
-"""Machines in the order in which a job should try them."""
+"""The order in which a job should try machines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """``order`` are the numbers of the machines, best first; the rest are of shape (n,), by machine.
+    """``order`` lists machine numbers, best first; the other arrays have shape (n,), by machine.
 
-    ``score`` is what was ranked by: a machine without history counts with at most the mean of those with one.
+    ``score`` is the ranking key: without history, a machine gets at most the mean of those with history.
     """
 
     order: NDArray[np.int64]
@@ -27,10 +27,10 @@ class Ranking:
 
 
 def ranked(score: Floats, low: Floats, high: Floats, known: Bools, eligible: Bools | None = None) -> Ranking:
-    """The ``eligible`` machines (default: all), highest score first.
+    """Rank the ``eligible`` machines (default: all), highest score first.
 
-    Among equals those with history come first, then the lowest number. A machine without history is never above all
-    of those with one. NaN counts as the lowest score.
+    Ties: machines with history first, then the lowest number. A machine without history never ranks above all that
+    have one. NaN counts as the lowest score.
     """
     allowed = np.ones(len(score), dtype=np.bool_) if eligible is None else eligible
     value = np.where(np.isfinite(score), score, -np.inf)

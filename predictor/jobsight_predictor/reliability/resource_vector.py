@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 JobEnd = Literal["success", "evicted", "requeued", "checkpointed", "failed", "user-failed"]
-"""How a job left a machine. ``user-failed``: the failure followed the user or the application, not the machine."""
+"""How a job left a machine. ``user-failed``: the user or the application is charged, not the machine."""
 
 PENALISED = ("evicted", "requeued", "checkpointed", "failed")
 
@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
-    """How the terms are computed. ``by_work`` weights each success by its hours of work; ``blame_users`` penalises the
-    machine also for failures that followed a user or an application.
+    """Parameters of the terms. ``by_work`` weights each success by its hours of work; ``blame_users`` also penalises
+    the machine for failures charged to a user or an application.
 
     Raises:
         ValueError: a setting is out of range.
@@ -58,7 +58,7 @@ class VectorSettings:
 
 @dataclass(frozen=True, slots=True)
 class SuccessRecord:
-    """How jobs ended on a machine: ``score`` is JS before it is mapped to [0, 1], the rest are counts."""
+    """Outcomes of jobs on a machine: ``score`` is JS before it is mapped to [0, 1]; the others are counts."""
 
     score: float = 0.0
     successes: int = 0
@@ -73,10 +73,10 @@ DEFAULTS = VectorSettings()
 def after_job(
     record: SuccessRecord, end: JobEnd, settings: VectorSettings = DEFAULTS, work_h: float = 1.0
 ) -> SuccessRecord:
-    """``record`` after a job left the machine. Requeues and checkpoints count as evictions.
+    """Update ``record`` after a job left the machine. Requeues and checkpoints count as evictions.
 
     Raises:
-        ValueError: ``work_h`` is no amount of work.
+        ValueError: ``work_h`` is negative or not finite.
     """
     if not 0.0 <= work_h < inf:
         raise ValueError(f"work of {work_h!r} hours: give a number of at least 0")
@@ -96,19 +96,19 @@ def after_job(
 
 
 def new_record(settings: VectorSettings = DEFAULTS) -> SuccessRecord:
-    """The record of a machine that had no job."""
+    """Make the record of a machine without jobs."""
     return SuccessRecord(settings.success_initial)
 
 
 def blamed(
     machine_failures: int, machine_jobs: int, group_failures: int, group_jobs: int
 ) -> Literal["failed", "user-failed"]:
-    """Who is charged with a failed run.
+    """Decide whether the machine or the user is charged with a failed run.
 
     ``machine`` counts the other groups' jobs on the machine, ``group`` the jobs of the same user and application on
     other machines.
 
-    It is the one with the higher rate of failures, each estimated as (failures + 1/2) / (jobs + 1); the machine if
+    The one with the higher failure rate is charged, each estimated as (failures + 1/2) / (jobs + 1); the machine if
     they are equal.
     """
     of_machine = (machine_failures + 0.5) / (machine_jobs + 1.0)
@@ -118,10 +118,10 @@ def blamed(
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The terms of n machines and their sum, each of shape (n,) and in [0, 1] (but for a raw capacity); ``low`` and
-    ``high`` bound the score.
+    """Terms and scores of n machines, each of shape (n,) and in [0, 1] (except a raw capacity); ``low`` and ``high``
+    bound the score.
 
-    What is not known counts with the mean of the other machines, and with one half if none is known.
+    An unknown term counts as the mean of the other machines, or as one half if none is known.
     """
 
     availability: Floats
@@ -135,11 +135,11 @@ class Vectors:
 def vectors(
     age_s: Floats, success_score: Floats, jobs: Floats, capacity: Floats, settings: VectorSettings = DEFAULTS
 ) -> Vectors:
-    """The resource vectors of n machines.
+    """Compute the resource vectors of n machines.
 
-    ``age_s`` are seconds since each became available, ``capacity`` as ``capacities`` gives it; NaN is unknown. ``jobs``
-    are the job ends behind each ``success_score``: the score's range is wider the fewer there are, half of the term's
-    range over the root of 1 + jobs. An unknown term may be anything.
+    ``age_s``: seconds since each became available; ``capacity``: from ``capacities``; NaN is unknown. ``jobs``: number
+    of job ends behind each ``success_score``; the score's range is half of the term's range over the root of 1 + jobs.
+    The range of an unknown term is all of [0, 1].
     """
     weights = np.array(settings.weights) / sum(settings.weights)
     ra, js = availability(age_s, settings), success(success_score, settings)
@@ -155,13 +155,13 @@ def vectors(
 
 
 def availability(age_s: Floats, settings: VectorSettings = DEFAULTS) -> Floats:
-    """RA, in [0, 1]."""
+    """Compute RA, in [0, 1]."""
     base, cap_s = settings.availability_base, settings.availability_cap_s
     return base + (1.0 - base) * np.minimum(np.maximum(age_s, 0.0), cap_s) / cap_s
 
 
 def success(score: Floats, settings: VectorSettings = DEFAULTS) -> Floats:
-    """JS mapped to [0, 1]."""
+    """Map JS to [0, 1]."""
     cap = settings.success_cap
     return (np.minimum(np.maximum(score, -cap), cap) / cap + 1.0) / 2.0
 
@@ -174,9 +174,9 @@ def _means(terms: Floats) -> Floats:
 
 
 def capacities(flops: Floats, cores: Floats, settings: VectorSettings = DEFAULTS) -> Floats:
-    """CA of n machines: flops per core x cores over the largest, in [0, 1]; NaN if either is unknown.
+    """Compute CA of n machines: flops per core x cores over the largest, in [0, 1]; NaN if either is unknown.
 
-    Unknown is what is NaN or not above 0. With ``raw_capacity`` it is the plain product, which outweighs the other
+    NaN and values not above 0 are unknown. With ``raw_capacity`` CA is the plain product, which outweighs the other
     terms.
     """
     speed = _positive(_positive(flops) * _positive(cores))

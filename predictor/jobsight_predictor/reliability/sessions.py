@@ -1,7 +1,7 @@
-"""Sessions of a machine: from when to when it was available to jobs, and what ended that.
+"""Sessions of a machine: when it was available to jobs, and what ended each session.
 
-A session runs from the machine's return, through the jobs that run on it, to its owner, a shutdown or silence. What is
-known of a machine is one record of plain values, ``Presence``; each sighting makes the next record of it.
+A session runs from the machine's return, through the jobs that run on it, until its owner comes, it shuts down or it
+falls silent. ``Presence`` holds a machine's state in plain values; each sighting makes the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Ending = Literal["owner", "shutdown", "silence", "reinstall"]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A machine was available from ``start_s`` to ``end_s``."""
+    """A period from ``start_s`` to ``end_s`` in which a machine was available."""
 
     start_s: float
     end_s: float
@@ -23,16 +23,16 @@ class Session:
 
     @property
     def is_event(self) -> bool:
-        """Whether a job would have lost its machine. After a reinstallation it is another machine: no one knows."""
+        """Whether a job would have lost its machine: unknown after a reinstallation, when it is another machine."""
         return self.ending != "reinstall"
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a machine reported at ``at_s``. What is not known is None.
+    """A machine's report at ``at_s``; None is unknown.
 
-    ``boot`` changes with each boot, ``installation`` (such as ``/etc/machine-id``) with each reinstallation; ``owner``
-    is whether someone works at the machine.
+    ``boot`` changes with each boot, ``installation`` (such as ``/etc/machine-id``) with each reinstallation; ``owner``:
+    someone works at the machine.
 
     Raises:
         ValueError: ``at_s`` or ``uptime_s`` is not a time.
@@ -53,7 +53,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What is known of a machine's presence. ``since_s`` is when its present session began, None without one."""
+    """A machine's state. ``since_s`` is the begin of the current session, None without one."""
 
     seen_s: float | None = None
     since_s: float | None = None
@@ -68,7 +68,8 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Ours. ``silence_s`` without a sighting end a session; ``clock_slack_s`` is a tolerable error of a clock."""
+    """``silence_s`` without a sighting end a session; ``clock_slack_s`` is a tolerable clock error. The values are
+    ours."""
 
     silence_s: float = 600.0
     clock_slack_s: float = 120.0
@@ -76,7 +77,7 @@ class SessionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next record, and the session that ended. ``forget`` is True if the name now means another machine."""
+    """The next state, and the session that ended. ``forget``: the name now means another machine."""
 
     presence: Presence
     ended: Session | None = None
@@ -87,10 +88,9 @@ DEFAULTS = SessionSettings()
 
 
 def seen(presence: Presence, sighting: Sighting, settings: SessionSettings = DEFAULTS) -> Step:
-    """The machine reported. Sightings are given in the order in which they were made.
+    """Process a sighting; they must come in order.
 
-    A clock that jumps, known from the uptime or from going back, moves the present session along: it neither ends the
-    session nor makes it longer.
+    A clock jump, seen in the uptime or as a step back, shifts the current session: it neither ends nor lengthens it.
     """
     if presence.seen_s is None:
         return Step(_returned(Presence(installations=1), sighting))
@@ -108,25 +108,25 @@ def seen(presence: Presence, sighting: Sighting, settings: SessionSettings = DEF
         )
     assert presence.seen_s is not None
     if sighting.at_s - presence.seen_s > settings.silence_s:
-        after = _returned(presence, replace(sighting, uptime_s=None))  # it was up, but out of reach of jobs
+        after = _returned(presence, replace(sighting, uptime_s=None))  # up, but out of reach of jobs
         return Step(replace(after, uptime_s=sighting.uptime_s), _ended(presence, presence.seen_s, "silence"))
     return _owner(Step(_noted(presence, sighting)), sighting)
 
 
 def silent(presence: Presence, now_s: float, settings: SessionSettings = DEFAULTS) -> Step:
-    """Nothing was reported up to ``now_s``: the session ended with the last sighting if that was long ago."""
+    """Process silence up to ``now_s``: if the last sighting is long ago, the session ended with it."""
     if presence.seen_s is None or presence.since_s is None or now_s - presence.seen_s <= settings.silence_s:
         return Step(presence)
     return Step(replace(presence, since_s=None), _ended(presence, presence.seen_s, "silence"))
 
 
 def owner_state(presence: Presence, at_s: float, owner: bool) -> Step:
-    """Someone reports that the owner came or left, in place of the agent."""
+    """Process a report, not by the agent, that the owner came or left."""
     return _owner(Step(presence), Sighting(at_s, owner=owner))
 
 
 def _owner(step: Step, sighting: Sighting) -> Step:
-    """``step`` with the owner's presence taken in."""
+    """Apply the owner's presence to ``step``."""
     before = step.presence
     owner = before.owner if sighting.owner is None else sighting.owner
     if owner == before.owner and (owner or before.since_s is not None):
@@ -138,9 +138,9 @@ def _owner(step: Step, sighting: Sighting) -> Step:
 
 
 def _returned(before: Presence, sighting: Sighting) -> Presence:
-    """A session begins, unless the owner is there: with the boot if that is known, but never before the last sighting.
+    """Begin a session, unless the owner is there: at the boot if known, but never before the last sighting.
 
-    At the first sighting of a machine it begins with that: how long it was available before is not known.
+    The first session begins with the first sighting: the time before is unknown.
     """
     noted = _noted(before, sighting)
     since_s = sighting.at_s
@@ -167,7 +167,7 @@ def _ended(presence: Presence, end_s: float, ending: Ending) -> Session | None:
 
 
 def _jump_s(presence: Presence, sighting: Sighting, settings: SessionSettings) -> float:
-    """By how much the clock jumped since the last sighting; 0 within the slack."""
+    """Return the clock's jump since the last sighting; 0 within the slack."""
     assert presence.seen_s is not None
     elapsed_s = sighting.at_s - presence.seen_s
     if presence.uptime_s is not None and sighting.uptime_s is not None and sighting.uptime_s >= presence.uptime_s:

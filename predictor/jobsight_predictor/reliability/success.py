@@ -1,7 +1,7 @@
-"""The chance that a machine does not fail a job: how jobs ended on it, beside how they end on the others.
+"""The probability that a machine does not fail a job, from outcomes on it and on the other machines.
 
-A machine that fails every job within seconds is free most of the time and stays available: without this, such a black
-hole would stand first.
+A black hole fails every job within seconds, so it is mostly free and stays available. Without this probability it
+would rank first.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from .resource_vector import Floats, JobEnd
 from .survival import INTERVAL_Z, Chances
 
 LATEST = 32.0
-"""Jobs; so many of a machine's count at most, the latest most: a good past hides no black hole, and one that failed
-thousands of jobs recovers as soon as one that failed forty.
+"""Jobs; limit on the total weight of a machine's jobs, the latest weighing most. A good past cannot hide a black hole,
+and a machine that failed thousands of jobs recovers as fast as one that failed forty.
 """
 
 BORROWED = 8.0
-"""Jobs; as many of the mean of all machines count beside a machine's own."""
+"""Jobs; weight of the mean of all machines beside a machine's own jobs."""
 
 
 def with_end(sound: float, failed: float, end: JobEnd, ago_s: float) -> tuple[float, float]:
-    """What counts for and against a machine after a job left it ``ago_s`` seconds ago, at least 0.
+    """Update the weights of sound and failed jobs after a job left the machine ``ago_s`` seconds ago, at least 0.
 
-    An eviction ends a session of the machine, which counts there, and a failure that follows the user says nothing of
-    it.
+    Evictions do not count, since they end sessions, nor do failures charged to the user.
     """
     weight = faded(ago_s)
     sound += weight * (end in ("success", "checkpointed"))
@@ -35,10 +34,11 @@ def with_end(sound: float, failed: float, end: JobEnd, ago_s: float) -> tuple[fl
 
 
 def chance_not_to_fail(sound: Floats, failed: Floats) -> Chances:
-    """The chances of n machines, from the jobs that ended well on each and those that it failed, shape (n,).
+    """Estimate the probabilities of n machines, shape (n,), from the jobs that ended well on each and those that
+    failed.
 
-    The mean of a Beta distribution around the mean of all machines, each of which counts once: a black hole takes many
-    jobs. The interval is that of the normal distribution with its variance.
+    The mean of a Beta distribution whose prior is the mean of all machines, each counted once because a black hole
+    takes many jobs. The interval is that of the normal distribution with its variance.
     """
     jobs = sound + failed
     known = jobs > 0.0
@@ -50,5 +50,5 @@ def chance_not_to_fail(sound: Floats, failed: Floats) -> Chances:
 
 
 def both(one: Chances, other: Chances) -> Chances:
-    """The chances that both happen, known where either is."""
+    """Return the probabilities that both happen; known where either is."""
     return Chances(one.mean * other.mean, one.low * other.low, one.high * other.high, one.known | other.known)

@@ -1,8 +1,8 @@
-"""The chance that a machine stays available for the run time of a job, from the sessions of this and other machines.
+"""The probability that a machine stays available for a job's run time, from the sessions of all machines.
 
-The hazard is z_m x base x f(age of the session): f is constant within each range of ages, estimated as events over time
-at risk, and a machine's own z_m is Gamma distributed around 1 with a width estimated from all machines, so that a thin
-history counts little. Integrated over z_m, the chance is (b / (b + H))^a.
+The hazard is z_m x base x f(age of the session). f is constant within each range of ages, estimated as events over time
+at risk. A machine's own z_m is Gamma distributed around 1, with a width estimated from all machines: a short history
+counts little. Integrated over z_m, the probability is (b / (b + H))^a.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .resource_vector import Floats
 
 DAY_S = 86_400.0
 AGES_S: Floats = 3600.0 * np.array([0.0, 1.0 / 12.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 48.0])
-"""Where ranges of ages begin; the last has no end."""
+"""Lower ends of the ranges of ages; the last range has no upper end."""
 
 BORROWED = 4.0
-"""Expected events of all ages that count beside those of one range."""
+"""Events; weight of the hazard at all ages beside that of one range."""
 
 INTERVAL_Z = 1.2816
-"""The normal quantile of the ends of an interval of 80 %."""
+"""Normal quantile of an 80 % interval."""
 
 _ROUNDS = 10
 _FOREVER_S = 1e12
@@ -34,7 +34,7 @@ Bools = NDArray[np.bool_]
 
 
 class Chances(NamedTuple):
-    """Each of shape (n,): the chance, its interval, and whether the machine has a history."""
+    """Probability, its interval, and whether the machine has a history, each of shape (n,)."""
 
     mean: Floats
     low: Floats
@@ -43,8 +43,8 @@ class Chances(NamedTuple):
 
 
 class Survival:
-    """What was learned of n machines: by machine ``events``, ``seconds`` at risk, and these times f, ``weighted``; by
-    range of ages ``age_events`` and seconds times each machine's own factor, ``age_weighted``.
+    """Survival model of n machines. By machine: ``events``, ``seconds`` at risk, and seconds times f, ``weighted``. By
+    range of ages: ``age_events``, and seconds times each machine's factor, ``age_weighted``.
     """
 
     def __init__(self, machines: int, by_age: bool = True) -> None:
@@ -55,8 +55,8 @@ class Survival:
     def learn(
         self, machine: Ints, began_s: Floats, from_s: Floats, to_s: Floats, ended: Bools, now: float | Floats
     ) -> None:
-        """Add stretches of sessions: begin of the session, what was observed of it, and whether it ended with that by
-        the machine becoming unavailable. What was long before ``now`` counts little.
+        """Learn from parts of sessions: begin of the session, the observed part, and whether the machine then became
+        unavailable. Older observations weigh less at ``now``.
         """
         (rate, shape), age_factor, count = self.spread(), self.age_factor(), len(self.events)
         own = (shape + self.events) / (shape + rate * self.weighted)
@@ -73,15 +73,16 @@ class Survival:
         self.weighted += np.bincount(machine, seconds @ age_factor, count)
 
     def fade(self, factor: float) -> None:
-        """All that was learned counts ``factor`` times as much from now on."""
+        """Multiply the weight of everything learned by ``factor``."""
         for sums in (self.events, self.seconds, self.weighted, self.age_events, self.age_weighted):
             sums *= factor
 
     def spread(self) -> tuple[float, float]:
-        """Events per second at risk of an average machine, and the shape of the Gamma distribution of z around 1.
+        """Return events per second at risk of an average machine, and the shape of the Gamma distribution of z around
+        1.
 
-        Both by the method of moments, in turn: the mean of z over machines is 1, not that over time at risk. One event
-        a day, and a shape of 1, if nothing was learned.
+        Both by the method of moments, alternating: the mean of z over machines is 1, not that over time at risk. One
+        event a day and a shape of 1 before anything was learned.
         """
         total = float(self.events.sum())
         rate, shape = (total + 1.0) / (float(self.weighted.sum()) + DAY_S), 1.0
@@ -94,7 +95,7 @@ class Survival:
         return rate, shape
 
     def age_factor(self) -> Floats:
-        """f by range of ages; its mean over the time at risk is 1, as it is where nothing is known."""
+        """Return f by range of ages; its mean over the time at risk is 1. f is 1 before anything was learned."""
         total = float(self.age_weighted.sum())
         if not self.by_age or total == 0.0:
             return np.ones(len(AGES_S))
@@ -102,12 +103,12 @@ class Survival:
         return factor * (total / float((factor * self.age_weighted).sum()))
 
     def chance(self, machine: Ints, age_s: Floats, run_s: float) -> Chances:
-        """The chances that machines of these numbers, available for ``age_s``, stay so for ``run_s`` more.
+        """Return the probabilities that machines of these numbers, available for ``age_s``, stay so for ``run_s`` more.
 
-        An unknown age (NaN) is 0. A machine has a history once a session ended, or a day of one was seen.
+        An unknown age (NaN) counts as 0. A machine has a history after an ended session, or a day of one.
 
         Raises:
-            ValueError: ``run_s`` is not a time.
+            ValueError: ``run_s`` is negative or not a number.
         """
         if not run_s >= 0.0:
             raise ValueError(f"a run time of {run_s!r} s: give seconds of at least 0")

@@ -1,1 +1,1 @@
-"""Run-time risk: how much of its requested time a job uses, and how likely it is to finish within a gap."""
+"""Run-time risk: the used share of the requested time, and the probability that a job finishes within a gap."""

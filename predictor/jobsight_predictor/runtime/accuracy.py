@@ -1,4 +1,4 @@
-"""The distribution of run time / requested time of jobs alike, on a grid of 1 %, and what is learned of it.
+"""The distribution of run time / requested time of similar jobs, on a grid of 1 %, and its learning.
 
 Source: Birkenheuer, Brinkmann and Karl, Risk Aware Overbooking for Commercial Grids (2010), Figures 2 and 3.
 """
@@ -25,8 +25,8 @@ GRID = np.arange(BINS + 1) / BINS
 class RuntimeAccuracy:
     """``cdf[k]`` is the probability that a job uses at most k % of its requested time, shape (101,).
 
-    ``cdf[0]`` is 0, ``cdf[100]`` is 1: no job outlives its request. In between, values are interpolated. ``jobs`` is
-    the weight of evidence in jobs, ``source`` names the group of jobs that it comes from.
+    ``cdf[0]`` is 0, ``cdf[100]`` is 1: no job outlives its request. Values in between are interpolated. ``jobs`` is the
+    weight of the evidence in jobs, ``source`` the name of the group.
     """
 
     cdf: Floats
@@ -34,13 +34,13 @@ class RuntimeAccuracy:
     source: str
 
     def within(self, fraction: float | Floats) -> Floats:
-        """Probability that a job uses at most ``fraction`` of its requested time; same shape as ``fraction``."""
+        """Return the probability that a job uses at most ``fraction`` of its requested time; same shape."""
         return np.asarray(np.interp(fraction, GRID, self.cdf))
 
     def after(self, fraction_run: float) -> RuntimeAccuracy:
-        """The same for a job that has already run for ``fraction_run`` of its requested time.
+        """Condition on a job having run for ``fraction_run`` of its requested time.
 
-        A job that has run longer than any before it is expected to use its whole request.
+        A job that has run longer than all earlier ones is expected to use its whole request.
         """
         if fraction_run <= 0.0:
             return self
@@ -51,7 +51,7 @@ class RuntimeAccuracy:
         return RuntimeAccuracy(cdf, self.jobs, self.source)
 
     def quantiles(self, probabilities: Floats) -> Floats:
-        """The fractions that ``probabilities`` of the jobs stay within, same shape; the inverse of ``within``."""
+        """Return the fractions at these ``probabilities``, same shape; the inverse of ``within``."""
         return np.interp(probabilities, self.cdf, GRID)
 
     @property
@@ -61,7 +61,7 @@ class RuntimeAccuracy:
 
 
 def bin_of(ratio: float) -> int:
-    """The bin of a ratio, 0..99: bin k holds the ratios in (k %, k + 1 %]; more than 1 counts as 1.
+    """Return the bin of a ratio, 0..99: bin k holds ratios in (k %, k + 1 %]; more than 1 counts as 1.
 
     Raises:
         ValueError: the ratio is negative or not a number.
@@ -72,7 +72,7 @@ def bin_of(ratio: float) -> int:
 
 
 def accuracy_of_histogram(histogram: Floats, source: str) -> RuntimeAccuracy:
-    """The distribution of jobs counted (or weighed) by ``bin_of``, shape (100,); uniform if there are none."""
+    """Make the distribution from counts (or weights) by ``bin_of``, shape (100,); uniform without jobs."""
     total = float(histogram.sum())
     if total <= 0.0:
         return RuntimeAccuracy(GRID.copy(), 0.0, source)
@@ -85,7 +85,7 @@ SLICE_EDGES_H = (0.25, 1.0, 2.0, 3.0, 4.0, 8.0, 12.0)
 """Upper ends of the classes of requested time; the last class has none."""
 
 FEWEST_JOBS = 30
-"""Jobs of a class below which all jobs are taken instead."""
+"""Jobs; a class with fewer uses the distribution of all jobs."""
 
 RISK_GROUPS: tuple[JobGroup, ...] = (
     ("user", "application", "processors", "requested_time_s"),
@@ -93,24 +93,24 @@ RISK_GROUPS: tuple[JobGroup, ...] = (
     ("user", "requested_time_s"),
     ("user",),
 )
-"""From the most specific; the class of requested time and the site follow."""
+"""Most specific first; the class of requested time and the site follow."""
 
 FADE_JOBS = 200.0
-"""Jobs of a group after which an earlier one weighs half as much."""
+"""Jobs of a group after which a job's weight has halved."""
 
 PRIOR_JOBS = 5.0
-"""Jobs that the wider group's distribution counts for in a narrower one."""
+"""Jobs; weight of the wider group's distribution in a narrower one."""
 
 FULL_EVERY = 64
-"""Jobs after which a histogram that fades is rescaled, so that weights stay finite."""
+"""Jobs after which a decaying histogram is rescaled, so that weights stay finite."""
 
 
 class AccuracyHistory(ABC):
-    """Learns from finished jobs how much of their requested time they used."""
+    """Learns the used share of the requested time from finished jobs."""
 
     @abstractmethod
     def learn(self, job: Question, ratio: float) -> None:
-        """Take in a finished job, ``ratio`` = run time / requested time. Bounded memory per group.
+        """Learn from a finished job; ``ratio`` = run time / requested time. Bounded memory per group.
 
         Raises:
             ValueError: the ratio is negative or not a number.
@@ -118,7 +118,7 @@ class AccuracyHistory(ABC):
 
     @abstractmethod
     def distribution(self, job: Question) -> RuntimeAccuracy:
-        """The distribution for a job with what is known of it at submission. Changes nothing."""
+        """Return the distribution for a job as described at submission. Changes nothing."""
 
 
 class SimpleAccuracy(AccuracyHistory):
@@ -139,7 +139,7 @@ class SimpleAccuracy(AccuracyHistory):
 
 
 class TimeSliceAccuracy(AccuracyHistory):
-    """A distribution per class of requested time; that of all jobs for a class of few."""
+    """A distribution per class of requested time; that of all jobs for a class with few."""
 
     def __init__(self, edges_h: Sequence[float] = SLICE_EDGES_H, fewest_jobs: int = FEWEST_JOBS) -> None:
         self.edges_h = tuple(edges_h)
@@ -164,11 +164,11 @@ class TimeSliceAccuracy(AccuracyHistory):
         return RuntimeAccuracy(found.cdf, found.jobs, self.name(place))
 
     def slice_of(self, requested_h: float) -> int:
-        """The class of a requested time, from 0."""
+        """Return the class of a requested time, from 0."""
         return bisect_left(self.edges_h, requested_h)
 
     def name(self, place: int) -> str:
-        """The class as text: ``up to 0.25 h``, ``1 to 2 h``, ``above 12 h``."""
+        """Write the class as text: ``up to 0.25 h``, ``1 to 2 h``, ``above 12 h``."""
         if place == 0:
             return f"up to {self.edges_h[0]:g} h" if self.edges_h else "site"
         if place == len(self.edges_h):
@@ -177,10 +177,11 @@ class TimeSliceAccuracy(AccuracyHistory):
 
 
 class GroupAccuracy(AccuracyHistory):
-    """Jobs alike, the most specific group first, each mixed with the next wider one; recent jobs weigh more.
+    """Distributions of similar jobs, most specific group first, each mixed with the next wider one; recent jobs weigh
+    more.
 
-    A group of weight n counts for n / (n + ``prior_jobs``), the wider ones for the rest: with no job of its own group,
-    a job gets the distribution of its user, its class of requested time, or all jobs.
+    A group of weight n has the share n / (n + ``prior_jobs``), the wider groups the rest: without a job in its group, a
+    job gets the distribution of its user, its class of requested time, or all jobs.
     """
 
     def __init__(
@@ -191,11 +192,11 @@ class GroupAccuracy(AccuracyHistory):
         edges_h: Sequence[float] = SLICE_EDGES_H,
         wide: TimeSliceAccuracy | None = None,
     ) -> None:
-        """``wide``: what is known of all jobs and their classes; None: it is learned along with the groups."""
+        """``wide`` has the distributions of all jobs and their classes; None: learn them with the groups."""
         if not (fade_jobs > 0.0 and prior_jobs >= 0.0):
             raise ValueError(f"fade_jobs {fade_jobs} and prior_jobs {prior_jobs}: give positive numbers")
         self._groups = JobGroups(groups)
-        self._growth = 2.0 ** (1.0 / fade_jobs)  # a new job weighs that much more than the one before
+        self._growth = 2.0 ** (1.0 / fade_jobs)  # weight of a new job, relative to the one before
         self._prior = prior_jobs
         self._learns_wide = wide is None
         self._wide = TimeSliceAccuracy(edges_h, fewest_jobs=1) if wide is None else wide
@@ -223,7 +224,7 @@ class GroupAccuracy(AccuracyHistory):
 
 
 class _FadedHistogram:
-    """Counts by bin, in which each job weighs a little more than the one before."""
+    """Weighted counts by bin; each job weighs a little more than the one before."""
 
     __slots__ = ("_counts", "_jobs", "_next")
 
@@ -241,5 +242,5 @@ class _FadedHistogram:
             self._next = 1.0
 
     def weights(self) -> Floats:
-        """The weights, the newest job's being 1."""
+        """Return the weights, scaled to 1 for the newest job."""
         return self._counts.astype(np.float64) / self._next

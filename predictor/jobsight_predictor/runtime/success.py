@@ -1,5 +1,5 @@
-"""Probability of success of a job in a gap: PoS = P_available * P_executable * P_success; nodes fail, promises are
-recalibrated by how they came true (Birkenheuer, Brinkmann and Karl 2010).
+"""Probability of success of a job in a gap: PoS = P_available * P_executable * P_success, with node failures and
+recalibration by observed failures (Birkenheuer, Brinkmann and Karl 2010).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class MachineFailure:
     """Failures and repairs per node and hour.
 
     Raises:
-        ValueError: the failure rate is not 0 or more, or the repair rate is not positive, or one is not finite.
+        ValueError: the failure rate is negative, the repair rate is not positive, or one is not finite.
     """
 
     failures_per_h: float = PUBLISHED_FAILURES_PER_H
@@ -39,15 +39,15 @@ class MachineFailure:
             raise ValueError(f"{self.repairs_per_h} repairs per hour: give a positive number, such as 0.083")
 
     def available(self, nodes: int) -> float:
-        """P_available, the probability that ``nodes`` nodes are all up at an instant: (1 + lambda / mu) ** -nodes."""
+        """Return P_available, the probability that ``nodes`` nodes are all up: (1 + lambda / mu) ** -nodes."""
         return float((1.0 + self.failures_per_h / self.repairs_per_h) ** -float(nodes))
 
     def survives(self, nodes: int, hours: float) -> float:
-        """P_success as published: the probability that no node fails in ``hours``, those that the job requests."""
+        """Return P_success as published: the probability that no node fails in the requested ``hours``."""
         return exp(-self.failures_per_h * hours * nodes)
 
     def survives_run(self, nodes: int, requested_h: float, accuracy: RuntimeAccuracy) -> float:
-        """P_success as an expectation over run times, instead of over the whole requested time.
+        """Return P_success as an expectation over run times, instead of over the requested time.
 
         Within each step of the grid the run time counts as uniform.
         """
@@ -65,7 +65,7 @@ _QUANTILES = (np.arange(SCENARIOS) + 0.5) / SCENARIOS
 
 @lru_cache(maxsize=10_000)
 def scenario_order(job: int) -> Floats:
-    """The job's quantiles in an order of its own, shape (SCENARIOS,), read-only; the same for the same number."""
+    """Shuffle a job's quantiles, shape (SCENARIOS,), read-only; the same for the same number."""
     order = np.random.default_rng([SCENARIOS, job & (2**63 - 1)]).permutation(_QUANTILES)
     order.setflags(write=False)
     return order
@@ -74,13 +74,13 @@ def scenario_order(job: int) -> Floats:
 def ends_of_running(
     order: Floats, started_h: float, requested_h: float, end_h: float, now_h: float, accuracy: RuntimeAccuracy
 ) -> Floats:
-    """Ends of a job that still runs at ``now_h``, shape (SCENARIOS,)."""
+    """Return the ends of a job that still runs at ``now_h``, shape (SCENARIOS,)."""
     rest = accuracy.after((now_h - started_h) / requested_h)
     return np.minimum(started_h + requested_h * rest.quantiles(order), end_h)
 
 
 def ends_of_waiting(starts_h: Floats | float, runs_h: Floats, end_h: float) -> Floats:
-    """Ends of a job that starts at ``starts_h`` and has run times ``runs_h``, shape (SCENARIOS,)."""
+    """Return the ends of a job with starts ``starts_h`` and run times ``runs_h``, shape (SCENARIOS,)."""
     ends = starts_h + runs_h
     return np.minimum(ends, end_h, out=ends)
 
@@ -88,7 +88,7 @@ def ends_of_waiting(starts_h: Floats | float, runs_h: Floats, end_h: float) -> F
 def executable_by_scenarios(
     starts_h: Floats | float, window_end_h: float, requested_h: float, accuracy: RuntimeAccuracy
 ) -> float:
-    """P_executable as the mean over the starts of G((w - start) / requested), G read at the nearest 1 %."""
+    """Return P_executable, the mean over the starts of G((w - start) / requested), with G at the nearest 1 %."""
     if isinstance(starts_h, float):
         return float(accuracy.within((window_end_h - starts_h) / requested_h))
     percent = starts_h * (-BINS / requested_h)
@@ -97,21 +97,21 @@ def executable_by_scenarios(
 
 
 PRIOR = 1.5
-"""Failures; as many predicted ones as the belief that predictions are right is worth."""
+"""Failures; weight of the prior that predictions are right."""
 
 HALF_LIFE_H = 30 * 24.0
-"""Hours after which a job counts half."""
+"""Hours after which a job's weight has halved."""
 
 EXPLORED = 20
-"""Of so many jobs that only the correction refuses, one is accepted."""
+"""One in so many jobs refused only by the correction is accepted."""
 
 
 Correct = Callable[[float], float]
-"""From a predicted probability to the corrected one, both 0..1."""
+"""Maps a predicted probability to the corrected one, both 0..1."""
 
 
 class Recalibration:
-    """Learns from (predicted probability of failure, failed or not, when) what such a prediction is worth."""
+    """Recalibrates predicted probabilities of failure by the observed failures."""
 
     def __init__(self) -> None:
         self._predicted = 0.0
@@ -120,7 +120,7 @@ class Recalibration:
         self._refused = 0
 
     def learn(self, predicted: float, failed: bool, at_h: float) -> None:
-        """Take in a job that was accepted at ``predicted`` probability of failure, before any correction.
+        """Learn from a job that was accepted at the uncorrected probability ``predicted`` of failure.
 
         Raises:
             ValueError: ``predicted`` is not within 0..1.
@@ -133,28 +133,28 @@ class Recalibration:
         self._at_h = max(self._at_h, at_h)
 
     def explores(self) -> bool:
-        """Whether the next of the jobs that only the correction refuses is accepted: what is refused teaches nothing,
-        so it would never learn that jobs have become more reliable again."""
+        """Return whether to accept the next job that only the correction refuses. Refused jobs have no outcome, so
+        without these it would never learn that jobs have become more reliable."""
         self._refused += 1
         return self._refused % EXPLORED == 0
 
     def factor(self, at_h: float) -> float:
-        """By how much the odds of failing are multiplied at this time."""
+        """Return the factor on the odds of failure at this time."""
         left = self._left(at_h)
         return (PRIOR + left * self._failed) / (PRIOR + left * self._predicted)
 
     def as_of(self, at_h: float) -> Correct:
-        """The correction at this time: the probability of failure that a predicted one stands for, ascending in it."""
+        """Return the correction at this time, which increases with the predicted probability of failure."""
         factor = self.factor(at_h)
         return lambda predicted: min(1.0, factor * predicted / (1.0 + (factor - 1.0) * predicted))
 
     def state(self) -> dict[str, Any]:
-        """The whole state, as JSON values."""
+        """Return the whole state as JSON values."""
         return {"predicted": self._predicted, "failed": self._failed, "at_h": self._at_h, "refused": self._refused}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], at_h: float | None = None) -> Self:
-        """The one whose ``state()`` this was; with ``at_h``, as if it had all been learned then."""
+        """Restore from ``state()``; with ``at_h``, as if everything had been learned then."""
         restored = cls()
         restored._predicted, restored._failed = float(state["predicted"]), float(state["failed"])
         restored._at_h = float(state["at_h"]) if at_h is None else at_h
@@ -162,13 +162,13 @@ class Recalibration:
         return restored
 
     def _left(self, at_h: float) -> float:
-        """The share of the evidence that is left."""
+        """Return the remaining weight of the evidence."""
         return float(0.5 ** (max(0.0, at_h - self._at_h) / HALF_LIFE_H))
 
 
 @dataclass(frozen=True, slots=True)
 class SuccessProbability:
-    """The three factors, each 0..1: nodes are up at the start, the job ends within the gap, no node fails meanwhile."""
+    """Three factors, each 0..1: nodes are up at the start, the job ends within the gap, no node fails meanwhile."""
 
     available: float
     executable: float
@@ -196,7 +196,7 @@ class SuccessProbability:
 def machine_factors(
     machine: MachineFailure, nodes: int, requested_h: float, accuracy: RuntimeAccuracy | None = None
 ) -> tuple[float, float]:
-    """P_available and P_success; the latter over the whole requested time as published, or, with ``accuracy``, as an
+    """Return P_available and P_success; the latter over the requested time as published, or, with ``accuracy``, as an
     expectation over run times."""
     available = machine.available(nodes)
     if accuracy is None:

@@ -55,7 +55,7 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
     reason = "as the user requested" if known.recommended is None else "recommended"
     floors = {
         "the least that the settings allow": least,
-        "the share of the request that the settings keep": limits.keep_share * known.request,
+        "the lowest share of the request that the settings allow": limits.keep_share * known.request,
     }
     for why, floor in floors.items():
         if wanted < floor:

@@ -74,7 +74,7 @@ class Adjuster:
         failures = 0
         for number, one in enumerate(result.proposed):
             if one.arm == "none":
-                result.proposed[number] = replace(one, outcome="left for the trial")
+                result.proposed[number] = replace(one, outcome="control group of the trial")
                 continue
             if failures == FAILURES_AT_MOST:
                 result.proposed[number] = replace(one, outcome="not tried", error="too many commands failed")
@@ -129,7 +129,7 @@ class Adjuster:
             arms = {} if trial is None else assigned(connection, self.cluster, trial.seed)
             for job in sorted(present.values(), key=lambda job: (job.submitted, job.job_id)):
                 if len(result.proposed) >= self.limits.jobs_at_most:
-                    result.left["the most changes of one run"] += 1
+                    result.left["limit of changes per run"] += 1
                     continue
                 if not is_chosen(self.cluster, job.user, self.limits):
                     result.left["user not in users_share"] += 1

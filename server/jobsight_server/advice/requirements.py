@@ -111,7 +111,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
         reason = _reason(found, given, requested)
     else:
         given = requested if failed_bytes is not None else _tried(connection, submitted)
-        reason = "No similar job has been measured, so it gets its request."
+        reason = "No similar job has been measured, so the request stays."
         if given < requested:
             reason = f"No similar job has been measured; by their outcomes, {given / requested:.0%} may be enough."
     if failed_bytes is not None:
@@ -180,14 +180,14 @@ def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
 def _reason(found: Recommendation, given: float, requested: float) -> str:
     answer, recommended = found.answers["memory"], found.decisions["memory"].amount or 0.0
     if not answer.user_jobs:
-        return "No job of this user has ended yet, so it gets its request."
+        return "No job of this user has ended yet, so the request stays."
     jobs = f"{answer.n:,} similar {'job' if answer.n == 1 else 'jobs'} ({answer.level})"
     used = ""
     if answer.last_values:
-        used = f", the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
+        used = f"; the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
     if recommended > requested:
-        return f"Of {jobs}{used}; it gets its request, which is too little: request {_mib(recommended)}."
-    return f"Of {jobs}{used}." if given < requested else f"Of {jobs}{used}; it gets its request."
+        return f"From {jobs}{used}. The request stays, but it is too small: request {_mib(recommended)}."
+    return f"From {jobs}{used}." if given < requested else f"From {jobs}{used}. The request stays."
 
 
 def _mib(memory_bytes: float) -> str:

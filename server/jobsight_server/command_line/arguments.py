@@ -86,7 +86,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write", *, acts_el
     if file is not None and not os.access(file, os.F_OK):
         raise DatabaseError(f"database {url!r}: no such file; `jobsight import` and `jobsight serve` create it")
     if file is not None and not (file.is_file() and os.access(file, os.R_OK)):
-        problem = f"cannot be read by user {os.geteuid()}" if file.is_file() else "is no file"
+        problem = f"cannot be read by user {os.geteuid()}" if file.is_file() else "is not a file"
         raise DatabaseError(f"database {url!r}: {file} {problem}")
     with own_words(url):
         present = present_version(engine)
@@ -98,7 +98,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write", *, acts_el
 
 def _why_not(version: str | None) -> str:
     if version is None:
-        return "is no database of Jobsight: it has no schema version"
+        return "is not a Jobsight database: it has no schema version"
     todo = "start `jobsight serve` once to upgrade it" if version in UPGRADED else "use the release that wrote it"
     return f"has schema version {version}, but this program needs {NEWEST}: {todo}"
 

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     act.add_argument("--report", action="store_true", help=report)
     trial = "change this share of the jobs, chosen at random, and leave the others; --report compares them"
     parser.add_argument("--trial", type=float, metavar="SHARE", help=trial)
-    parser.add_argument("--seed", default=SEED, metavar="TEXT", help=f"name of the trial's draw (default: {SEED})")
-    level = "of the intervals of --report (default: 0.95)"
+    parser.add_argument("--seed", default=SEED, metavar="TEXT", help=f"seed of the trial's draw (default: {SEED})")
+    level = "confidence level of the intervals of --report (default: 0.95)"
     parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help=level)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -129,7 +129,7 @@ def show(result: Result, console: Console, *, is_dry: bool) -> None:
         table.add_column("why", overflow="fold")
         for one in result.proposed:
             change = one.change
-            done = one.outcome or ("left for the trial" if one.arm == "none" else "")
+            done = one.outcome or ("control group of the trial" if one.arm == "none" else "")
             why = "; ".join(part for part in (change.reason, done, one.error) if part)
             cells = (change.job.job_id, change.job.user, "time" if change.resource == "runtime" else "memory")
             # As Text, because a user's name may look like one of rich's markup tags.

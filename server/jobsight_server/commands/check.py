@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_places(parser)
     parser.add_argument("--user", metavar="NAME", default=getpass.getuser(), help="submit the test job as this user "
                         "(default: your own)")  # fmt: skip
-    parser.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="for the test job, until the "
-                        "accounting log has it (default: 180)")  # fmt: skip
+    parser.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="longest wait until the "
+    "accounting log has the test job (default: 180)")  # fmt: skip
     parser.add_argument("--no-job", action="store_true", help="submit no job")
 
 

@@ -26,8 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
     since = "only jobs that ended from then on: a date such as 2026-11-01, or a time such as 2026-11-01T08:30 (UTC)"
     parser.add_argument("--since", type=_span, metavar="TIME", help=since)
-    parser.add_argument("--until", type=_span, metavar="TIME", help="only jobs that ended before; a day is included")
-    parser.add_argument("--replace", action="store_true", help="write an existing file again")
+    until = "only jobs that ended before; a date includes its day"
+    parser.add_argument("--until", type=_span, metavar="TIME", help=until)
+    parser.add_argument("--replace", action="store_true", help="overwrite an existing file")
     add_settings(parser, "database")
 
 
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if file.suffix == ".parquet":
         _pyarrow()  # before anything is written
     if file.exists() and not args.replace:
-        raise UserError(f"{file} exists; give --replace to write it again")
+        raise UserError(f"{file} exists; give --replace to overwrite it")
     since = None if args.since is None else args.since[0]
     until = None if args.until is None else args.until[1]
     with existing(args, "read", acts_elsewhere=True) as engine:

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="[FORMAT] FILE",
-        help=f"accounting files, plain or gzip, perhaps after their format: {', '.join(ACCOUNTING_FORMATS)} "
+        help=f"accounting files, plain or gzip; their format may come first: {', '.join(ACCOUNTING_FORMATS)} "
         "(default: guessed from each file)",
     )
     act = parser.add_mutually_exclusive_group()

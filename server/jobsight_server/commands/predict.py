@@ -100,7 +100,8 @@ def _say_who_is_unknown(connection: Connection, cluster: str, user: str, setting
         raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
     finished = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
     if connection.execute(finished.limit(1)).first() is None:
-        print(f"{user} has no finished job on {cluster}: these forecasts rest on other users' jobs", file=sys.stderr)
+        why = "these forecasts are based on other users' jobs"
+        print(f"{user} has no finished job on {cluster}: {why}", file=sys.stderr)
 
 
 def show(found: Recommendation, metrics: Sequence[str], console: Console) -> None:
@@ -132,7 +133,7 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     forecast = [answer.metric for answer in answers if answer.metric in ASKED_FOR and answer.value is not None]
     if unadvised := [METRICS[metric].name for metric in forecast if found.best(metric) is None]:
         console.print(
-            f"{', '.join(unadvised)}: nothing to ask for: no similar job of this user was measured", markup=False
+            f"{', '.join(unadvised)}: no recommendation: no similar job of this user was measured", markup=False
         )
     for reason in dict.fromkeys(answer.reason for answer in answers if answer.reason):
         without = ", ".join(METRICS[answer.metric].name for answer in answers if answer.reason == reason)

@@ -38,18 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "slurm.conf, or by qmgr and qconf; without it, the lines are shown")  # fmt: skip
     actions = parser.add_mutually_exclusive_group()
     actions.add_argument("--dry-run", action="store_true", help="show the steps without doing them")
-    actions.add_argument("--yes", action="store_true", help="do not ask; files that were edited here stay as they are")
-    actions.add_argument("--remove", action="store_true", help="undo all except the database and files edited since")
+    actions.add_argument("--yes", action="store_true", help="do not ask; keep files that were edited here")
+    actions.add_argument("--remove", action="store_true", help="undo the setup; keep the database and edited files")
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for the places of everything."""
     parser.add_argument("scheduler", choices=SCHEDULERS, metavar="SCHEDULER", help=", ".join(SCHEDULERS))
-    parser.add_argument("--cluster", metavar="NAME", help="its name in Jobsight (default: the scheduler's own)")
-    parser.add_argument("--port", type=int, metavar="PORT", help="of the server; its writer has the next "
+    parser.add_argument("--cluster", metavar="NAME", help="name of the cluster in Jobsight (default: the scheduler's)")
+    parser.add_argument("--port", type=int, metavar="PORT", help="port of the server; the writer uses the next "
                         "(default: as in the settings, else 8470)")  # fmt: skip
-    parser.add_argument("--prefix", type=Path, default=Path("/"), metavar="DIRECTORY", help="put everything of "
-                        "Jobsight below it, without a service and a user: for a trial (default: /)")  # fmt: skip
+    parser.add_argument("--prefix", type=Path, default=Path("/"), metavar="DIRECTORY", help="install everything "
+    "below it, without a service or a user, to try Jobsight (default: /)")  # fmt: skip
 
 
 def places_of(args: argparse.Namespace) -> Places:
@@ -152,7 +152,7 @@ def _say_how_to_leave_nodes(places: Places, kind: str) -> None:
     ]
     if kind == "slurm":
         steps.insert(0, "where nodes have copies of slurm.conf: distribute the new one, then `scontrol reconfigure`")
-    print("what is left to do, in this order:")
+    print("remaining steps, in this order:")
     for number, step in enumerate(steps, 1):
         print(f"{number}. {step}")
 

@@ -131,7 +131,7 @@ def _efficiency(
     elif used is None:
         reason = "the log does not say how many processors it had"
     elif requested is None and reason is None:
-        reason = _NOT_REQUESTED.get(resource, "it requested no amount")
+        reason = _NOT_REQUESTED.get(resource, "no request")
     elif resource == "gpus" and entry.mean is None:
         reason = "the largest number busy at one time; the average is not known"
     return Efficiency(

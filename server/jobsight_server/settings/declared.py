@@ -185,8 +185,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fabric: Annotated[
         Fabric,
         setting(
-            "network whose bandwidth is learned: fastest, of those with traffic; sum, of all; or one by its kind; "
-            "applies to jobs that end from then on"
+            "network whose bandwidth is learned: fastest (with traffic), sum (of all), or one kind; "
+            "applies to jobs that end afterwards"
         ),
     ] = "fastest"
     cookie_secure: Annotated[bool, setting("send the login cookie over HTTPS only (set it behind TLS)")] = False

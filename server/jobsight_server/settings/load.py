@@ -151,7 +151,7 @@ def load_settings(
         elif isinstance(value, dict) and sections is None:
             continue
         elif name in _GONE:
-            log.warning("%s: there is no setting %r any more; remove it", file, name)
+            log.warning("%s: setting %r no longer exists; remove it", file, name)
         else:
             values |= _parsed(known, name, value, str(file))
     for one in known:
@@ -180,7 +180,7 @@ def _chosen(name: str, tables: Any, file: Path | None) -> Any:
     if not isinstance(tables, list):
         return tables
     for field in sorted({field for table in tables if isinstance(table, dict) for field in table.keys() & fixed}):
-        log.warning("%s: there is no setting %r of [[%s]] any more; remove it", file, field, name)
+        log.warning("%s: setting %r of [[%s]] no longer exists; remove it", file, field, name)
     return [
         {field: value for field, value in table.items() if field not in fixed} if isinstance(table, dict) else table
         for table in tables

@@ -70,7 +70,7 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
         if not self.presets and not self.queries:
             raise ValueError(f"expected presets ({', '.join(PRESETS)}) or queries")
         if wrong := [name for name in (*self.labels, self.node_label or "a") if not _LABEL.fullmatch(name)]:
-            raise ValueError(f"{wrong[0]!r} is no name of a label")
+            raise ValueError(f"{wrong[0]!r}is not a label name")
         try:
             re.compile(self.devices)
         except re.error as error:

@@ -29,7 +29,7 @@ class Access(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Check the values; msgspec reports a ValueError with its place."""
         if self.login_header and not _HEADER.fullmatch(self.login_header):
-            raise ValueError(f"login_header {self.login_header!r} is no name of a header, such as X-Remote-User")
+            raise ValueError(f"login_header {self.login_header!r}is not a header name, such as X-Remote-User")
         if self.login_header.lower() in {"authorization", "cookie", "host", "x-forwarded-for"}:
             raise ValueError(f"login_header {self.login_header!r} has another meaning; use one such as X-Remote-User")
 

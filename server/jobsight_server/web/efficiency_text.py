@@ -17,7 +17,7 @@ from jobsight_server.web.kit.units import RESOURCE_TITLES, percent, resource_val
 WIDTH = 100
 
 _NOTE = (
-    "Next time: the reservation recommended now for such a job; - where nothing is known or it is the request itself. "
+    "Next time: the reservation recommended now for a similar job; - if unknown or the same as the request. "
     "Used processors are those busy on average, bandwidth is the mean."
 )
 _FAILURES = {"memory": "ran out of memory", "time": "exceeded its time limit"}

@@ -83,7 +83,7 @@ ROUTES = (
         "/api/v1/predictions",
         ask_one,
         "The need of this user's next job. More details of the job make a better forecast. For an unknown user, it "
-        "rests on other users' jobs, or the answer is a reason, not an error",
+        "is based on other users' jobs, or the answer is a reason, not an error",
         (
             Parameter("user", "name as in the accounting log", NAME, required=True),
             Parameter("cluster", "without it: every cluster on which the user has a history", NAME),

@@ -148,7 +148,7 @@ def test_a_log_counts_once_and_its_machines_are_ranked(
     said = re.sub(r"\s+", " ", capsys.readouterr().err)
     assert "5 attempts on 3 machines" in said
     assert "5 counted, 0 known before" in said
-    assert "skipped: 1 x an event that is cut off" in said
+    assert "skipped: 1 x truncated event" in said
     assert main(command) == 0
     assert "0 counted, 5 known before" in re.sub(r"\s+", " ", capsys.readouterr().err)
     assert [farm.row(name, "pool").score for name in ("n5", "n6", "192.0.2.7")] == [-2.0, -2.0, 1.0]

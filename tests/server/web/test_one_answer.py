@@ -183,7 +183,7 @@ def test_a_requirement_rests_on_what_the_log_knows(served: Any) -> None:
     assert 308 * MIB <= answer["bound"] <= found["memory_bytes"] < answer["bound"] + MIB
     steps = [share for amount, share in answer["need_steps"] if amount <= found["memory_bytes"]]
     assert found["confidence"] == max(steps) > 0.9
-    assert found["reason"].startswith("Of 12 similar jobs (user + application")
+    assert found["reason"].startswith("From 12 similar jobs (user + application")
 
 
 def test_a_user_whose_jobs_are_killed_half_of_the_time_reads_what_would_have_held(served: Any) -> None:

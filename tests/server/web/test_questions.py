@@ -134,7 +134,7 @@ def test_who_wastes_most(ask: Ask, sql: Sql, question: str, link: str | None, wh
 def test_who_improved(ask: Ask) -> None:
     walk = ask("Who improved?")
     walk.click("Waste")
-    walk.click("Who improved")
+    walk.click("Improved most")
     # 16 of 20 GiB unused before, 1 of 5 now: of 30 jobs of an hour that asked for 5.
     words = "imp on alpha improved most: 80 % of the memory unused before, 20 % now, which is 90.0 GiB-hours less"
     assert walk.answer.startswith(words)

@@ -42,7 +42,7 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
         "memory_bytes": 32 * GIB,
         "requested_bytes": 32 * GIB,
         "confidence": None,
-        "reason": "No job of this user has ended yet, so it gets its request.",
+        "reason": "No job of this user has ended yet, so the request stays.",
     }
     for number in range(1, 6):
         taken = post(REPORT, **OF, requirement=number, value=6 * GIB)
@@ -51,7 +51,7 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
         assert (second["memory_bytes"] < 32 * GIB) == (number == 5), "not by fewer than five jobs"
     assert 6 * GIB < second["memory_bytes"] < second["requested_bytes"] == 32 * GIB
     assert 0.5 < second["confidence"] < 1.0
-    assert second["reason"].startswith("Of 5 similar jobs (user + application + processors")
+    assert second["reason"].startswith("From 5 similar jobs (user + application + processors")
     assert second["reason"].endswith("the last used 6,144 MiB to 6,144 MiB.")
     asked = {"questions": [JOB | {"metric": "memory", "per": "job"}]}
     (predicted,) = post("/api/v1/predictions", **asked).json["predictions"]
@@ -70,7 +70,7 @@ def test_without_measured_use_a_group_tries_less_once_a_job_of_it_has_ended(post
         assert (report.status_code, answer["confidence"]) == (200, None)
         return answer["memory_bytes"] // GIB, answer["reason"]
 
-    first = "No similar job has been measured, so it gets its request."
+    first = "No similar job has been measured, so the request stays."
     assert given() == (32, first)
     assert given() == (16, "No similar job has been measured; by their outcomes, 50% may be enough.")
     assert [given()[0] for _ in range(3)] == [16, 16, 16]
@@ -92,7 +92,7 @@ def test_what_was_learned_before_use_was_measured_no_longer_counts(post: Any) ->
     for _ in range(5):
         post(REPORT, **of, requirement=post(ASK, **job).json["id"], value=6 * GIB)
     after = post(ASK, **job).json
-    assert (6 * GIB < after["memory_bytes"] < 32 * GIB, after["reason"][:17]) == (True, "Of 5 similar jobs")
+    assert (6 * GIB < after["memory_bytes"] < 32 * GIB, after["reason"][:19]) == (True, "From 5 similar jobs")
 
 
 @pytest.mark.storage

@@ -158,7 +158,7 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     assert (found["ask_lines"], found["text"]) == ([], "No similar job of yours has been measured yet.")
     new_user = {"cluster": "gamma", "name": "new"}
     page = " ".join(unescape(served.person().get("/user", query_string=new_user | asked).text).split())
-    assert "These figures do not rest on new's own jobs" in page
+    assert "These figures are not based on new's own jobs" in page
     words = f"Memory: {memory['n']} jobs of all users"
     assert words in page
     assert "on gamma, because no job of new has been measured." in page

@@ -29,7 +29,7 @@ def test_both_stand_on_their_page_and_names_are_text(client: FlaskClient, sqlite
             insert(adjustments).values(**job, **change, reason="recommended", state="failed", error=HOSTILE)
         )
     page = client.get(f"/job?{urlencode({'cluster': 'a', 'name': HOSTILE})}").text
-    assert "Changes in its forecasts while it waited" in page
+    assert "Forecast changes while it waited" in page
     assert page.index("2.00 GiB") < page.index("8.00 GiB"), "of the whole job, the new amount first"
     waste = client.get("/waste").text
     assert "Changed by" in waste

@@ -59,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ask-again",
         action="store_true",
-        help="forecast waiting jobs again instead of only at submission, and show both: of --policy, of --bandwidth "
-        "application-means, or of each estimator that learns",
+        help="forecast waiting jobs again instead of only at submission, and show both: for --policy, for --bandwidth "
+        "application-means, or for each estimator that learns",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     _add_synthetic(parser.add_argument_group("generated jobs"))
@@ -192,8 +192,8 @@ def _add_clusters(group: argparse._ArgumentGroup) -> None:
         "--half",
         type=_rate,
         metavar="RATE",
-        help="let the share of time in communication rise with the bandwidth per processor: half at this one, such as "
-        "25M (default: drawn independently; 25M on a database)",
+        help="communication takes more time at a higher bandwidth per processor: half of it at this rate, such as 25M "
+        "(default: drawn independently; 25M on a database)",
     )
     group.add_argument(
         "--seed",
@@ -208,7 +208,7 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--memory",
         action="store_true",
-        help="give jobs the memory that they need instead of their requests, and compare the waits",
+        help="assign the memory that jobs need instead of their requests, and compare waits",
     )
     group.add_argument(
         "--classes",

@@ -100,11 +100,11 @@ def read_condor_log(lines: Iterable[bytes], newest: float) -> CondorLog:
         place = running.pop(event.job_id, None)
         if place is None:
             if event.kind != ABORTED:  # an idle job may be removed
-                found.skipped["the end of an attempt without its begin"] += 1
+                found.skipped["end of an attempt without its start"] += 1
             continue
         host, start = place
         if event.time < start:
-            found.skipped["an attempt that ends before it begins"] += 1
+            found.skipped["attempt ends before it starts"] += 1
             continue
         found.attempts.append(LoggedAttempt(event.job_id, host, start, event.time, outcome))
     return found
@@ -115,16 +115,16 @@ def _events(lines: Iterable[bytes], newest: float, found: CondorLog) -> Iterator
     body: list[str] = []
     for raw in lines:
         if len(raw) > LONGEST_LINE:
-            found.skipped["a line that is too long"] += 1
+            found.skipped["line too long"] += 1
             continue
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         match = _HEAD.fullmatch(line)
         if match is not None:
             if head is not None:
-                found.skipped["an event that another one interrupts"] += 1
+                found.skipped["event interrupted by another"] += 1
             head, body = _stamped(match, newest), [match[11]]
             if head is None:
-                found.skipped["a stamp that is no time"] += 1
+                found.skipped["invalid time stamp"] += 1
         elif line == "...":
             if head is not None:
                 yield LoggedEvent(*head, tuple(body))
@@ -132,9 +132,9 @@ def _events(lines: Iterable[bytes], newest: float, found: CondorLog) -> Iterator
         elif head is not None and len(body) < _MOST_LINES:
             body.append(line)
         elif line.strip():
-            found.skipped["a line outside of an event"] += 1
+            found.skipped["line outside an event"] += 1
     if head is not None:
-        found.skipped["an event that is cut off"] += 1
+        found.skipped["truncated event"] += 1
 
 
 def _stamped(match: re.Match[str], newest: float) -> tuple[int, str, float] | None:
