@@ -1,4 +1,4 @@
-"""What commands have in common: the database with its answers, JSON, and files that are written whole."""
+"""Shared by commands: the database with its answers, JSON, and atomic writing of files."""
 
 from __future__ import annotations
 

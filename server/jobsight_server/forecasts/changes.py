@@ -1,4 +1,4 @@
-"""Forecasts of waiting jobs, made again whenever the model has learned; large changes are stored."""
+"""Forecasts waiting jobs again whenever the model has learned, and stores large changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from jobsight_server.forecasts.request import COLUMNS, ForecastJob, ForecastRequ
 from jobsight_server.storage.schema import forecast_changes, jobs
 
 METRICS_ASKED = ("memory", "runtime")
-"""Metrics that a job requests, which a user may change while it waits."""
+"""Requested metrics, which a user may change while the job waits."""
 
 MOVED = 1.25
 """The ratio by which a forecast or a reservation must change to be stored."""
 
-# Jobs of one user are often one question.
+# Jobs of one user often share one question.
 _AT_ONCE = 5000
 _CHANGE = forecast_changes.c
 _LAST = select(func.max(_CHANGE.id)).where(_CHANGE.run_id.in_(bindparam("runs", expanding=True)))
@@ -30,14 +30,14 @@ _NEWEST = select(_CHANGE.run_id, _CHANGE.metric, _CHANGE.new_forecast, _CHANGE.n
 
 
 class Amounts(NamedTuple):
-    """A forecast and its reservation, in the unit of the metric; None where nothing is known."""
+    """A forecast and its reservation, in the unit of the metric; None if unknown."""
 
     forecast: float | None
     bound: float | None
 
 
 def has_moved(old: Amounts, new: Amounts) -> bool:
-    """Whether one of both is now known, unknown, or another by the factor ``MOVED``.
+    """Return whether either became known or unknown, or changed by the factor ``MOVED``.
 
     >>> has_moved(Amounts(100.0, 200.0), Amounts(110.0, 240.0)), has_moved(Amounts(100.0, 200.0), Amounts(100.0, 251.0))
     (False, True)
@@ -52,14 +52,14 @@ def has_moved(old: Amounts, new: Amounts) -> bool:
 
 
 class ChangeWatch:
-    """Forecasts waiting jobs again, if the model has learned since the last time."""
+    """Forecasts waiting jobs again if the model has learned since the last time."""
 
     def __init__(self, engine: Engine, reader: AnswerReader) -> None:
         self._engine, self._reader = engine, reader
         self._until: LearnedUntil | None = None
 
     def look(self, now: float, stop: Event | None = None) -> int:
-        """Store what has moved; return how many changes."""
+        """Store the changes; return their number."""
         with self._engine.connect().execution_options(reading=True) as connection:
             until = read_learned_until(connection)
             if until is None or until == self._until:

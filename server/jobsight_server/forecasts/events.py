@@ -46,7 +46,7 @@ class _OfJob:
 
 @dataclass(frozen=True, slots=True)
 class Asked(_OfJob):
-    """A job was submitted, or starts after it waited: its forecast at this moment counts."""
+    """A job was submitted, or starts after it waited: its forecast now will be scored."""
 
     metrics: Sequence[str]
     moment: Moment
@@ -54,13 +54,13 @@ class Asked(_OfJob):
 
 @dataclass(frozen=True, slots=True)
 class Finished(_OfJob):
-    """A job has ended, and this is known of each metric; None: nothing."""
+    """A job has ended, with an observation of each metric; None is unknown."""
 
     observations: Mapping[str, Observation | None]
 
     @property
     def metrics(self) -> Sequence[str]:
-        """Those in which its forecast is judged."""
+        """Return the metrics in which its forecast is scored."""
         return tuple(self.observations)
 
     @property
@@ -71,7 +71,7 @@ class Finished(_OfJob):
 
 
 class Reported(NamedTuple):
-    """Somebody reported ``at`` this time (UTC) what a job needed."""
+    """A job's need was reported ``at`` this time (UTC)."""
 
     cluster: str
     metric: str
@@ -96,10 +96,10 @@ Observations = dict[str, Observation | None]
 
 
 def observed(job: ForecastJob, measured: Mapping[str, Observation | None], *, is_late: bool = False) -> Observations:
-    """By metric; None where nothing is known.
+    """Return the observation of each metric; None if unknown.
 
-    A run that ran out of something needed more than it had been given, or had used by then, whichever is more. That is
-    known without any measurement: when one arrives late (``is_late``), it has been learned.
+    A run that ran out of something needed more than its reservation and its use so far. That needs no measurement, so
+    it has been learned already when one arrives late (``is_late``).
     """
     found = dict(measured)
     if job.failure is None:
@@ -112,26 +112,26 @@ def observed(job: ForecastJob, measured: Mapping[str, Observation | None], *, is
         return found
     known = found.get(metric)
     used = known.value if known is not None else 0.0
-    # A run time is known exactly, and may be less than what was given: a scheduler kills at its convenience.
+    # A run time is known exactly, and may be below the limit: schedulers do not kill exactly on time.
     needed = max(used, given) if metric == "memory" else used or given
     found[metric] = Observation(needed, True) if needed else None
     return found
 
 
 class LearnedUntil(NamedTuple):
-    """The last run and the last report that were learned: ``profiles.learn_seq`` and ``outcomes.id``; 0 for none."""
+    """Position of the last learned run and report: ``profiles.learn_seq`` and ``outcomes.id``; 0 for none."""
 
     learn_seq: int
     outcome_id: int
 
 
 def last_learn_seq(connection: Connection) -> int:
-    """``learn_seq`` of the run learned last; 0 before the first."""
+    """Return ``learn_seq`` of the last learned run; 0 before the first."""
     return connection.scalar(select(func.max(profiles.c.learn_seq))) or 0
 
 
 def last_event(connection: Connection) -> LearnedUntil:
-    """The end of what is stored to be learned."""
+    """Return the position of the last stored event."""
     last_report = select(func.max(outcomes.c.id)).where(outcomes.c.learn_seq.is_not(None))
     return LearnedUntil(last_learn_seq(connection), connection.scalar(last_report) or 0)
 
@@ -143,7 +143,7 @@ def read_learned_until(connection: Connection) -> LearnedUntil | None:
 
 
 def write_learned_until(connection: Connection, until: LearnedUntil) -> None:
-    """Store how far the model has learned, with the model."""
+    """Store the position up to which the model has learned, with the model."""
     connection.execute(delete(learned_until))
     connection.execute(insert(learned_until).values(until._asdict()))
 
@@ -153,7 +153,7 @@ _OF_MOMENT: Mapping[Moment, tuple[Column[Any], Column[Any]]] = {
     "submission": (jobs.c.forecast_seq, jobs.c.submitted),
     "start": (jobs.c.start_seq, jobs.c.start),
 }
-"""The columns with the order of the forecast, and the time of the moment."""
+"""Columns with the order of the forecast and its time, for submission and start."""
 
 WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("queued", "running", "ended")))
 """Runs that may still be learned."""
@@ -166,9 +166,9 @@ def learned_events(
     end: int | None,
     under_way: dict[int, ForecastJob],
 ) -> list[Event]:
-    """The events after ``begin``, up to and including the run with ``learn_seq`` ``end``; None: all.
+    """Yield the events after ``begin``, up to and including the run with ``learn_seq`` ``end``; None: all.
 
-    At one position in the order, a run is learned first, then reports, then what happened meanwhile, by its time.
+    At one position in the order, a run is learned first, then reports, then other events by time.
     ``under_way`` carries the submitted, unfinished jobs from one piece to the next.
     """
     first = begin.learn_seq
@@ -187,8 +187,7 @@ def learned_events(
 
 
 def when(event: Asked | Finished) -> tuple[float, int]:
-    """The order of what happens to jobs: by time, and at one instant ends before submissions, and these before
-    starts."""
+    """Order events by time; at one instant ends before submissions, and submissions before starts."""
     if isinstance(event, Finished):
         return event.job.end or 0.0, 0
     return event.job.at(event.moment) or 0.0, 1 + MOMENTS.index(event.moment)
@@ -197,7 +196,7 @@ def when(event: Asked | Finished) -> tuple[float, int]:
 def _finished(
     connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Finished]]:
-    """A run's use of the metrics learned at each ``learn_seq``; a late value has one of its own."""
+    """Yield a run's use of the metrics learned at each ``learn_seq``; late values have their own."""
     names = ("learn_seq", "run_id", "metric", "value", "attribution", "lower_bound")
     query = select(*(profiles.c[name] for name in names)).where(profiles.c.learn_seq > begin)
     query = query.order_by(profiles.c.learn_seq, profiles.c.run_id)
@@ -212,7 +211,7 @@ def _finished(
     reported = _reported_first(connection)
     events = []
     for (learn_seq, run_id), measured in found.items():
-        # The run time is known from the log, so what is without it arrived late.
+        # The log always has the run time, so an event without it is a late value.
         all_of = observed(known[run_id], measured, is_late="runtime" not in measured)
         all_of = {metric: all_of.get(metric) for metric in METRICS if all_of.get(metric) is not None}
         for metric in [metric for metric in all_of if (run_id, metric) in reported]:
@@ -222,9 +221,9 @@ def _finished(
 
 
 def _asked(connection: Connection, moment: Moment, begin: int, end: int | None) -> list[tuple[int, Asked]]:
-    """Return the runs that were forecast at the ``moment``, with their position in the order, by that.
+    """Return the runs forecast at ``moment`` (submission or start) with their positions, in order.
 
-    A metric in which nothing is known of the run can be skipped; what it ran out of is known without a value.
+    Metrics without an observation can be skipped; a run that ran out of one has an observation without a value.
     """
     seq, _ = _OF_MOMENT[moment]
     ran_out = [
@@ -251,7 +250,7 @@ def _asked(connection: Connection, moment: Moment, begin: int, end: int | None) 
 def _reported(connection: Connection, begin: int, end: int | None, after: int = 0) -> list[tuple[int, Reported]]:
     """Return the reports learned after the run with ``learn_seq`` ``begin``, before the one with ``end``.
 
-    Only of those after the one with the id ``after``.
+    Only those after the id ``after``.
     """
     query = select(outcomes).where(outcomes.c.learn_seq >= begin, outcomes.c.id > after).order_by(outcomes.c.id)
     if end is not None:
@@ -265,7 +264,7 @@ def _reported(connection: Connection, begin: int, end: int | None, after: int = 
 
 
 def _reported_first(connection: Connection) -> set[tuple[int, str]]:
-    """(run, metric) of which a report was learned before the log said the same."""
+    """Return (run, metric) pairs whose report was learned before the log had the same."""
     query = select(outcomes.c.run_id, outcomes.c.metric)
     query = query.where(outcomes.c.run_id.is_not(None), outcomes.c.learn_seq.is_not(None))
     return {(run_id, metric) for run_id, metric in connection.execute(query)}
@@ -275,7 +274,7 @@ _WRITE = (
     "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit, "
     "forecasts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-# Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will judge these.
+# Removed, requeued, or learned by ``rebuild`` meanwhile: these will not be scored.
 _SWEEP = text(
     "DELETE FROM pending_at_start WHERE run_id IN (SELECT p.run_id FROM pending_at_start p "
     "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('running', 'ended'))"
@@ -286,16 +285,16 @@ _encode_state, _decode_state = msgspec.msgpack.Encoder().encode, msgspec.msgpack
 
 
 class Judged(NamedTuple):
-    """The forecasts for a run, as of its submission and as of its start; one and the same if it did not wait."""
+    """The forecasts for a run at submission and at start; the same if it did not wait."""
 
     submitted: PendingForecast
     started: AtStart
 
 
 def read_unasked(connection: Connection, moment: Moment, before: float) -> list[ForecastJob]:
-    """Runs submitted or started before ``before`` and not forecast since, in order of that.
+    """Return runs submitted or started before ``before`` without a forecast, in that order.
 
-    Removed and requeued ones are included.
+    Includes removed and requeued runs.
     """
     seq, time = _OF_MOMENT[moment]
     query = select(*COLUMNS).where(seq.is_(None), time < before).order_by(time, jobs.c.id)
@@ -303,7 +302,7 @@ def read_unasked(connection: Connection, moment: Moment, before: float) -> list[
 
 
 def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, AtStart]:
-    """Return the forecasts for these runs at their start, if they had waited."""
+    """Return the forecasts at start of these runs, if they waited."""
     found: dict[RunAndMetric, AtStart] = {}
     query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
     for run_id, metric, *values, state in of_runs(connection, query, runs):
@@ -314,7 +313,7 @@ def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMet
 def write_at_start(
     connection: Connection, pending: Mapping[RunAndMetric, AtStart], learned_runs: Sequence[int]
 ) -> None:
-    """Store these; delete those of ``learned_runs``, and of runs that will never be learned."""
+    """Store forecasts at start; delete those of ``learned_runs``, and of runs that will never be learned."""
     if learned_runs:
         query = delete(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
         of_runs(connection, query, learned_runs)

@@ -1,4 +1,4 @@
-"""History: what a user's jobs used, and what each forecaster would have forecast."""
+"""History: the use of a user's jobs, and the forecasts of each forecaster at that time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from jobsight_server.storage.schema import jobs, profiles, series
 Column = list[float | None]
 
 REPLAYED = 1000
-"""Jobs of a user from which the five are replayed: those before them move only forecasts from all values, a little."""
+"""Jobs of a user for replaying the five: earlier ones only slightly change forecasts from all values."""
 
 
 class MetricHistory(Record):
-    """Values learned in one series, in the order in which they were, as arrays of equal length, and forecasts for each.
+    """Learned values of one series in order, and forecasts for each, as arrays of equal length.
 
-    ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: forecast and recommended reservation
-    at its submission; ``forecasts``: those of the published five before the value was known, from the user's last
-    1,000 jobs, where they were asked for. ``n`` counts all values ever learned; ``shown_only`` those of the listed jobs
-    that are shown and were not learned, ``lower_bounds`` of which because the job ran out.
+    ``time``: end of the job; ``actual``: its use; ``answered`` and ``bound``: forecast and recommended reservation at
+    submission; ``forecasts``, if requested: those of the published five before the value was known, from the user's
+    last 1,000 jobs. ``n`` counts all values ever learned; ``shown_only`` the listed jobs that are shown but were not
+    learned, ``lower_bounds`` those of them that ran out.
     """
 
     n: int
@@ -49,10 +49,11 @@ def history(
     *,
     with_five: bool = False,
 ) -> dict[str, MetricHistory]:
-    """By metric, the values learned of the user's last ``limit`` jobs that ended from ``since`` on, before ``until``.
+    """Return, by metric, the learned values of the user's last ``limit`` jobs that ended from ``since`` on, before
+    ``until``.
 
-    ``with_five``: with the forecasts of the published five. They see the last ``REPLAYED`` jobs, or ``limit`` if that
-    is more: some users have half a million.
+    ``with_five`` adds the forecasts of the published five, from the last ``REPLAYED`` jobs, or ``limit`` if that is
+    more: some users have half a million.
     """
     of_user = [jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None)]
     if since is not None:
@@ -102,7 +103,7 @@ def _of_metric(found: list[_Value], n: int, with_five: bool) -> MetricHistory:
     if with_five:
         actual = np.array([row.value for row in learned], dtype=np.float64)
         for name, forecaster in make_five().items():
-            # Replayed from the first of these values: a forecast depends on what was before it.
+            # Replayed from the first of these values: a forecast depends on the values before it.
             values = zip(learned, forecaster.replay(actual).tolist(), strict=True)
             forecasts[name] = [None if np.isnan(value) else value for row, value in values if row.listed]
     rows = [row for row in learned if row.listed]

@@ -56,13 +56,13 @@ AllJudged = dict[RunAndMetric, Judged]
 
 
 def learnable(value: float) -> bool:
-    """Whether a forecaster accepts the value: finite and not negative."""
+    """Return whether a forecaster accepts the value: finite and not negative."""
     return math.isfinite(value) and 0.0 <= value <= LARGEST
 
 
 @dataclass(slots=True)
 class _OfUser:
-    """A user's own values of one metric, and the answer to a question about the user alone."""
+    """A user's values of one metric, and the answer to a question about the user alone."""
 
     profile: Profile
     series: Series
@@ -71,10 +71,10 @@ class _OfUser:
 
 
 class Learner:
-    """Learns events in order and then writes what has changed.
+    """Learns events in order, then writes the changes.
 
-    It starts empty, or with what ``load_for`` has read; both give the same rows. The answer to a
-    question about the user alone is computed when the user's last event has been learned, and stored with the series.
+    It starts empty or with the state from ``load_for``; both give the same rows. The answer to a question about the
+    user alone is computed after the user's last event, and stored with the series.
     """
 
     def __init__(self, config: ForecastConfig) -> None:
@@ -88,7 +88,7 @@ class Learner:
         self.at_start: dict[RunAndMetric, AtStart] = {}
 
     def load_for(self, connection: Connection, events: Sequence[Event]) -> None:
-        """Read what is needed to learn these events, and was not read before.
+        """Read the state needed to learn these events, unless it was read before.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
@@ -117,7 +117,7 @@ class Learner:
         self.at_start = read_at_start(connection, pending) | self.at_start
 
     def _new(self, keys: Iterable[_Key]) -> list[_Key]:
-        """Those that were not asked for before; what was read then may have learned since."""
+        """Return the keys not read before; state read earlier may have learned since."""
         found = [key for key in keys if key not in self._loaded]
         self._loaded.update(found)
         return found
@@ -146,13 +146,13 @@ class Learner:
         return judged
 
     def encode_state(self) -> None:
-        """Encodes the changed state as rows, before a transaction rather than within it."""
+        """Encode the changed state as rows, before a transaction rather than within it."""
         for (cluster, metric), profile in self._profiles.items():
             for key, part in profile.changed_state().items():
                 self._states[cluster, metric, key] = state_row(cluster, metric, key, part)
 
     def store(self, connection: Connection, until: LearnedUntil) -> int:
-        """Write what has changed, and the forecasts of unfinished jobs; return the number of series.
+        """Write the changes and the forecasts of unfinished jobs; return the number of series.
 
         Deletes the stored forecasts of runs that were learned, and of runs that will never be.
         """
@@ -210,7 +210,7 @@ class Learner:
         if own is None:
             own = self._of_users[key] = _OfUser(profile, Series())
         own.series.learn(value)
-        # The last one learned, not the latest: a run with late samples is learned after others.
+        # The last learned, not the latest: a run with late samples is learned after others.
         own.updated = at
 
     def _profile(self, cluster: str, metric: str) -> Profile:
@@ -222,7 +222,7 @@ class Learner:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Many objects are created to stay, none in a cycle: garbage collection would take up to a fifth of the time."""
+    """Disable garbage collection, which would take up to a fifth of the time: many objects stay, none in a cycle."""
     enabled = gc.isenabled()
     gc.disable()
     try:

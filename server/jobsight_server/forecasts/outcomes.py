@@ -1,7 +1,7 @@
-"""Reports of what jobs needed, matched with the log so that nothing is learned twice.
+"""Reports of jobs' needs, matched with the log so that nothing is learned twice.
 
-A report that names its job is about that job's run. One that does not is taken for a run that ran out of something if
-it fits: the same reservation, and nothing in the description that differs.
+A report that names its job is about that job's run. Otherwise it is about a run that ran out of something if it fits:
+the same reservation, and no difference in the description.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jobsight_server.forecasts.request import COLUMNS, ForecastJob, job_of, ques
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import jobs, outcomes, profiles
 
-ROUNDED = 0.01  # share; a reported reservation may differ this much from that of the run that it is about
+ROUNDED = 0.01  # share by which a reported reservation may differ from the run's
 
 Taken = Literal["stored", "duplicate"]
 
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 def store(connection: Connection, outcome: Outcome, learn_seq: int, now: float) -> Taken:
-    """Store an outcome, to be learned after the run with ``learn_seq``; return "duplicate" if it is known already."""
+    """Store an outcome, to be learned after the run with ``learn_seq``; return "duplicate" if it is known."""
     run_id = _run_about(connection, outcome)
     if run_id is None and outcome.job_id is not None and _was_reported(connection, outcome):
         return "duplicate"
@@ -59,7 +59,7 @@ def store(connection: Connection, outcome: Outcome, learn_seq: int, now: float) 
 
 
 def claim(connection: Connection, known: Mapping[int, ForecastJob], found: dict[int, Observations]) -> None:
-    """Remove from ``found`` what a report has said before, and store which run each report was about.
+    """Remove from ``found`` what was reported before, and store the run of each report.
 
     Runs that ran out of something without a report are counted.
     """
@@ -83,7 +83,7 @@ def claim(connection: Connection, known: Mapping[int, ForecastJob], found: dict[
 
 
 def fits(one: Question, other: Question) -> bool:
-    """Whether both descriptions name the user and agree in every field that both have.
+    """Return whether both descriptions name the user and agree in every field that both have.
 
     >>> fits(Question("ann", "cfd"), Question("ann", "cfd", processors=4))
     True
@@ -95,7 +95,7 @@ def fits(one: Question, other: Question) -> bool:
 
 
 def _report_about(connection: Connection, job: ForecastJob, metric: str, observation: Observation) -> Row[Any] | None:
-    """The report that has said the same before."""
+    """Find an earlier report of the same observation."""
     open_ones = select(outcomes).where(
         outcomes.c.cluster == job.cluster,
         outcomes.c.metric == metric,
@@ -113,7 +113,7 @@ def _report_about(connection: Connection, job: ForecastJob, metric: str, observa
 
 
 def _run_about(connection: Connection, outcome: Outcome) -> int | None:
-    """The run of which the log has said the same, if no other report is about it."""
+    """Find the run with the same observation in the log, if no other report is about it."""
     metric, observation = outcome.metric, outcome.observation
     about_runs = select(outcomes.c.run_id).where(
         outcomes.c.metric == metric,
@@ -149,14 +149,14 @@ def _run_about(connection: Connection, outcome: Outcome) -> int | None:
 
 
 def _is_logged(connection: Connection, outcome: Outcome) -> bool:
-    """Whether the log has counted that the job ran out of this metric, with any amount."""
+    """Return whether the log has shown that the job ran out of this metric, with any amount."""
     ran_out = [failure for failure, metric in FAILED_METRIC.items() if metric == outcome.metric]
     query = select(jobs.c.id).where(jobs.c.cluster == outcome.cluster, jobs.c.job_id == outcome.job_id)
     return connection.scalar(query.where(jobs.c.profiled, jobs.c.failure.in_(ran_out)).limit(1)) is not None
 
 
 def _was_reported(connection: Connection, outcome: Outcome) -> bool:
-    """Whether an earlier report says the same of this job."""
+    """Return whether an earlier report of this job says the same."""
     query = select(outcomes.c.id).where(
         outcomes.c.cluster == outcome.cluster,
         outcomes.c.job_id == outcome.job_id,

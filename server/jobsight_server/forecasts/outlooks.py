@@ -1,7 +1,7 @@
-"""The distribution of what each running job needs in all, kept up to date as similar jobs end.
+"""The distribution of each running job's total need, updated as similar jobs end.
 
-An outlook is made when the job starts, and again when enough of its user's jobs have ended: few are made at a time, and
-pages that show which jobs will run out only read them.
+An outlook is made when the job starts, and again when enough of its user's jobs have ended. Few are made at a time;
+pages only read them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORESEEN = ("memory", "runtime")
 """Metrics that a running job may run out of."""
 
 _AT_ONCE = 500
-_NEWS = 50  # 1 / share; an outlook is made again when the user's series has grown by this share, or by a job
+_NEWS = 50  # 1 / share; growth of the user's series, by one job at least, after which an outlook is made again
 _WRITE = (
     "INSERT INTO running_outlooks (run_id, metric, learned, are_limits, state) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
     "(run_id, metric) DO UPDATE SET learned = excluded.learned, are_limits = excluded.are_limits, "
@@ -33,7 +33,7 @@ _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().d
 
 
 class RunOutlook(NamedTuple):
-    """The outlook of a run, in the metric's unit; ``are_limits``: whether jobs are held to what they request."""
+    """The outlook of a run, in the metric's unit; ``are_limits``: requests are enforced."""
 
     outlook: Outlook
     are_limits: bool
@@ -66,7 +66,7 @@ def refresh_outlooks(engine: Engine, config: ForecastConfig, stop: threading.Eve
 
 
 def read_outlooks(connection: Connection, run_id: int | None = None) -> dict[RunAndMetric, RunOutlook]:
-    """The outlooks of all running jobs, or of one run."""
+    """Return the outlooks of all running jobs, or of one run."""
     columns = running_outlooks.c
     query = select(columns.run_id, columns.metric, columns.are_limits, columns.state)
     if run_id is not None:
@@ -78,7 +78,7 @@ def read_outlooks(connection: Connection, run_id: int | None = None) -> dict[Run
 
 
 def _wanted(connection: Connection) -> tuple[list[_Wanted], list[int]]:
-    """The outlooks to make, grouped by question; and the runs that have ended."""
+    """Return the outlooks to make, grouped by question, and the runs that have ended."""
     known: Mapping[RunAndMetric, int] = {
         (run_id, metric): learned
         for run_id, metric, learned in connection.execute(

@@ -1,4 +1,4 @@
-"""Predictions: what a job will need, how sure that is, and on what it rests, as text that is stored and sent."""
+"""Predictions of a job's need, with certainty and basis, as text that is stored and sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}
 
 
 class StoredPrediction(Record):
-    """A job's forecast need in one metric, without its subject, which is the key in the store."""
+    """A job's predicted need in one metric, without its subject, which is the key in the store."""
 
     unit: str
     value: float | None
@@ -54,7 +54,7 @@ class StoredPrediction(Record):
 
 
 class Prediction(StoredPrediction):
-    """The forecast need of a user's next job in one metric, its certainty, and its basis (docs/use/http-api.md)."""
+    """The predicted need of a user's next job in one metric, its certainty and basis (docs/use/http-api.md)."""
 
     cluster: str | None
     user: str
@@ -63,7 +63,7 @@ class Prediction(StoredPrediction):
 
 
 class Predictions(Record):
-    """In the order of the questions; a question without a metric gets one for each."""
+    """Predictions in the order of the questions; a question without a metric has one for each."""
 
     predictions: list[Prediction]
 
@@ -81,7 +81,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def series_answer(profile: Profile, user: str, series: Series, updated: float | None) -> str:
-    """The answer to a question about the user alone, as stored with the user's series.
+    """Answer a question about the user alone, as stored with the user's series.
 
     ``updated``: end of the last job learned.
     """
@@ -89,20 +89,20 @@ def series_answer(profile: Profile, user: str, series: Series, updated: float | 
 
 
 def computed_answer(profile: Profile, question: Question, own: str | None, moment: Moment = "submission") -> str:
-    """The profile's answer; ``own``, the user's stored answer if there is one, has the published five."""
+    """Answer from the profile; ``own``, the user's stored answer if any, has the published five."""
     return _text(_of_job(profile, question, moment), _of_own(own))
 
 
 def no_answer(metric: str, coverage: float, reason: str, own: str | None = None) -> str:
-    """The answer where nothing can be forecast, for this reason."""
+    """Answer without a forecast, for this reason."""
     nothing = _of_job(Profile(METRICS[metric].unit, coverage=coverage), Question())
     return _text(nothing | {"reason": reason}, _of_own(own))
 
 
 def written(cluster: str | None, user: str, metric: str, answer: str, scale: int | None = None) -> str:
-    """An answer as sent: ``answer``, which does not name its subject, preceded by these names.
+    """Write an answer as sent: ``answer``, preceded by the names of its subject.
 
-    ``scale``: how many processors the values are for; None leaves them per processor.
+    ``scale``: number of processors that the values are for; None leaves them per processor.
     """
     per = "job" if scale is not None or metric in WHOLE else "processor"
     if scale is not None and metric not in WHOLE:
@@ -115,7 +115,7 @@ def _text(of_job: dict[str, Any], of_five: dict[str, Any]) -> str:
 
 
 def _of_job(profile: Profile, question: Question, moment: Moment = "submission") -> dict[str, Any]:
-    """``value``, how much to reserve, and the source of both."""
+    """Return ``value``, the reservation, and the source of both."""
     forecast = profile.answer(question, moment)
     of_job = {name: getattr(forecast, name) for name in _OF_JOB}
     of_job["mean_error"] = profile.mean_error(question.user)
@@ -123,7 +123,7 @@ def _of_job(profile: Profile, question: Question, moment: Moment = "submission")
 
 
 def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
-    """The published five's forecasts from the user's own jobs."""
+    """Return the published five's forecasts from the user's own jobs."""
     return {
         "user_jobs": five.n,
         "forecasts": five.forecasts,
@@ -135,7 +135,7 @@ def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
 
 
 def _of_own(own: str | None) -> dict[str, Any]:
-    """The same as it stands in the user's stored answer, which another version may have written."""
+    """Return the same from the user's stored answer, which another version may have written."""
     if own is None:
         return _NONE_OF_FIVE
     stored = msgspec.json.decode(own)
@@ -150,7 +150,7 @@ def _json(value: Any) -> str:
 
 
 def whole_job(answer: StoredPrediction, metric: str, processors: int) -> StoredPrediction:
-    """The answer with every value in the metric's unit multiplied by ``processors``."""
+    """Multiply every value in the metric's unit by ``processors``."""
 
     def times(value: float | None) -> float | None:
         return None if value is None else value * processors

@@ -1,8 +1,8 @@
-"""The stored model as rows, and a site's answers: the only way from API, pages and commands to the model.
+"""Reads the stored model and answers questions: the only way from API, pages and commands to the model.
 
-A request about the user alone is a look-up by primary key of the answer stored when the user's last job was learned,
-unless that was under another configuration. Any other is computed from the few parts of the profile that it needs;
-nothing is kept between requests.
+A request about the user alone looks up, by primary key, the answer stored when the user's last job was learned, unless
+the configuration has changed. Others are computed from the few parts of the profile that they need; nothing is kept
+between requests.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BY_USER = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ?'
 
 
 class AnswerReader:
-    """Answers under the site's configuration; an outdated model is not used."""
+    """Answers questions under the site's configuration; ignores an outdated model."""
 
     def __init__(self, engine: Engine, config: ForecastConfig) -> None:
         self.config = config
@@ -51,9 +51,9 @@ class AnswerReader:
         self._by_metric, self._by_user = self._look_ups.statement(_BY_METRIC), self._look_ups.statement(_BY_USER)
 
     def stored_reply(self, cluster: str, user: str, metric: str | None) -> str | None:
-        """The answers for a waiting scheduler that names the user alone, as stored, bypassing SQLAlchemy.
+        """Return the stored answers for a waiting scheduler that names the user alone, bypassing SQLAlchemy.
 
-        ``metric`` is one that is forecast, or None for all. Returns None unless every answer is stored and up to date.
+        ``metric`` is a forecast one, or None for all. Returns None unless every answer is stored and up to date.
         """
         if metric is None:
             rows = self._look_ups.rows(self._by_user, (cluster, user))
@@ -66,23 +66,24 @@ class AnswerReader:
         return reply_of([written(cluster, user, name, known[name]) for name in METRICS if name in known])
 
     def answers(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[Prediction]:
-        """The answers, in the order of the requests, one for each metric.
+        """Answer in the order of the requests, one answer for each metric.
 
-        For a user without any history, the answer comes from other users' jobs; if no cluster was named, there is only
-        a reason, and the cluster is null.
+        Without any history of the user, the answer comes from other users' jobs; without a named cluster, it has only a
+        reason, and the cluster is null.
 
         Raises:
-            UserError: a request is for something that is not forecast.
+            UserError: a requested metric is not forecast.
         """
         return [read_prediction(text) for _, text in self.asked_texts(connection, requests)]
 
     def asked_texts(
         self, connection: Connection, requests: Sequence[ForecastRequest]
     ) -> list[tuple[ForecastRequest, str]]:
-        """The same, each as JSON, with its cluster and metric: names are put before a stored text, which is not parsed.
+        """Answer as JSON texts, each with its cluster and metric: names are put before a stored text, which is not
+        parsed.
 
-        Who asks for all metrics gets those of GPUs for a job that requests some; where this is unknown, for users
-        whose jobs used some.
+        All metrics include those of GPUs for a job that requests some; if that is unknown, for users whose jobs used
+        some.
         """
         placed = [there for request in requests for there in self._placed(connection, request)]
         keys = {
@@ -112,7 +113,7 @@ class AnswerReader:
         return [(request._replace(metric=name), self._text(request, name, found)) for request, name in wanted]
 
     def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[SeriesKey, Prediction]:
-        """The answers for (cluster, user) in those metrics of which these users have a value."""
+        """Return the answers for (cluster, user) in the metrics of which these users have a value."""
         keys = [SeriesKey(cluster, user, metric) for cluster, user in users for metric in METRICS]
         stored = read_answers(connection, keys)
         known = [key for key in keys if key in stored]
@@ -124,7 +125,7 @@ class AnswerReader:
         self._look_ups.close()
 
     def _placed(self, connection: Connection, request: ForecastRequest) -> list[ForecastRequest]:
-        """The request for each cluster that it concerns; unchanged if no cluster knows the user."""
+        """Split the request by cluster; unchanged if no cluster knows the user."""
         if request.cluster is not None:
             return [request]
         query = select(series.c.cluster).where(series.c.user == request.user).distinct().order_by(series.c.cluster)
@@ -185,7 +186,7 @@ _WRITE_SERIES = (
     "answer = excluded.answer, updated = excluded.updated"
 )
 _WRITE_PENDING = "INSERT INTO pending_forecasts (run_id, metric, state) VALUES (?, ?, ?)"
-# Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will score these.
+# Removed, requeued, or learned by ``rebuild`` meanwhile: these will not be scored.
 _SWEEP_PENDING = text(
     "DELETE FROM pending_forecasts WHERE run_id IN (SELECT p.run_id FROM pending_forecasts p "
     "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('queued', 'running', 'ended'))"
@@ -195,7 +196,7 @@ _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().d
 
 
 class SeriesKey(NamedTuple):
-    """Names one series."""
+    """Key of one series."""
 
     cluster: str
     user: str
@@ -207,7 +208,7 @@ _Asked = tuple[SeriesKey, Question, Moment]
 
 
 class StateKey(NamedTuple):
-    """Names one piece of the profile of a metric on a cluster."""
+    """Key of one part of the profile of a metric on a cluster."""
 
     cluster: str
     metric: str
@@ -222,7 +223,7 @@ SeriesRow = tuple[str, str, str, int, str, str, float | None]
 
 
 def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Part]]:
-    """The stored state of these: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
+    """Read stored state: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
     asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
     found: dict[tuple[str, str], dict[str, Part]] = {}
     for cluster, metric, key, state, until in fetch_by_keys(connection, _READ_STATE, list(asked)):
@@ -233,7 +234,8 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
 def read_profiles(
     connection: Connection, config: ForecastConfig, asked: Iterable[tuple[str, str, Question]]
 ) -> dict[tuple[str, str], Profile | None]:
-    """By (cluster, metric) a profile with what these questions need; None where the stored model is outdated."""
+    """Return, by (cluster, metric), a profile with the state for these questions; None if the stored model is
+    outdated."""
     questions = list(dict.fromkeys(asked))
     places = dict.fromkeys((cluster, metric) for cluster, metric, _ in questions)
     profiles = {(cluster, metric): config.profile(metric) for cluster, metric in places}
@@ -252,14 +254,14 @@ def read_profiles(
 
 
 def read_answers(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, str]:
-    """The answers stored when these series last learned; series that never did are left out."""
+    """Read the answers stored when these series last learned; series that never did are left out."""
     return {SeriesKey(*key): answer for *key, answer in fetch_by_keys(connection, _READ_ANSWERS, keys)}
 
 
 def read_series(
     connection: Connection, users: Iterable[tuple[str, str]]
 ) -> Iterator[tuple[SeriesKey, Series, float | None]]:
-    """Every series of these (cluster, user), with the end of the last job learned."""
+    """Read every series of these (cluster, user), with the end of the last job learned."""
     for cluster, user in users:
         query = select(series.c.metric, series.c.state, series.c.updated).where(
             series.c.cluster == cluster, series.c.user == user
@@ -271,7 +273,7 @@ def read_series(
 def read_pending(
     connection: Connection, runs: Sequence[int], metrics: Sequence[str] | None = None
 ) -> dict[RunAndMetric, PendingForecast]:
-    """The pending forecasts of these runs, in these metrics or in all."""
+    """Read the pending forecasts of these runs, in these metrics or in all."""
     query = select(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
     if metrics is not None:
         query = query.where(pending_forecasts.c.metric.in_(metrics))
@@ -282,12 +284,12 @@ def read_pending(
 
 
 def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
-    """A row of the table ``model_state``."""
+    """Make a row of the table ``model_state``."""
     return cluster, metric, short_key(key), part.until, _encode(part.state)
 
 
 def drop_old_state(connection: Connection, cluster: str, metric: str, period: int) -> None:
-    """Delete the parts of a profile that count until an earlier period."""
+    """Delete the expired parts of a profile."""
     of_profile = (model_state.c.cluster == cluster, model_state.c.metric == metric)
     connection.execute(delete(model_state).where(*of_profile, model_state.c.until < period))
 
@@ -314,5 +316,5 @@ def write_learned(
 
 
 def short_key(key: str) -> str:
-    """``key``, shortened for PostgreSQL's index if necessary, and still distinct from all others."""
+    """Shorten ``key`` for PostgreSQL's index if necessary, keeping it distinct from all others."""
     return key if len(key) <= _LONGEST else f"{key[:200]}#{hashlib.sha256(key.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Typed records, from which an answer's JSON and its OpenAPI description are made; and pages of lists of them.
+"""Typed records, the source of an answer's JSON and its OpenAPI description, and pages of lists of them.
 
 A reader asks for an order, and for a page by its number or by a cursor.
 """
@@ -28,7 +28,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
 
     @classmethod
     def of_row(cls, row: Row[*tuple[Any, ...]], **more: Any) -> Self:
-        """The record whose fields are the columns of ``row``, or given by name in ``more``."""
+        """Make the record from the columns of ``row``, or from ``more`` by name."""
         columns = row._mapping
         return cls(**{name: more[name] if name in more else columns[name] for name in cls.__struct_fields__})
 
@@ -85,7 +85,7 @@ class Asked:
         """Return the request for the page of a cursor, in the order of the page before it.
 
         Raises:
-            RefusedError: it is none.
+            RefusedError: it is not a cursor.
         """
         try:
             sort, descending, *after = msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))

@@ -1,4 +1,4 @@
-"""Requests for forecasts: a job as the log, the API and a user name it, and how the site forecasts."""
+"""Requests for forecasts: the description of a job, and the site's configuration."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from jobsight_server.storage.schema import jobs
 
 @dataclass(frozen=True, slots=True)
 class ForecastConfig:
-    """The choice of bounds, and of the values that are learned.
+    """Configuration of bounds and of the learned values.
 
-    ``coverage`` is the target fraction of jobs within their bounds, ``objective`` what reservations aim at,
+    ``coverage`` is the target fraction of jobs within their bounds, ``objective`` that of reservations,
     ``walltime_limit`` whether requested times are enforced, and ``fabric`` the network whose bandwidth is learned.
     """
 
@@ -44,11 +44,11 @@ class ForecastConfig:
     fabric: str = "fastest"
 
     def learns(self, attribution: str | None) -> bool:
-        """Whether it is learned, not only shown (docs/use/definitions.md, Attribution)."""
+        """Return whether it is learned, not only shown (docs/use/definitions.md, Attribution)."""
         return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
 
     def profile(self, metric: str) -> Profile:
-        """An empty profile of ``metric``."""
+        """Make an empty profile of ``metric``."""
         return Profile(
             METRICS[metric].unit,
             self.coverage,
@@ -58,7 +58,7 @@ class ForecastConfig:
         )
 
     def made(self, stored: str) -> bool:
-        """Whether the stored text of an answer agrees with this configuration and release.
+        """Return whether the stored text of an answer agrees with this configuration and release.
 
         A changed ``coverage`` applies from the next question on; answers stored before are recomputed.
         """
@@ -66,7 +66,7 @@ class ForecastConfig:
 
 
 def forecast_config(settings: Settings) -> ForecastConfig:
-    """The configuration from the settings that concern learning."""
+    """Make the configuration from the settings."""
     (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
     (limit,) = [name for name in LIMITS if name == settings.walltime_limit]
     return ForecastConfig(settings.coverage, settings.learn_apportioned, objective, limit, settings.fabric)
@@ -75,7 +75,7 @@ def forecast_config(settings: Settings) -> ForecastConfig:
 PER = ("processor", "job")
 
 WHOLE = frozenset(name for name, metric in METRICS.items() if metric.is_of_job)
-"""Metrics that are always of the whole job."""
+"""Metrics that always describe the whole job."""
 
 
 class UnknownProcessorsError(UserError):
@@ -85,10 +85,10 @@ class UnknownProcessorsError(UserError):
 class ForecastRequest(NamedTuple):
     """A question: the need of the job described by ``question`` on ``cluster``.
 
-    ``cluster`` None asks for every cluster that knows the user, ``metric`` None for all metrics. ``per`` says whether
-    the values of the answer are per ``processor`` or for the whole ``job``, whose processors must then be known.
-    ``moment``: whether the job is about to be submitted, or waits and may start at any time. ``gpus``: requested
-    ones, None if unknown; they decide whether all metrics include those of GPUs.
+    ``cluster`` None asks for every cluster that knows the user, ``metric`` None for all metrics. ``per``: values per
+    ``processor``, or for the whole ``job``, whose processors must then be known. ``moment``: the job is about to be
+    submitted, or waits and may start at any time. ``gpus``: requested GPUs, None if unknown; they decide whether all
+    metrics include those of GPUs.
     """
 
     cluster: str | None
@@ -104,10 +104,10 @@ class ForecastRequest(NamedTuple):
 
     @property
     def metrics(self) -> Sequence[str]:
-        """The metrics asked for.
+        """Return the requested metrics.
 
         Raises:
-            UserError: it is not forecast.
+            UserError: the metric is not forecast.
         """
         if self.metric is None:
             return tuple(METRICS)
@@ -120,7 +120,7 @@ class ForecastRequest(NamedTuple):
         """Return the number of processors that values are for; None leaves them per processor.
 
         Raises:
-            UnknownProcessorsError: they are for the whole job, and its processors are not known.
+            UnknownProcessorsError: values are for the whole job, and its processors are unknown.
         """
         if self.per != "job":
             return None
@@ -137,7 +137,7 @@ def whole_job_request(cluster: str, question: Question, metric: str) -> Forecast
 ASKED_PROCESSORS = func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors)
 ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_bytes)
 ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltime_s)
-"""The user's request, not the allocation: questions have it too."""
+"""The user's request, not the allocation, as in questions."""
 
 COLUMNS = (
     jobs.c.id,
@@ -162,17 +162,17 @@ COLUMNS = (
     jobs.c.failure,
     jobs.c.gpus,
 )
-"""The columns that ``job_of`` reads, in its order."""
+"""Columns that ``job_of`` reads, in its order."""
 
 LONGEST_GROUP = 255  # characters
 
 
 class ForecastJob(NamedTuple):
-    """A run: what was known about it at its submission, and the time of that (UTC; None if unknown).
+    """A run as described at submission, with the time of that (UTC; None if unknown).
 
-    ``given_memory_bytes``, per processor, and ``given_time_s`` are what the scheduler reserved, which may be another
-    amount than the user asked for. ``forecast_seq`` is the ``learn_seq`` of the last run learned when it was forecast;
-    None before that. ``failure`` is what it ran out of, None if nothing.
+    ``given_memory_bytes``, per processor, and ``given_time_s`` are the scheduler's reservation, which may differ from
+    the request. ``forecast_seq`` is the ``learn_seq`` of the last run learned before its forecast; None without one.
+    ``failure`` is the resource that it ran out of, or None.
     """
 
     run_id: int
@@ -191,7 +191,7 @@ class ForecastJob(NamedTuple):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics in which it is forecast."""
+        """Return the metrics in which it is forecast."""
         return metrics_of(gpus=bool(self.gpus))
 
     def at(self, moment: Moment) -> float | None:
@@ -200,7 +200,7 @@ class ForecastJob(NamedTuple):
 
     @property
     def has_waited(self) -> bool:
-        """Whether it started after its submission."""
+        """Return whether it started after its submission."""
         return self.start is not None and self.submitted is not None and self.start > self.submitted
 
     @property
@@ -215,7 +215,7 @@ class ForecastJob(NamedTuple):
 
 
 def job_of(row: Sequence[Any]) -> ForecastJob:
-    """The job in a row of ``COLUMNS``."""
+    """Make the job from a row of ``COLUMNS``."""
     run_id, cluster, user, name, queue, processors, asked_memory, asked_time, group, account, facts, *rest = row
     given_memory, given_time, *known = rest
     subject = (user, name, queue, processors, asked_memory, asked_time, group, account)
@@ -225,7 +225,7 @@ def job_of(row: Sequence[Any]) -> ForecastJob:
 
 
 class AskedFor(NamedTuple):
-    """Return the request of a run's user: processors, memory of the whole job, run time; None for none and unknown."""
+    """A user's request: processors, memory of the whole job, run time; None if none or unknown."""
 
     processors: int | None
     memory_bytes: float | None
@@ -233,20 +233,20 @@ class AskedFor(NamedTuple):
 
 
 def asked_for(run: Any) -> AskedFor:
-    """Of a row of ``jobs``, as ``ASKED_PROCESSORS`` and the others say."""
+    """Return the request in a row of ``jobs``, by ``ASKED_PROCESSORS`` and the others."""
     memory = run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes
     walltime = run.requested_walltime_s if run.asked_walltime_s is None else run.asked_walltime_s
     return AskedFor(run.asked_processors or run.processors, memory or None, walltime or None)
 
 
 def question_of(run: Any) -> Question:
-    """The question that the job in a row of ``jobs`` was known by at its submission."""
+    """Return the question that describes the job of a row of ``jobs`` at submission."""
     subject = (run.user, run.name, run.queue, *asked_for(run), run.group, run.account)
     return job_question(*subject, facts=facts_of(run.facts))
 
 
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:
-    """These runs, by their id."""
+    """Read these runs, by id."""
     query = select(*COLUMNS).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
     return {row.id: job_of(row) for row in of_runs(connection, query, runs)}
 
@@ -262,10 +262,10 @@ def job_question(
     account: str | None = None,
     facts: Facts = (),
 ) -> Question:
-    """A job in job groups' form; empty texts, and numbers not above 0, count as unknown.
+    """Make a question; empty texts, and numbers not above 0, count as unknown.
 
     ``memory_bytes`` is the request of the whole job, as in accounting logs; in the question it is per processor, like
-    the values that it is compared with. If the processors are unknown, it is assumed to be for one.
+    learned values. Unknown processors count as one.
     A group or account longer than 255 characters, which no index takes, counts as unknown.
     """
     known = processors if processors and processors > 0 else None
@@ -283,13 +283,13 @@ def job_question(
 
 
 def question_text(question: Question) -> str:
-    """The question as stored."""
+    """Write a question for storing."""
     facts = [question.facts] if question.facts else []
     return msgspec.json.encode([*(getattr(question, field) for field in FIELDS), *facts]).decode()
 
 
 def question_of_text(text: str) -> Question:
-    """The question that was stored as ``text``."""
+    """Read a question stored as ``text``."""
     fields = msgspec.json.decode(text)
     facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
     return replace(Question(*fields[: len(FIELDS)]), facts=facts)

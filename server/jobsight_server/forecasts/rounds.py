@@ -1,4 +1,4 @@
-"""Learns the events of jobs in rounds, in the order of time, and reports; retrains where the model is outdated."""
+"""Learns the events of jobs and reports in rounds, in order of time; retrains an outdated model."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def lock_learning(connection: Connection) -> None:
 
 
 class Learning:
-    """Learns rounds of runs, and writes the model once for many of them.
+    """Learns rounds of runs, and writes the model once for many rounds.
 
-    Each round stores what it learned, so that a process that ends before the model is written loses nothing:
-    ``catch_up`` learns it again from there.
+    Each round stores its events, so a process that ends before it writes the model loses nothing: ``catch_up`` learns
+    them again.
     """
 
     def __init__(self, config: ForecastConfig) -> None:
@@ -65,7 +65,7 @@ class Learning:
         """Runs learned since the model was written."""
 
     def begin(self, connection: Connection) -> int:
-        """Catches up with what others have learned; returns the ``learn_seq`` of the run learned last.
+        """Catch up with other processes; return the ``learn_seq`` of the last learned run.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
@@ -77,7 +77,7 @@ class Learning:
         return self._until.learn_seq
 
     def learn_round(self, connection: Connection, measured: Mapping[int, Observations]) -> AllJudged:
-        """Learn runs (by id), given in order of their end, after ``begin``; return the forecasts for each of them.
+        """Learn runs (by id) in order of their ends, after ``begin``; return the forecasts for each.
 
         Raises:
             ValueError: the stored model is of other settings or another version.
@@ -98,7 +98,7 @@ class Learning:
         }
         judged = learner.learn(events)
         for moment, waiting in unasked.items():
-            # Those that will never be judged are marked too, or every round would find them again.
+            # Those that will never be scored are marked too, or every round would find them.
             seq = dict.fromkeys([job.run_id for job in waiting], before)
             seq |= _asked_among(events, moment, asked_before[moment], before)
             write_many(connection, _SET_SEQ[moment], [(position, run_id) for run_id, position in seq.items()])
@@ -117,10 +117,10 @@ class Learning:
 
 
 def catch_up(connection: Connection, config: ForecastConfig) -> bool:
-    """Learn what has been stored since the model was written; return whether there was anything.
+    """Learn events stored since the model was written; return whether there were any.
 
-    That is single events, such as a report or a value whose samples were late, and rounds of another process that was
-    interrupted or is still learning. The caller holds the lock of learning.
+    These are single events, such as a report or a late value, and rounds of another process that was interrupted or is
+    still learning. The caller holds the lock of learning.
 
     Raises:
         ValueError: the stored model is of other settings or another version.
@@ -143,9 +143,9 @@ def _events_by_time(
     unasked: Mapping[Moment, Sequence[ForecastJob]],
     found: Mapping[int, Observations],
 ) -> list[Asked | Finished]:
-    """The ends of the ``finished``, with what they used, and the moments of those without a forecast.
+    """Yield the ends of ``finished`` runs with their use, and submissions and starts without a forecast.
 
-    Jobs whose forecast can never be judged are left out: they were removed, or ended before. So are starts of jobs that
+    Leaves out jobs whose forecast can never be scored, as they were removed or ended before, and starts of jobs that
     did not wait.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
@@ -162,9 +162,9 @@ def _events_by_time(
 def _asked_among(
     events: Sequence[Asked | Finished], moment: Moment, asked_before: Set[int], before: int
 ) -> dict[int, int]:
-    """For each run forecast among the events: ``learn_seq`` of the last run learned before that.
+    """Return, for each run forecast among the events, ``learn_seq`` of the last run learned before.
 
-    A run that ends without a forecast at this moment is forecast, and judged, when it is learned.
+    A run that ends without a forecast at this moment is forecast and scored when it is learned.
     """
     found: dict[int, int] = {}
     for event in events:
@@ -179,7 +179,7 @@ def _asked_among(
 
 
 _LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
-# The condition of the index on ``shown_only``, so that it is a look-up.
+# The condition of the index on ``shown_only``, for a look-up.
 _APPORTIONED_OTHERWISE = text(
     "SELECT EXISTS (SELECT 1 FROM profiles WHERE attribution = 'apportioned' AND value IS NOT NULL "
     "AND shown_only = :learned AND NOT lower_bound)"
@@ -187,7 +187,7 @@ _APPORTIONED_OTHERWISE = text(
 
 
 def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
-    """Whether the stored model is of another configuration or version, and has to be retrained on all jobs."""
+    """Return whether the stored model has another configuration or version, and must be retrained on all jobs."""
     if connection.scalar(_APPORTIONED_OTHERWISE, {"learned": config.learn_apportioned}):
         return True
     learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
@@ -215,11 +215,10 @@ RunsRebuilt = Callable[[int, int], None]
 
 
 def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: RunsRebuilt | None = None) -> int:
-    """Retrains every profile and series; the rows are exactly those from learning run by run.
+    """Retrain every profile and series; the rows are the same as from learning run by run.
 
-    Reads and learns without blocking others; only what was learned in the meantime is added, and the new rows are
-    written, in one transaction that others wait for. ``progress(done, all)`` counts runs. Returns how many
-    series there are.
+    Reads and learns without blocking others. One transaction, for which others wait, adds the events since then and
+    writes the new rows. ``progress(done, all)`` counts runs. Returns the number of series.
     """
     config = config or ForecastConfig()
     learner, under_way = Learner(config), dict[int, ForecastJob]()
@@ -243,7 +242,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
 
 
 def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
-    """Retrains if the stored model is of other settings or an older version; returns whether it did."""
+    """Retrain if the stored model has other settings or an older version; return whether it did."""
     with engine.connect().execution_options(reading=True) as connection:
         if not is_outdated(connection, config):
             return False
@@ -254,8 +253,8 @@ def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
 
 
 SLIP = 100.0
-"""An amount this many times above the recommendation counts as a wrong unit, and so does one this many times below it
-that was not enough."""
+"""Factor; an amount so far above the recommendation counts as a wrong unit, as does an insufficient one so far
+below."""
 
 
 def report(
@@ -268,11 +267,11 @@ def report(
 ) -> Taken:
     """Store and learn the observation in the caller's transaction; return whether it was new.
 
-    ``request`` names a cluster and a metric, and the observation is in the unit of its answer. A report of what the log
-    or another report has said of ``job_id`` changes nothing.
+    ``request`` names a cluster and a metric; the observation is in the unit of its answer. A report that repeats the
+    log or another report about ``job_id`` changes nothing.
 
     Raises:
-        UserError: far from the recommendation: one wrong unit would spoil recommendations from then on.
+        UserError: far from the recommendation: one wrong unit would spoil later recommendations.
     """
     cluster, question, metric = request.cluster, request.question, request.metric
     assert cluster is not None
@@ -290,7 +289,7 @@ def report(
     outcome = Outcome(cluster, metric, question, Observation(value, is_lower_bound), job_id)
     is_current = read_learned_until(connection) == last_event(connection)
     taken = store(connection, outcome, last_learn_seq(connection), now)
-    if taken == "stored" and is_current:  # otherwise it is learned with the backlog, in its turn
-        with suppress(ValueError):  # an outdated model: it is about to be retrained, with this report
+    if taken == "stored" and is_current:  # otherwise it is learned in its turn, with the backlog
+        with suppress(ValueError):  # an outdated model will be retrained with this report
             catch_up(connection, reader.config)
     return taken

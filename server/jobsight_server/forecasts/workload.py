@@ -28,10 +28,10 @@ _OF_METRIC = ("value", "reason", "attribution", "shown_only", "lower_bound")
 
 
 def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
-    """The ended runs with a value of ``metric``; of one cluster, or of all as one site.
+    """Read the ended runs with a value of ``metric``, of one cluster, or of all as one site.
 
-    With several clusters as one, a user's name is ``cluster/user``: the same name may belong to different people. Runs
-    left out are counted by reason.
+    With all clusters, a user's name is ``cluster/user``, since one name may belong to different people. Omitted runs
+    are counted by reason.
 
     Raises:
         UserError: unknown metric.
@@ -93,7 +93,7 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
 
 
 def _without_names(reason: str, names: Set[str]) -> str:
-    """The reason with ``a node`` in place of the node's name, so that similar ones are counted as one."""
+    """Replace the node's name in a reason by ``a node``, so that similar reasons are counted as one."""
     return " ".join("a node" if word in names else word for word in reason.split(" "))
 
 
