@@ -3,8 +3,8 @@
     nice python benchmarks/accuracy.py [--output docs] [--partial]
 
 Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. The same traces give the same document. It takes
-half an hour of two cores. Each backtest is kept in build/accuracy, so that a run that was interrupted goes on where it
-was; a changed program begins again. docs/use/accuracy.json gets the figures that a test compares.
+half an hour of two cores. build/accuracy keeps each backtest, so an interrupted run resumes; a changed program starts
+again. docs/use/accuracy.json gets the figures that a test compares.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Task:
     objective: Objective = "coverage"
 
 
-# The longest first, so that two processes end at about the same time.
+# The longest first, so that both processes end at about the same time.
 TASKS = (
     *(Task(trace, "memory", baselines=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
     Task("Bitbrains", "bandwidth", baselines=True),
@@ -67,7 +67,7 @@ KEPT = ROOT / "build/accuracy"
 
 
 def account(task: Task) -> dict[str, Any]:
-    """What one backtest gives; read where this program has made it before."""
+    """Run one backtest, or read its result from an earlier run of this program."""
     code = hashlib.sha256()
     for file in sorted((ROOT / "predictor").rglob("*.py")):
         code.update(file.read_bytes())
@@ -82,7 +82,7 @@ def account(task: Task) -> dict[str, Any]:
 
 
 def accounts(tasks: Sequence[Task]) -> dict[Task, dict[str, Any]]:
-    """All backtests, two at a time, in the order of `tasks`."""
+    """Run all backtests, two at a time, in the order of `tasks`."""
     found: dict[Task, dict[str, Any]] = {}
     with ProcessPoolExecutor(2) as pool:
         waiting = {pool.submit(account, task): task for task in tasks}
@@ -97,7 +97,7 @@ def accounts(tasks: Sequence[Task]) -> dict[Task, dict[str, Any]]:
 
 
 def pqm_of_users(jobs: Jobs) -> Floats:
-    """PQM of each user with two jobs or more."""
+    """Compute the PQM of each user with two jobs or more."""
     values = [jobs.values[user[np.argsort(jobs.ended[user], kind="stable")]] for user in grouped(_users(jobs))]
     return np.array([pqm(mine.tolist()) for mine in values if len(mine) >= 2], dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Fills the text of docs/use/accuracy.md with what the backtests gave."""
+"""Fills docs/use/accuracy.md with the results of the backtests."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def document(
     missing: Sequence[str],
     before: str,
 ) -> str:
-    """The whole document. `users`: what was seen of single users; `missing`: workloads that are not here; `before`:
-    the document until now, whose calibration stays (another benchmark measures it)."""
+    """Write the whole document. `users`: text about single users; `missing`: workloads that are not here; `before`: the
+    current document, whose calibration stays (another benchmark measures it)."""
     return Template(TEXT.read_text(encoding="utf-8")).substitute(
         left_out=f"\nLeft out, because the trace was not there: {', '.join(missing)}.\n" if missing else "",
         short=_short(completion),
@@ -123,7 +123,7 @@ def _known(accounts: Accounts) -> str:
 
 
 def _held(accounts: Accounts) -> str:
-    """What the bounds held, seen from several sides."""
+    """Write the coverage of the bounds, overall and by groups."""
     rows = []
     for key, found in accounts.items():
         line, users = found["bounds"], found["bounds"]["users"]
@@ -134,7 +134,7 @@ def _held(accounts: Accounts) -> str:
 
 
 def _cheapest(accounts: Accounts) -> str:
-    """Waste compared with the cheapest of three rules, each at its own failures, on the same jobs."""
+    """Compare the waste with the cheapest of three rules, each at its own failures, on the same jobs."""
     rows = []
     for key, found in accounts.items():
         wasted = {name: found["baselines"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")}

@@ -17,7 +17,7 @@ _TRACES = ("#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 
 
 def draw_quality(users: Sequence[Lifetime], of_users: Mapping[str, Floats], file: Path) -> None:
-    """Figure 2: PQM and recent PQM of the users looked at, and the PQM of all users of each trace."""
+    """Draw figure 2: PQM and recent PQM of the chosen users, and the PQM of all users of each trace."""
     with drawing(file, "Figure 2: how alike a user's jobs are", columns=2) as (few, all_users):
         places = np.arange(len(users))
         for offset, k, name in ((-0.2, 0, "PQM"), (0.2, 1, "recent PQM")):
@@ -37,7 +37,7 @@ def draw_quality(users: Sequence[Lifetime], of_users: Mapping[str, Floats], file
 
 
 def draw_window(title: str, users: Sequence[Lifetime], file: Path) -> None:
-    """Figures 3 to 5: what jobs used against what was forecast before."""
+    """Draw figures 3 to 5: use and forecast of each job."""
     with drawing(file, title, columns=1, rows=len(users), height=3.0) as panels:
         for axes, user in zip(panels, users, strict=True):
             _window(axes, user)
@@ -64,7 +64,7 @@ def _window(axes: Axes, user: Lifetime) -> None:
 
 
 def draw_accuracy(users: Sequence[Lifetime], file: Path) -> None:
-    """Figure 6: mean accuracy of each forecaster for each of the users."""
+    """Draw figure 6: mean accuracy of each forecaster for each of the users."""
     names = [*FIVE, "Jobsight"]
     with drawing(file, "Figure 6: accuracy of each forecaster, per user", columns=1, height=3.8) as (axes,):
         width = 0.8 / len(names)

@@ -1,4 +1,4 @@
-"""Users to look at closely: three constructed ones, and three of the traces that behave most like them."""
+"""Single users: three constructed ones, and the users of the traces most like them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.series import pqm, recent_pqm
 
 WINDOW = 60
-"""Jobs that a figure shows."""
+"""Jobs in a figure."""
 
 SEED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """One user's jobs one after the other, (n,), what each forecaster said before each, and the window to show."""
+    """One user's jobs in order, (n,), the forecasts of each, and the window to show."""
 
     name: str
     values: Floats
@@ -34,18 +34,18 @@ class Lifetime:
 
     @property
     def accuracy(self) -> dict[str, float]:
-        """Mean accuracy of each forecaster over all of the user's jobs but the first, which cannot be forecast."""
+        """Compute each forecaster's mean accuracy over all of the user's jobs but the first, which has no forecast."""
         return {name: float(accuracies(said, self.values)[1:].mean()) for name, said in self.forecasts.items()}
 
     @property
     def qualities(self) -> tuple[float, float]:
-        """(PQM, recent PQM) after the last job."""
+        """Return (PQM, recent PQM) after the last job."""
         values = self.values.tolist()
         return pqm(values) or 0.0, recent_pqm(values) or 0.0
 
 
 def lived(name: str, values: Floats, questions: list[Question], unit: str, scale: float, begin: int) -> Lifetime:
-    """The user's jobs one by one, each known before the next is submitted; Jobsight knows no other user."""
+    """Replay the user's jobs one by one, each known before the next is submitted; Jobsight knows no other user."""
     n = len(values)
     times = np.arange(n, dtype=np.float64)
     jobs = Jobs(name, "memory", questions, times, times, values, np.ones(n), np.full(n, np.nan))
@@ -55,7 +55,7 @@ def lived(name: str, values: Floats, questions: list[Question], unit: str, scale
 
 
 def constructed() -> dict[str, Lifetime]:
-    """User X, steady but for single spikes; Y, whose needs drift; Z, who switches between two applications."""
+    """Make user X, steady with single spikes; Y, whose needs drift; Z, who switches between two applications."""
     rng = np.random.default_rng(SEED)
     n = 120
     steady = np.full(n, 200.0)
@@ -74,7 +74,7 @@ def constructed() -> dict[str, Lifetime]:
 
 
 def real(workloads: Iterable[tuple[str, Jobs]]) -> dict[str, Lifetime]:
-    """The user of the traces who shows each behaviour most, by the window where it shows; the kinds that exist."""
+    """Find the user with the clearest window of each behaviour; leave out behaviours that no user shows."""
     best: dict[str, tuple[float, str, Jobs, Indices, int]] = {}
     for trace, jobs in workloads:
         for user in grouped([question.user for question in jobs.questions]):
@@ -93,13 +93,13 @@ def real(workloads: Iterable[tuple[str, Jobs]]) -> dict[str, Lifetime]:
 
 
 def _steps(values: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each value but the first is within 20 % of the one before."""
+    """Return whether each value but the first is within 20 % of the one before."""
     near: np.ndarray[tuple[int], np.dtype[np.bool_]] = np.abs(values[1:] - values[:-1]) < 0.2 * values[:-1]
     return near
 
 
 def _switches(values: Floats) -> float:
-    """Jumps with four even steps before and after; 0 where most of the jumps are not of this kind."""
+    """Count jumps with four even steps before and after; 0 if most jumps are different."""
     near = _steps(values)
     clean = sum(
         near[i - 4 : i].all() and near[i + 1 : i + 5].all() for i in np.flatnonzero(~near) if 4 <= i < len(near) - 4
@@ -108,7 +108,7 @@ def _switches(values: Floats) -> float:
 
 
 def _drift(values: Floats) -> float:
-    """How far the values go, in logarithms, where they go one way by steps of a quarter at most."""
+    """Measure the drift in logarithms, if the values move in one direction by steps of a quarter at most."""
     steps = np.log(values[1:] / values[:-1])
     ranks = np.argsort(np.argsort(values))
     oneway = abs(float(np.corrcoef(ranks, np.arange(len(values)))[0, 1]))
@@ -117,7 +117,7 @@ def _drift(values: Floats) -> float:
 
 
 def _spikes(values: Floats) -> float:
-    """Values away from the median, at least four jobs apart; 0 where others are away, too, or half of all are."""
+    """Count single values far from the median, at least four jobs apart; 0 if others are far too, or half of all."""
     middle = float(np.median(values))
     away = np.flatnonzero(np.abs(values - middle) > 0.5 * middle)
     calm = np.abs(np.delete(values, away) - middle) < 0.2 * middle
@@ -126,13 +126,14 @@ def _spikes(values: Floats) -> float:
 
 
 _BEHAVIOURS: dict[str, Callable[[Floats], float]] = {"X": _spikes, "Y": _drift, "Z": _switches}
-"""The kinds, by the constructed user who shows them."""
+"""Behaviours, by constructed user."""
 
 
 def missed_after_jumps(user: Lifetime, forecaster: str) -> list[int]:
-    """For each jump in the window after which at least five jobs are alike: how many of the jobs up to the next jump
+    """Count the wrong forecasts after each jump in the window.
 
-    were forecast wrong by more than 20 %. 1 is the optimum: the jump itself cannot be foreseen.
+    At least five similar jobs follow a jump. Wrong is a forecast off by more than 20 %, up to the next jump. The
+    optimum is 1: the jump itself is unpredictable.
     """
     values = user.values[: user.begin + WINDOW]
     missed = ~(np.abs(user.forecasts[forecaster][: len(values)] - values) <= 0.2 * values)

@@ -2,9 +2,8 @@
 
     python benchmarks/advice.py [--questions 2000] [--users 300] [--jobs 100] [--json]
 
-Each question has everything that is known of a job, in Slurm's words, on a connection of its own, one after the other.
-The first 200 are not counted. CPU time of the server is given as well: unlike the waits it does not depend on what else
-the machine does.
+Each question describes a job completely, in Slurm's words, on its own connection, one after the other. The first 200
+are not counted. The server's CPU time is shown too: unlike the waits, it does not depend on other load.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""What the agent costs a node: CPU seconds and memory, beside a bare psutil loop and prometheus-node-exporter.
+"""The agent's cost on a node: CPU seconds and memory, beside a bare psutil loop and prometheus-node-exporter.
 
     python benchmarks/agent.py [--seconds 300] [--interval 1]
 
-All run at the same time, each in a process of its own, at the same interval: the agent with a real collector's
-HTTP answer at the other end, a loop that only calls psutil, and the exporter (where Debian's package is installed)
-scraped at the interval. CPU is user + system from the kernel, over the whole life and without the first ten seconds.
-Before that: what one reading takes, and how much of it is the look for new interfaces; and what
-it takes with the cgroups of 64 jobs.
+All run at the same time, each in its own process, at the same interval: the agent with a collector's HTTP answers, a
+loop that only calls psutil, and the exporter (if Debian's package is installed) scraped at the interval. CPU is user +
+system from the kernel, over the whole life and without the first ten seconds. Before that: the cost of one reading, the
+part of listing interfaces, and the cost with the cgroups of 64 jobs.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 
 def usage(pid: int) -> tuple[float, float]:
-    """CPU seconds and resident megabytes of a process."""
+    """Return CPU seconds and resident megabytes of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     status = Path(f"/proc/{pid}/status").read_text()
@@ -69,7 +68,7 @@ def usage(pid: int) -> tuple[float, float]:
 
 
 def print_reading_cost(rounds: int = 5000) -> None:
-    """CPU microseconds of a reading, and of the listing of interfaces in it."""
+    """Print the CPU microseconds of a reading, and of listing interfaces in it."""
     reader = NodeReader()
     reader.read()
 
@@ -84,7 +83,7 @@ def print_reading_cost(rounds: int = 5000) -> None:
 
 
 def print_cgroups_cost(jobs: int = 64, rounds: int = 500) -> None:
-    """The same with the cgroups of many jobs, made here where this user may make them."""
+    """Print the same with the cgroups of many jobs, if this user may create them."""
     mount = Path("/sys/fs/cgroup")
     roots = [mount] if (mount / "cgroup.controllers").exists() else [mount / "memory", mount / "cpuacct"]
     parents = [root / f"jobsight-benchmark-{os.getpid()}" for root in roots]
@@ -152,7 +151,7 @@ def main() -> None:
             port = free_port()
             commands["node-exporter"] = ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{port}"]
             threading.Thread(target=scrape, args=(port, args.interval, stop), daemon=True).start()
-        # An installed package is compiled; a checkout may not be, and then the compiler would be measured.
+        # An installed package is compiled; in a checkout, the compiler might be measured.
         package = Path(jobsight_agent.__file__).parent
         shutil.copytree(package, f"{directory}/installed/{package.name}")
         compileall.compile_dir(f"{directory}/installed", quiet=1)

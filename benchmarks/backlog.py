@@ -1,4 +1,4 @@
-"""A backlog of short jobs: how many a CPU second are taken in from the accounting log, profiled and learned.
+"""A backlog of short jobs: jobs per CPU second read from the accounting log, profiled and learned.
 
     python benchmarks/backlog.py [TRACE.swf.gz] [--jobs N] [--limit N] [--nodes N] [--profile FILE] [--directory DIR]
         [--json]
@@ -6,7 +6,7 @@
 Jobs of a minute, one submitted a second, of five users; on half of the nodes a reading a second, on the others none.
 Of every second job the log gives memory and CPU time. With a trace, its first jobs instead, repeated later by other
 users if it has fewer, and no readings. The log is read with the code of `jobsight import`, the backlog profiled with
-that of the background worker, or, with a trace, of the import. `--profile` writes what cProfile saw of the second part.
+that of the background worker, or, with a trace, of the import. `--profile` writes cProfile's data on the second part.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IMPORTED_AT_ONCE = 1000  # runs; as `jobsight import` commits them together
 
 
 def write_log(path: Path, count: int, node_count: int) -> None:
-    """S and E records of ``count`` jobs, each on one node, in the order in which a scheduler writes them."""
+    """Write S and E records of ``count`` jobs, each on one node, in a scheduler's order."""
     lines = []
     for number in range(count):
         start = START + number
@@ -55,7 +55,7 @@ def write_log(path: Path, count: int, node_count: int) -> None:
 
 
 def write_samples(engine: Engine, seconds: int, node_count: int) -> None:
-    """A reading a second of every second node, and the batches that brought them."""
+    """Write a reading a second of every second node, with their batches."""
     for number in range(0, node_count, 2):
         first, last = float(START - 30), float(START + seconds + 30)
         count = int(last - first) + 1
@@ -86,13 +86,13 @@ def _batches(node_id: int, boot: int, first: float, last: float, count: int) -> 
 
 
 def written_bytes() -> int:
-    """What this process has had written to disk so far; 0 on a file system in memory."""
+    """Return the bytes that this process has written to disk; 0 on a file system in memory."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(dict(line.split(": ") for line in lines)["write_bytes"])
 
 
 def timed(work: Callable[[], Any]) -> dict[str, float]:
-    """CPU and wall seconds of ``work``, the bytes that it wrote, and the most memory that the process had by then."""
+    """Return CPU and wall seconds of ``work``, the bytes written, and the largest memory of the process so far."""
     wall, cpu, written = time.perf_counter(), time.process_time(), written_bytes()
     work()
     return {
@@ -106,7 +106,7 @@ def timed(work: Callable[[], Any]) -> dict[str, float]:
 def measure(
     directory: Path, trace: Path | None, count: int, node_count: int, limit: int | None, profile: Path | None
 ) -> dict[str, Any]:
-    """Figures of both parts, in jobs a CPU second, and the size of the model."""
+    """Measure both parts, in jobs per CPU second, and the size of the model."""
     engine = open_engine(f"sqlite:///{directory / 'backlog.db'}")
     upgrade(engine)
     log = directory / "20261119"

@@ -1,10 +1,10 @@
-"""Compares each probability that Jobsight states with what happened, on the traces at hand.
+"""Compares Jobsight's probabilities with outcomes, on the traces at hand.
 
     python benchmarks/calibration.py [--jobs 20000] [--only TRACE ...] [--json] [--output docs]
 
-Every job is asked about at its submission and learned at its end, with the probabilities corrected and without. Writes
+Every job is forecast at its submission and learned at its end, with and without correction of the probabilities. Writes
 the tables between the markers of docs/use/accuracy.md and the reliability diagrams; with --only or --json it writes
-nothing. Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. Ctrl-C ends it with what was measured.
+nothing. Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. Ctrl-C ends it with the results so far.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ TASKS = (
     ("mag", "memory"),
 )
 UNCORRECTED = 1e30
-"""Weight of a stated probability beside which what happened is nothing."""
+"""Weight of a predicted probability beside which outcomes are negligible."""
 
 REPORTED = 500
-"""Events between two reports of progress."""
+"""Events between two progress reports."""
 
 
 @contextmanager
 def replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
-    """Give the module another value of one of its constants."""
+    """Replace the value of a module's constant."""
     before = getattr(module, name)
     setattr(module, name, value)
     try:
@@ -64,13 +64,13 @@ def replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
 
 
 def replay(jobs: Jobs, progress: Callable[[int], None] = lambda _done: None) -> dict[str, Statements]:
-    """What was stated about each job at its submission, and whether it came true, by probability.
+    """Replay the jobs; return predicted probabilities at submission and outcomes, by kind of probability.
 
     A burst is the jobs of one user's application that were submitted before the first of them had ended.
     """
     profile = Profile("", metric=jobs.metric)
     pending: dict[int, PendingForecast] = {}
-    opened: dict[GroupKey, tuple[int, int]] = {}  # of the last burst: its number, and when it began
+    opened: dict[GroupKey, tuple[int, int]] = {}  # the last burst: its number, and when it began
     bursts = 0
     rows: dict[str, list[tuple[float, bool, int]]] = {name: [] for name in PROBABILITIES}
     for k, (event, i) in enumerate(in_time(jobs, "completion")):
@@ -97,7 +97,7 @@ def replay(jobs: Jobs, progress: Callable[[int], None] = lambda _done: None) -> 
 
 
 def measure(folder: Path, tasks: Sequence[tuple[str, str]], n: int) -> Iterator[dict[str, Any]]:
-    """A row for each workload and probability."""
+    """Return a row for each workload and probability."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         every = progress.add_task("workloads", total=len(tasks))

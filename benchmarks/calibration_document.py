@@ -1,4 +1,4 @@
-"""The table and the figures that benchmarks/calibration.py puts into docs/use/accuracy.md."""
+"""The table and the figures of benchmarks/calibration.py in docs/use/accuracy.md."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PROBABILITIES = {
 }
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 FEWEST = 100
-"""Jobs of a bin that is drawn."""
+"""Least jobs of a bin in a figure."""
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a300", "#8a8f98", "#111111")
 _MARKS = {"memory": "o-", "runtime": "s--", "cpu": "^:", "bandwidth": "v-."}
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A line for each workload: of each probability the corrected difference, and what chance alone would leave."""
+    """Write a line for each workload: the corrected difference of each probability, and that by chance alone."""
     names = ("workload", "bursts", *(name for kind in PROBABILITIES for name in (kind, "by chance")))
     lines = [" | ".join(names), " | ".join(("---", *["--:"] * (len(names) - 1)))]
     of_workload: dict[tuple[str, str], list[str]] = {}
@@ -35,14 +35,14 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def kept(text: str) -> str:
-    """What stands between the markers of a document, the markers included; the markers alone if it has none."""
+    """Return the text between the markers of a document, with the markers; the markers alone if it has none."""
     if BEGIN not in text:
         return f"{BEGIN}\n{END}"
     return text[text.index(BEGIN) : text.index(END) + len(END)]
 
 
 def put(document: Path, rows: Sequence[Row], jobs: int) -> None:
-    """Replace what stands between the markers of the document."""
+    """Replace the text between the markers of the document."""
     text = document.read_text(encoding="utf-8")
     pictures = [f"![Calibration: {words}](accuracy/calibration-{name}.svg)" for name, words in PROBABILITIES.items()]
     cut = any(row["jobs"] == jobs for row in rows)
@@ -52,7 +52,8 @@ def put(document: Path, rows: Sequence[Row], jobs: int) -> None:
 
 
 def draw(name: str, rows: Sequence[Row], file: Path) -> None:
-    """The reliability diagram of one probability, plain and corrected: a line for each workload, and the diagonal."""
+    """Draw the reliability diagram of one probability, raw and corrected: a line for each workload, and the
+    diagonal."""
     mine = [row for row in rows if row["probability"] == name]
     traces = list(dict.fromkeys(row["trace"] for row in mine))
     with drawing(file, f"Stated and observed: {PROBABILITIES[name]}", columns=2, height=4.6) as panels:

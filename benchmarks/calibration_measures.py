@@ -1,4 +1,4 @@
-"""How far stated probabilities are from what happened."""
+"""Differences between predicted probabilities and outcomes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Floats = NDArray[np.float64]
 
 EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98,
          0.99, 1.0)  # fmt: skip
-"""Ends of the bins: finer towards 0, where most probabilities of needing more are, and towards 1. 0 is a bin."""
+"""Ends of the bins: finer towards 0, where most probabilities of needing more are, and towards 1. 0 has its own bin."""
 
 LARGE = 300
-"""Jobs; of a bin that is judged by itself."""
+"""Least jobs of a bin for ``worst``."""
 
 DRAWS = 20
-"""How often fate is drawn to see what chance alone leaves."""
+"""Number of random draws for the difference by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Of each job the probability stated, whether it came true, and its burst; arrays (n,)."""
+    """Predicted probability, outcome and burst of each job; arrays (n,)."""
 
     stated: Floats
     came: NDArray[np.bool_]
@@ -31,7 +31,7 @@ class Statements:
 
 
 def bins(stated: Floats, came: NDArray[np.bool_]) -> list[dict[str, Any]]:
-    """Of each bin that is not empty, the mean probability stated, the share that came true, and the number of jobs."""
+    """Return mean predicted probability, observed share and number of jobs of each non-empty bin."""
     at = np.digitize(stated, EDGES, right=True)
     return [
         {"stated": float(stated[at == k].mean()), "came": float(came[at == k].mean()), "jobs": int((at == k).sum())}
@@ -40,21 +40,20 @@ def bins(stated: Floats, came: NDArray[np.bool_]) -> list[dict[str, Any]]:
 
 
 def mean_difference(found: list[dict[str, Any]]) -> float:
-    """Mean over jobs of the absolute difference of their bins."""
+    """Return the mean over jobs of the absolute difference of their bins."""
     jobs = sum(line["jobs"] for line in found)
     return sum(line["jobs"] * abs(line["stated"] - line["came"]) for line in found) / jobs
 
 
 def chance(stated: Floats, burst: NDArray[np.intp]) -> float:
-    """The mean difference if each probability is right and the jobs of a burst share one fate."""
+    """Return the mean difference if each probability is right and the jobs of a burst share one outcome."""
     rng = np.random.default_rng(22)
     fates = rng.uniform(size=(DRAWS, int(burst.max()) + 1))
     return float(np.mean([mean_difference(bins(stated, fate[burst] < stated)) for fate in fates]))
 
 
 def differences(statements: Statements) -> dict[str, Any]:
-    """How far one probability is off; ``worst`` is the bin of ``LARGE`` jobs or more that is farthest off, None if
-    there is none."""
+    """Return the differences of one probability; ``worst`` is the worst bin of ``LARGE`` jobs or more, or None."""
     found = bins(statements.stated, statements.came)
     large = [line for line in found if line["jobs"] >= LARGE]
     return {
@@ -66,7 +65,7 @@ def differences(statements: Statements) -> dict[str, Any]:
 
 
 def summary(statements: Statements) -> dict[str, Any]:
-    """``differences``, with the number of jobs and bursts, and the mean difference by ``chance``."""
+    """Return ``differences`` with the number of jobs and bursts, and the mean difference by ``chance``."""
     return {
         "jobs": len(statements.stated),
         "bursts": len(np.unique(statements.burst)),

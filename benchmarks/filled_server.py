@@ -1,4 +1,4 @@
-"""A server's database of many users, the server when it is ready, and what it costs to ask it."""
+"""A server with a database of many users, and the cost of its answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobsight_server.storage import schema
 
 
 def fill(connection: Connection, users: int, jobs: int) -> None:
-    """Store so many finished jobs of each user, with what they used."""
+    """Store this many finished jobs of each user, with their use."""
     rng = random.Random(1)
     typical = {"bandwidth": 1e7, "memory": 2e9, "cpu": 0.9, "runtime": 3600.0}
     for user in range(users):
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system seconds of a process and its descendants."""
+    """Return user and system seconds of a process and its descendants."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     total = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     for task in Path(f"/proc/{pid}/task").iterdir():
@@ -67,7 +67,7 @@ def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def ask(port: int, request: bytes) -> bytes:
-    """The whole answer; the server closes the connection after it."""
+    """Return the whole answer, after which the server closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(request)
         parts = []

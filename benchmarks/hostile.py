@@ -1,4 +1,4 @@
-"""Clients that mean harm, against both ports of a server on this machine: what do honest clients notice?
+"""Hostile clients against both ports of a server on this machine: what do honest clients notice?
 
     python benchmarks/hostile.py [--attack] [--connections 500] [--seconds 20] [--json]
 
@@ -82,7 +82,8 @@ ATTACKERS, RATE, ASKERS = 4, 1000, 16
 
 
 def generated(rng: random.Random) -> bytes:
-    """A request of the grammar, cut off anywhere: in its first line, header, chunk, extension, body or trailer."""
+    """Generate a request of the grammar, cut off anywhere: in its first line, header, chunk, extension, body or
+    trailer."""
     fields = (b"Host: x", b"A: b", b"A: " + b"c" * rng.randrange(2000), b"Upgrade: h2c", b"Connection: upgrade")
     names = [rng.choice(fields) for _ in range(rng.randrange(20))]
     line = rng.choice((b"GET /health", b"POST /api/v1/samples", b"PUT http://x/y", b"OPTIONS *", b"CONNECT x:1"))
@@ -103,7 +104,7 @@ TIMEOUT_S = 20.0
 _rng = random.Random(1)
 SETTLE_S = 30.0
 LATE_THREADS = 2
-"""Threads of periodic work that start with its first run, up to a minute after the server."""
+"""Threads of periodic work that start up to a minute after the server."""
 
 
 def crowd(
@@ -152,14 +153,14 @@ def crowd(
 
 
 def connect(port: int, kind: str) -> socket.socket | None:
-    """A connection that has sent what its kind sends; None where it was not let in."""
+    """Open a connection and send what its kind sends; None if it was not accepted."""
     connection = socket.socket()
     if kind == "deaf":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(5)
     try:
         connection.connect((HOST, port))
-        connection.settimeout(0.1)  # a server need not read on once it has refused
+        connection.settimeout(0.1)  # a server need not read on after a refusal
         with contextlib.suppress(TimeoutError):
             connection.sendall(REQUESTS[kind] or (generated(_rng) if kind == "anywhere" else b""))
         if kind == "half-closed":
@@ -181,7 +182,8 @@ def server_ended(connection: socket.socket) -> bool:
 
 
 def be_crowd(ports: list[int], connections: int) -> None:
-    """A process: says when all connections are open, ends with its standard input, says what the server ended."""
+    """Run as a process: report when all connections are open, end with standard input, report those the server
+    ended."""
     stop, ended = threading.Event(), [Counter[str]() for _ in ports]
     ready = [threading.Event() for _ in ports]
     threads = [
@@ -201,7 +203,7 @@ def be_crowd(ports: list[int], connections: int) -> None:
 
 
 class Honest:
-    """Asks one thing after the other and notes how long each took; a failure counts as ``TIMEOUT_S``."""
+    """Sends one request after the other and times each; a failure counts as ``TIMEOUT_S``."""
 
     def __init__(self, site: Site) -> None:
         self.times: dict[str, list[float]] = {}
@@ -270,7 +272,7 @@ class Honest:
 
 
 def holdings(pid: int) -> dict[str, int]:
-    """What a process and all that descend from it hold."""
+    """Count processes, threads and sockets of a process and its descendants."""
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         descriptors = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]
@@ -284,14 +286,14 @@ def holdings(pid: int) -> dict[str, int]:
 
 
 def resident_bytes(pid: int) -> int:
-    """Of a process and all that descend from it; pages that they share count once for each."""
+    """Return the resident memory of a process and its descendants; shared pages count once for each."""
     own = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
     children = (one for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split())
     return own + sum(resident_bytes(int(child)) for child in children)
 
 
 def settled(pid: int) -> dict[str, int]:
-    """The same, once threads that start with their first work are there."""
+    """Return the same once all threads have started."""
     last: list[dict[str, int]] = []
     while len(last) < 15 or any(found != last[-1] for found in last[-15:]):
         last.append(holdings(pid))
@@ -301,7 +303,7 @@ def settled(pid: int) -> dict[str, int]:
 
 @contextlib.contextmanager
 def hostile(ports: list[int], connections: int) -> Iterator[Callable[[], dict[str, int]]]:
-    """A crowd while the block runs; call what it gives to end it and learn what the server ended."""
+    """Run a crowd during the block; call the result to end it and get the connections that the server ended."""
     command = [sys.executable, __file__, "--crowd", *map(str, ports), "--connections", str(connections)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -314,7 +316,7 @@ def hostile(ports: list[int], connections: int) -> Iterator[Callable[[], dict[st
 
 
 def measure(site: Site, connections: int, seconds: float) -> dict[str, Any]:
-    """The figures of one run against a site that serves."""
+    """Measure one run against a serving site."""
     assert site.process is not None
     pid, honest = site.process.pid, Honest(site)
     for _ in range(20):
@@ -355,7 +357,8 @@ def attack(port: int, stop: threading.Event) -> None:
 
 
 def paced(port: int, token: str, seconds: float) -> dict[str, float]:
-    """``RATE`` questions a second from ``ASKERS`` clients on kept connections; each counts from when it was due."""
+    """Send ``RATE`` questions a second from ``ASKERS`` clients on kept connections; each is timed from when it was
+    due."""
     waits: list[float] = []
     failed: list[str] = []
     begin = time.perf_counter() + 0.2
@@ -395,7 +398,7 @@ def paced(port: int, token: str, seconds: float) -> dict[str, float]:
 
 
 def under_attack(site: Site, connections: int, seconds: float) -> dict[str, Any]:
-    """Questions alone, and beside slow connections and four clients that send trailers."""
+    """Measure questions alone, and beside slow connections and four clients that send trailers."""
     assert site.process is not None
     pid, port, token = site.process.pid, int(site.url.rpartition(":")[2]), site.token("scheduler")
     found: dict[str, Any] = {"seconds": seconds, "connections": connections, "load_average": os.getloadavg()[0]}
@@ -405,7 +408,7 @@ def under_attack(site: Site, connections: int, seconds: float) -> dict[str, Any]
     with hostile([port], connections) as end:
         command = [sys.executable, __file__, "--attack-on", str(port)]
         attackers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(ATTACKERS)]
-        time.sleep(3.0)  # the pages that the deaf asked for at once are made
+        time.sleep(3.0)  # wait until the pages for the deaf are made
         used = filled_server.cpu_seconds(pid)
         try:
             found["beside"] = paced(port, token, seconds) | {"server_cpu_s": filled_server.cpu_seconds(pid) - used}
@@ -426,7 +429,7 @@ def figures(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
 
 
 def dropped(site: Site) -> dict[str, int]:
-    """What the server itself counted, once it has been written down."""
+    """Return the server's own count, once it is stored."""
     time.sleep(11)
     samples = (sample for family in text_string_to_metric_families(site.metrics()) for sample in family.samples)
     return {

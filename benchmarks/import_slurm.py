@@ -3,8 +3,8 @@
     python benchmarks/import_slurm.py [--jobs N] [--form text|json] [--file FILE] [--json]
 
 Jobs of a thousand users, with one to three steps each, every twentieth an array, failed, requeued or out of memory. The
-file is read with the code of `jobsight import slurm` in a process of its own: records a second, the largest memory that
-the process held, and what a second import of the same file changes. `--file` keeps the file, and uses it if it exists.
+file is read with the code of `jobsight import slurm` in its own process: records per second, the largest memory of the
+process, and the changes by a second import of the same file. `--file` keeps the file, and uses it if it exists.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ print(json.dumps({
 
 
 def jobs(count: int) -> Iterator[dict[str, Any]]:
-    """Jobs in the order of their submission, each as what its record says."""
+    """Generate jobs in order of submission, as fields of their records."""
     for number in range(count):
         submitted = START + number * 15
         start = submitted + number * 7 % 3600
@@ -69,7 +69,7 @@ def jobs(count: int) -> Iterator[dict[str, Any]]:
 
 
 def text_of(job: dict[str, Any]) -> str:
-    """The rows of a job."""
+    """Write the rows of a job."""
     tres = f"cpu={job['processors']},mem={job['requested_mib']}M,node={job['nodes']}"
     times = [str(job[name]) for name in ("submitted", "submitted", "start", "end")]
     length = str(job["end"] - job["start"])
@@ -86,7 +86,7 @@ def text_of(job: dict[str, Any]) -> str:
 
 
 def json_of(job: dict[str, Any]) -> str:
-    """A record as Slurm 23.11 writes it."""
+    """Write a record as Slurm 23.11 does."""
 
     def number(value: int) -> dict[str, Any]:
         return {"set": True, "infinite": False, "number": value}
@@ -134,7 +134,7 @@ def json_of(job: dict[str, Any]) -> str:
 
 
 def write(path: Path, form: str, count: int) -> None:
-    """A file of ``count`` jobs."""
+    """Write a file of ``count`` jobs."""
     with path.open("w", encoding="utf-8") as file:
         if form == "text":
             file.write("\x1f".join(COLUMNS) + "\n")
@@ -147,7 +147,7 @@ def write(path: Path, form: str, count: int) -> None:
 
 
 def imported(database: str, path: Path) -> dict[str, Any]:
-    """What an import in a process of its own found, and what it took."""
+    """Import in a separate process; return its report and cost."""
     command = [sys.executable, "-c", _CHILD, database, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     found: dict[str, Any] = json.loads(done.stdout)

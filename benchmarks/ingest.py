@@ -1,4 +1,4 @@
-"""Samples through HTTP into the database, durable, from processes of their own.
+"""Samples through HTTP into the database, durable, from separate client processes.
 
     python benchmarks/ingest.py [--batch 100] [--batches 150] [--agents 1] [--connections 16] [--no-peers]
 
@@ -40,7 +40,7 @@ def free_port() -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system seconds of a process and all of its descendants that live."""
+    """Return user and system seconds of a process and its living descendants."""
     total, ticks = 0.0, os.sysconf("SC_CLK_TCK")
     for candidate in [pid, *descendants(pid)]:
         try:
@@ -104,7 +104,7 @@ def influx_batch(node: str, sequence: int, readings: int) -> bytes:
 
 
 def prometheus_batch(node: str, sequence: int, readings: int) -> bytes:
-    # Ten readings a second: Prometheus refuses what is an hour older than its newest sample.
+    # Ten readings a second: Prometheus refuses samples an hour older than its newest.
     start = int(time.time() * 1000) - 3_000_000 + sequence * readings * 100
     times = [start + 100 * i for i in range(readings)]
     base = 10**12 + sequence * 10**9
@@ -117,7 +117,7 @@ def prometheus_batch(node: str, sequence: int, readings: int) -> bytes:
 def send(
     port: int, path: str, headers: dict[str, str], bodies: list[bytes], result: list[float], good: tuple[int, ...]
 ) -> None:
-    """One connection: sends every body, notes how long each acknowledgement took."""
+    """Send every body on one connection; time each acknowledgement."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     for body in bodies:
         began = time.perf_counter()
@@ -138,7 +138,7 @@ def client(
     args: argparse.Namespace,
     who: int,
 ) -> None:
-    """A process: prepares its batches, waits for the line on standard input, sends, prints the result."""
+    """Run as a process: prepare batches, wait for a line on standard input, send, print the result."""
     per = args.batches
     packed = headers.get("Content-Encoding") == "gzip"
     prepared = [[make(f"n{who}-{c}", sequence, args.batch) for sequence in range(per)] for c in range(args.connections)]
@@ -163,7 +163,7 @@ def client(
 def load(
     kind: str, port: int, path: str, headers: dict[str, str], args: argparse.Namespace, pid: int
 ) -> dict[str, float]:
-    """Run the client processes against a server; return the figures of the whole."""
+    """Run the client processes against a server; return the figures of all."""
     command = [
         sys.executable, __file__, "--client", kind, "--port", str(port), "--path", path, "--headers",
         json.dumps(headers), "--batch", str(args.batch), "--connections", str(args.connections),

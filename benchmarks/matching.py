@@ -31,7 +31,7 @@ ALONE_TIMES = 10.0
 
 
 def crowded(jobs: int, nodes: int, seed: int) -> dict[str, Any]:
-    """A batch of which the nodes can take half or less."""
+    """Make a batch of which the nodes can take half or less."""
     rng = random.Random(seed)
     resources = [
         {

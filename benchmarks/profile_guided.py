@@ -39,7 +39,7 @@ CLASSES = ("stable", "switching", "spread")
 PUBLISHED = {"memory": "61 %", "bandwidth": "40 %"}
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a300", "#8a8f98", "#111111")
 FEWEST = 5
-"""Jobs of a user that is put into a class."""
+"""Least jobs of a user with a class."""
 
 TASKS = (
     ("LANL-CM5", "memory"), ("METACENTRUM", "memory"), ("UniLu-Gaia", "memory"), ("Bitbrains", "memory"),
@@ -49,7 +49,7 @@ TASKS = (
 
 
 def account(folder: Path, trace: str, metric: str) -> dict[str, Any]:
-    """All figures of one workload."""
+    """Compute all figures of one workload."""
     jobs = workload(folder, trace, metric)
     users = grouped([question.user for question in jobs.questions])
     hits = {name: _hits(jobs, users, name) for name in FIVE}
@@ -111,12 +111,12 @@ def _class_line(
     users: Sequence[Indices],
     kinds: Sequence[str | None],
 ) -> dict[str, Any]:
-    """Accuracy over the jobs of the class, and of how many of its users each forecaster is the best."""
+    """Compute accuracy over the jobs of the class, and for how many of its users each forecaster is best."""
     wins = dict.fromkeys(FIVE, 0)
     for user, of in zip(users, kinds, strict=True):
         mine = user[there[user]]
         if of == kind and len(mine):
-            # Of equals the earlier in the published order.
+            # Among equals the earlier in the published order.
             wins[max(FIVE, key=lambda name: float(hits[name][mine].mean()))] += 1
     return _line(kind, hits, there & in_class) | {"users": sum(of == kind for of in kinds), "wins": wins}
 
@@ -131,7 +131,8 @@ def _final_pqm(jobs: Jobs, user: Indices) -> float:
 
 
 def _classes(jobs: Jobs, users: Sequence[Indices]) -> list[str | None]:
-    """Stable: PQM above .8. Switching: not stable, but at least 80 % of the jobs are within 20 % of the one before.
+    """Classify users. Stable: PQM above .8. Switching: otherwise, at least 80 % of the jobs within 20 % of the one
+    before.
 
     Spread: the others. None for users with fewer than five jobs.
     """
@@ -151,7 +152,7 @@ def _span(low: int, high: int) -> str:
 
 
 def tables(found: Sequence[dict[str, Any]]) -> str:
-    """Shares of users for all workloads."""
+    """Write the shares of users for all workloads."""
     parts = [
         "### Share of users with PQM above .8",
         "",
@@ -167,7 +168,7 @@ def tables(found: Sequence[dict[str, Any]]) -> str:
 
 
 def draw_sweeps(found: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Accuracy of each workload by window, bins and alpha."""
+    """Draw the accuracy of each workload by window, bins and alpha."""
     with drawing(file, "Accuracy by window, bins and alpha on the traces", 3) as axes:
         for axis, (parameter, forecaster) in zip(axes, FORECASTER_OF.items(), strict=True):
             for row, colour in zip(found, _COLOURS, strict=False):

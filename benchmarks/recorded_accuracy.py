@@ -1,6 +1,6 @@
-"""The figures of docs/use/accuracy.json: accuracy, share held and waste on each trace, beside the simplest rules.
+"""The figures of docs/use/accuracy.json: accuracy, coverage and waste on each trace, beside the simplest rules.
 
-A change of the forecasts that moves one shows here: ``make accuracy`` writes the file, a test compares a quick part.
+``make accuracy`` writes the file; a test compares a quick part, so that a change that moves a figure is noticed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ TRACES = {
     "mag": "nextflow/mag.swf.gz",
 }
 QUICK = (("small", "memory"), ("eager", "memory"), ("mag", "memory"))
-"""What a test replays, in seconds; the first needs no trace."""
+"""Workloads that a test replays in seconds; the first needs no trace."""
 
 Figures = dict[str, dict[str, float]]
 """``accuracy``, ``held`` (share of jobs within their reservation) and ``wasted`` (over used), each by rule."""
 
 
 def workload(folder: Path, trace: str, metric: str) -> Jobs:
-    """The jobs of one of ``TRACES``, or of ``small``."""
+    """Read the jobs of one of ``TRACES``, or make ``small``."""
     if trace == "small":
         return small()
     file = folder / TRACES[trace]
@@ -52,7 +52,8 @@ def workload(folder: Path, trace: str, metric: str) -> Jobs:
 
 
 def small(jobs: int = 600) -> Jobs:
-    """Made of a fixed seed: eight users with up to four applications, whose memory depends on the request or drifts."""
+    """Make jobs from a fixed seed: eight users with up to four applications, whose memory depends on the request or
+    drifts."""
     rng = Random(7)
     questions, rows, now = [], [], 0.0
     for i in range(jobs):
@@ -69,7 +70,7 @@ def small(jobs: int = 600) -> Jobs:
 
 
 def figures(account: Mapping[str, Any]) -> Figures:
-    """The figures of a backtest; a rule that never reserves has none."""
+    """Extract the figures of a backtest; a rule that never reserves has none."""
     rules = {"jobsight": account["bounds"]} | {name: account["baselines"][name] for name in ("request", "maximum")}
     accuracy = {"jobsight": account["jobsight"], "last value": account["forecasters"]["locality"]}
     return {
@@ -84,7 +85,7 @@ def _rounded(value: float) -> float:
 
 
 def read() -> dict[str, Figures]:
-    """The recorded figures, by trace and metric in one name."""
+    """Read the recorded figures, by trace and metric in one name."""
     recorded: dict[str, Figures] = json.loads(FILE.read_text(encoding="utf-8"))
     return recorded
 
@@ -97,7 +98,7 @@ def write(found: Mapping[str, Figures]) -> None:
 
 
 def moved(name: str, found: Figures) -> list[str]:
-    """What differs from the recorded figures of this trace and metric by more than ``TOLERANCE``."""
+    """Return the differences from the recorded figures of this trace and metric above ``TOLERANCE``."""
     recorded = read()[name]
     return [
         f"{name}, {kind} of {rule}: {value} was {recorded[kind][rule]}"

@@ -1,4 +1,4 @@
-"""Just enough of Prometheus' remote write 1.0 to send it samples: protobuf by hand, snappy without compressing.
+"""A minimal sender for Prometheus' remote write 1.0: protobuf by hand, snappy without compression.
 
 Field numbers are those of the published ``prompb``: WriteRequest.timeseries = 1; TimeSeries.labels = 1, .samples = 2;
 Label.name = 1, .value = 2; Sample.value = 1 (double), .timestamp = 2 (milliseconds).
@@ -10,7 +10,7 @@ import struct
 
 
 def varint(number: int) -> bytes:
-    """Protobuf's and snappy's variable-length integer."""
+    """Encode a variable-length integer of protobuf and snappy."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -20,12 +20,12 @@ def varint(number: int) -> bytes:
 
 
 def message(field: int, content: bytes) -> bytes:
-    """A length-delimited field."""
+    """Encode a length-delimited field."""
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
 def series(labels: dict[str, str], times_ms: list[int], values: list[float]) -> bytes:
-    """One time series as a field of a WriteRequest."""
+    """Encode one time series as a field of a WriteRequest."""
     body = b"".join(
         message(1, message(1, name.encode()) + message(2, value.encode())) for name, value in sorted(labels.items())
     )
@@ -37,7 +37,7 @@ def series(labels: dict[str, str], times_ms: list[int], values: list[float]) -> 
 
 
 def snappy(content: bytes) -> bytes:
-    """A valid snappy block of literals only."""
+    """Encode a valid snappy block of literals only."""
     pieces = [varint(len(content))]
     for start in range(0, len(content), 65536):
         piece = content[start : start + 65536]

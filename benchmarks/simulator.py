@@ -3,9 +3,9 @@
     python benchmarks/simulator.py [--rounds 3] [--jobs 30000] [--peer 'NAME=COMMAND'] [--json]
 
 Simulates KTH-SP2 on 100 processors and LANL-CM5 on 1,024, where they are among the traces in JOBSIGHT_TRACES, else
-a synthetic workload. Each run is a process of its own; rounds take turns, the best of each counts. CPU seconds are of
-the simulation alone and, in brackets, with reading the trace. AccaSim reads while it simulates, so that its figure
-holds both. `pip install --group bench` brings it; it needs names that Python 3.10 took away, which are lent to it.
+a synthetic workload. Each run is a separate process; rounds alternate, and the best of each counts. CPU seconds are
+those of the simulation and, in brackets, with reading the trace. AccaSim reads while it simulates, so its figure has
+both. `pip install --group bench` installs it; names removed in Python 3.10, which it needs, are added here.
 
 `--peer` times any other program: COMMAND with {trace}, {processors} and {policy} (fcfs, easy, conservative) filled in
 is run as a process, and all its CPU time counts.
@@ -46,7 +46,7 @@ SHOWN = ("fcfs", "easy", "conservative")
 
 
 def canonical_trace(workload: Workload, trace: Trace, capacity: int) -> Trace:
-    """The canonical form as a trace again, so that every simulator reads the very same jobs."""
+    """Convert the canonical form to a trace, so that every simulator reads the same jobs."""
     columns = {name: np.full(len(workload), UNKNOWN) for name in FIELDS}
     columns |= {"job": np.arange(1.0, len(workload) + 1.0), "status": np.ones(len(workload))}
     columns |= {"submit_s": workload.submit_s, "run_s": workload.run_s, "requested_s": workload.estimate_s}
@@ -102,7 +102,7 @@ def accasim(file: Path, capacity: int, policy: str, starts: Path) -> dict[str, A
 
 
 def _accasim_starts(file: Path) -> np.ndarray:
-    """Start of each job by number: the first moment after the assignment of processors."""
+    """Return the start of each job by number: the first time after the assignment of processors."""
     found = {}
     with file.open() as stream:
         for row in csv.reader(stream, delimiter=";"):
@@ -116,7 +116,7 @@ WORKERS = {"Jobsight": ours, "AccaSim": accasim}
 
 
 def worker(who: str, policy: str, file: Path, capacity: int, starts: Path) -> dict[str, Any]:
-    """One run, in a process of its own."""
+    """Do one run, in its own process."""
     command = [sys.executable, __file__, "--worker", who, policy, str(file), str(capacity), str(starts)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -126,7 +126,7 @@ def worker(who: str, policy: str, file: Path, capacity: int, starts: Path) -> di
 
 
 def foreign(command: str, policy: str, file: Path, capacity: int) -> dict[str, Any]:
-    """One run of a program given by ``--peer``; its whole CPU time."""
+    """Run a program given by ``--peer``; count its whole CPU time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     filled = [part.format(trace=file, processors=capacity, policy=policy) for part in shlex.split(command)]
     subprocess.run(filled, check=True, capture_output=True)
@@ -136,7 +136,7 @@ def foreign(command: str, policy: str, file: Path, capacity: int) -> dict[str, A
 
 
 def measure(name: str, trace: Trace, capacity: int, args: argparse.Namespace) -> dict[str, Any]:
-    """All contenders on one workload."""
+    """Measure all simulators on one workload."""
     workload = canonical(trace, capacity)
     peers = dict(peer.split("=", 1) for peer in args.peer)
     contenders = [("Jobsight", policy) for policy in POLICIES]
@@ -168,7 +168,7 @@ def measure(name: str, trace: Trace, capacity: int, args: argparse.Namespace) ->
 
 
 def show(result: dict[str, Any]) -> None:
-    """One workload as a table; ratios are to Jobsight's same policy, reading included."""
+    """Print one workload as a table; ratios are to Jobsight's same policy, reading included."""
     print(f"\n{result['workload']}: {result['jobs']:,} jobs on {result['processors']:,} processors")
     print(f"{'':<24}{'jobs/CPU s':>12}{'CPU s':>9}{'(reading)':>11}{'ratio':>8}{'MB':>6}  differ")
     whole = {line["policy"]: line["with_reading_s"] for line in result["runs"] if line["who"] == "Jobsight"}

@@ -1,4 +1,4 @@
-"""Minutes of a whole site against a server of its own, of which a process is killed every minute.
+"""Runs a whole site for minutes against a server of which a process is killed every minute.
 
     python benchmarks/soak.py [--minutes 20] [--nodes 1000] [--jobs 60] [--pages 10] [--kill-every 60]
     python benchmarks/soak.py --nodes 10000 --kill-every 0 --minutes 3
@@ -43,14 +43,14 @@ from site_run import Site, free_address, wait_until  # noqa: E402
 
 READINGS, INTERVAL_S = 3, 10.0
 BATCH_S = READINGS * INTERVAL_S
-BACK_S = 25 * 3600.0  # how far back readings are dated
-LATEST_S = 120.0  # by which a batch may be late, through a kill, without being too old to be stored
-ROOM_BYTES = 60 * 2**20  # by which a process may grow after its first minute
+BACK_S = 25 * 3600.0  # age of the readings
+LATEST_S = 120.0  # delay of a batch, by a kill, that retention allows
+ROOM_BYTES = 60 * 2**20  # allowed growth of a process after its first minute
 PAGES = ("overview", "users", "nodes", "groups")
 
 
 class Sender(threading.Thread):
-    """Sends the batches of some nodes, each node's in order and each until it is acknowledged."""
+    """Sends the batches of some nodes, each node's in order, each until acknowledged."""
 
     def __init__(self, site: Site, nodes: range, began: float, stop: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -156,7 +156,7 @@ class Memory:
         self.cpu_s: dict[tuple[str, int], float] = {}
 
     def look(self) -> list[psutil.Process]:
-        """One reading; returns the processes."""
+        """Take a reading; return the processes."""
         assert self._site.process is not None
         found = psutil.Process(self._site.process.pid).children(recursive=True)
         for process in found:
@@ -169,7 +169,7 @@ class Memory:
         return found
 
     def rows(self) -> list[tuple[str, float, float, float, bool]]:
-        """Role, minutes, largest MB, MB a minute after the first minute, whether it keeps growing."""
+        """Return role, minutes, largest MB, MB per minute after the first, and whether it keeps growing."""
         rows = []
         for (role, _), looks in sorted(self.bytes.items()):
             later = [(at, size) for at, size in looks if at >= looks[0][0] + 60]
@@ -183,7 +183,7 @@ class Memory:
 
 
 def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[str]:
-    """Run it; return what was wrong."""
+    """Run the site; return the faults."""
     settings = directory / "soak.toml"
     retention_s = BACK_S + LATEST_S + args.minutes * 30
     settings.write_text(f"retention_days = {retention_s / 86400}\nfollow_interval_s = 2\nprofile_grace_s = 5\n")
@@ -250,7 +250,7 @@ def _settled(site: Site, jobs: int) -> bool:
 def check(
     site: Site, senders: list[Sender], users: Users, began: float, retention_s: float, console: Console
 ) -> list[str]:
-    """The database against what was acknowledged."""
+    """Check the database against the acknowledged batches."""
     wrong: list[str] = []
     engine = open_engine(site.database, "read")
     kept = 0
@@ -263,7 +263,7 @@ def check(
                 stored_most += (acknowledged + 1) * READINGS
                 if not acknowledged:
                     continue
-                # Retention may have deleted what was too old by now; what is newer is all there.
+                # Retention may have deleted old readings; all newer ones must be there.
                 first = max(began - BACK_S, time.time() - retention_s)
                 samples = read_samples(connection, ids[f"n{node:05}"], 0.0, 1e18)
                 times = [began - BACK_S + i * INTERVAL_S for i in range(acknowledged * READINGS)]

@@ -1,4 +1,4 @@
-"""A recorded workload as a TORQUE accounting log, repeated by other users where it is too short."""
+"""Writes a recorded workload as a TORQUE accounting log, repeated by other users if it is too short."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DAY_S = 86_400
 
 
 def write_trace_log(path: Path, trace_path: Path, count: int) -> int:
-    """Records of the first ``count`` jobs of the trace that ran, by end; returns the time after the last, UTC.
+    """Write records of the first ``count`` jobs of the trace that ran, by end; return the time after the last, UTC.
 
     A trace with fewer is repeated after its end, with names of users and applications of their own each time.
     """
@@ -41,7 +41,7 @@ def write_trace_log(path: Path, trace_path: Path, count: int) -> int:
 
 
 def _job(trace: Trace, row: int, number: int, times: int, submitted: int) -> tuple[int, list[str]]:
-    """When the job ended, and its records of start and end."""
+    """Return the job's end, and its records of start and end."""
 
     def known(field: str) -> int:
         return int(trace[field][row])
@@ -49,7 +49,7 @@ def _job(trace: Trace, row: int, number: int, times: int, submitted: int) -> tup
     start = submitted + max(known("wait_s"), 0)
     end = start + known("run_s")
     processors = max(known("requested_processors"), known("processors"), 1)
-    # A name that is, or ends in, a number would be taken for one of many runs.
+    # A name that ends in a number would count as one of many runs.
     name = f"app{_letters(known('application'))}x{_letters(times)}" if known("application") >= 0 else "none"
     said = [f"user=u{known('user')}-{times}", f"group=g{known('group')}", f"jobname={name}"]
     said += [f"queue=q{known('queue')}", f"ctime={submitted}", f"qtime={submitted}", f"start={start}"]

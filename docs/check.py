@@ -1,4 +1,4 @@
-"""Holds the documents against the project: links and citations lead somewhere, commands and flags exist.
+"""Checks the documents against the project: links, citations, commands and flags.
 
 python docs/check.py
 """
@@ -21,7 +21,7 @@ PROGRAMS = {"jobsight": "jobsight_server.cli", "jobsight-agent": "jobsight_agent
 
 
 def documents() -> list[Path]:
-    """Every Markdown document of the project."""
+    """Find every Markdown document of the project."""
     found = [
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
@@ -33,7 +33,7 @@ def documents() -> list[Path]:
 
 
 def broken_links(document: Path) -> list[str]:
-    """Relative links of ``document`` that lead nowhere."""
+    """Find relative links of ``document`` without a target."""
     faults = []
     for match in LINK.finditer(document.read_text()):
         target, anchor = match[1] or match[3] or document.name, match[2]
@@ -48,17 +48,17 @@ def broken_links(document: Path) -> list[str]:
 
 
 def headings(document: Path) -> list[str]:
-    """The headings of ``document``; comments in code count as well, which does no harm."""
+    """Return the headings of ``document``, including comments in code."""
     return HEADING.findall(document.read_text())
 
 
 def _anchor(heading: str) -> str:
-    """As GitHub makes it."""
+    """Make an anchor as GitHub does."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def wrong_citations() -> list[str]:
-    """Docstrings and comments that cite a heading which the definitions do not have."""
+    """Find docstrings and comments that cite a missing heading of the definitions."""
     known = set(headings(ROOT / "docs/use/definitions.md"))
     return [
         f"{file.relative_to(ROOT)}: docs/use/definitions.md has no heading {cited!r}"
@@ -70,14 +70,14 @@ def wrong_citations() -> list[str]:
 
 
 def help_of(program: str, command: str) -> str | None:
-    """What ``program command --help`` prints; None where there is no such command."""
+    """Return the output of ``program command --help``; None without such a command."""
     run = [sys.executable, "-m", PROGRAMS[program], command, "--help"]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None
 
 
 def wrong_commands(document: Path, known: dict[tuple[str, str], str | None]) -> list[str]:
-    """Commands and flags in code of ``document`` that the programs do not have."""
+    """Find commands and flags in code of ``document`` that the programs do not have."""
     faults = []
     code = re.findall(r"```.*?```|`[^`\n]+`", document.read_text(), re.DOTALL)
     for match in COMMAND.finditer("\n".join(code)):
@@ -98,7 +98,7 @@ def wrong_commands(document: Path, known: dict[tuple[str, str], str | None]) -> 
 
 
 def outdated_page() -> list[str]:
-    """Whether the generated page of measurements differs from what would be generated."""
+    """Return whether the page of measurements is outdated."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from page import PAGE, page
 
@@ -106,7 +106,7 @@ def outdated_page() -> list[str]:
 
 
 def main() -> int:
-    """Print every fault; 0 when there is none."""
+    """Print every fault; return 0 without any."""
     faults = wrong_citations() + outdated_page()
     known: dict[tuple[str, str], str | None] = {}
     for document in documents():

@@ -1,7 +1,7 @@
-"""How good forecasts were for the finished jobs of a database, as of each job's submission.
+"""Scores forecasts at submission for the finished jobs of a database.
 
-Jobsight's forecast and bound were stored then. What the published five would have said at the same moment is worked
-out from the same finished jobs: those of the user that had been learned by then.
+Jobsight's forecast and bound were stored then. The published five are replayed on the same finished jobs: those of the
+user that had been learned by then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_SCORED = text(
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of the same jobs for every name: mean accuracy (0..1), and share of forecasts within 20 %."""
+    """Mean accuracy (0..1) and share of forecasts within 20 %, on the same jobs for every name."""
 
     accuracy: float
     within20: float
@@ -48,7 +48,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What of the jobs stayed within their bound: share of jobs, and share of value x seconds."""
+    """Share within bounds: of jobs, and of value x seconds."""
 
     jobs: int
     by_jobs: float
@@ -59,8 +59,8 @@ class Fit:
 class Saving:
     """Memory of the same jobs in byte seconds: used, requested, and recommended.
 
-    What ran is charged as it ran. Of ``jobs``, ``ran_out`` used more than was requested and ``would_run_out`` more than
-    what was recommended; these would have been run again as was recommended next. ``held`` has all attempts.
+    Of ``jobs``, ``ran_out`` used more than requested and ``would_run_out`` more than recommended; the latter would have
+    run again with the next recommendation. ``held`` has all attempts.
     """
 
     jobs: int
@@ -74,7 +74,7 @@ class Saving:
 
     @property
     def freed(self) -> float:
-        """Repeats included; negative where the recommendations hold more."""
+        """Freed memory, repeats included; negative if recommendations hold more."""
         return self.requested - self.held
 
 
@@ -82,10 +82,9 @@ class Saving:
 class Account:
     """Per metric the scores by name, over ``compared`` jobs, and the fit of bounds.
 
-    ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet. ``unanswered`` had no
-    forecast at all: nothing was known when they were submitted. Not scored are
-    ``shown_only``, jobs whose value is apportioned and not learned, ``ran_out``, those that were killed and would have
-    used more, and those ``without`` a value.
+    ``first``: jobs with an answer by Jobsight alone, since their users had no finished job yet. ``unanswered``: jobs
+    without any forecast, since there was no data at their submission. Not scored: ``shown_only``, with an apportioned
+    value that is not learned; ``ran_out``, killed before their full use; and those ``without`` a value.
     """
 
     compared: dict[str, int] = field(default_factory=dict)
@@ -117,7 +116,7 @@ class Row:
 
 
 def take_account(engine: Engine) -> Account:
-    """The account of everything that has been profiled and learned, and how much was not learned."""
+    """Account for all profiled and learned values, and count those not learned."""
     account = Account()
     with engine.connect() as connection:
         for row in connection.execute(_NOT_SCORED):
@@ -152,14 +151,14 @@ def _score(account: Account, metric: str, rows: list[Row]) -> None:
 
 
 def forecasts_of_five(rows: list[Row]) -> dict[str, Floats]:
-    """What each would have said when the job was submitted, NaN before the user's first was learned; shape (n,)."""
+    """Replay the forecasts of each at submission, NaN before the user's first learned job; shape (n,)."""
     found = {name: np.full(len(rows), np.nan) for name in FIVE}
     series: dict[tuple[str, str], list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
         series[row.cluster, row.user].append(i)
     for indices in series.values():
         positions = [rows[i].learn_seq for i in indices]
-        # A value at the end that nothing is learned from: the last forecast is of what comes after all others.
+        # An extra value at the end: the last forecast follows all others.
         values = np.array([*(rows[i].value for i in indices), 0.0])
         learned = [bisect_right(positions, rows[i].forecast_seq) for i in indices]
         for name in FIVE:
@@ -179,7 +178,7 @@ def _fit(account: Account, metric: str, rows: list[Row]) -> None:
 
 
 def saving(rows: list[Row]) -> Saving | None:
-    """Of the jobs that requested memory and had a bound when they were submitted; None where there are none."""
+    """Compute the saving of jobs with a memory request and a bound at submission; None without any."""
     kept = [row for row in rows if row.bound is not None and row.requested_memory_bytes and row.processors]
     if not kept:
         return None
@@ -202,7 +201,8 @@ def saving(rows: list[Row]) -> Saving | None:
 
 
 def _held(row: Row) -> float:
-    """What the attempts hold, per processor; after the last of the ladder each is doubled, the request comes before."""
+    """Return the memory of all attempts, per processor; after the ladder each is doubled, but the request comes
+    first."""
     request = (row.requested_memory_bytes or 0) / (row.processors or 1)
     ladder = [row.bound or 0.0] if row.attempts is None else json.loads(row.attempts)
     while ladder[-1] < row.value and ladder[-1] > 0:

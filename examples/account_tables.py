@@ -1,4 +1,4 @@
-"""Prints the account of a site, for people who have not met Jobsight before; 80 columns are enough."""
+"""Prints the account of a site for newcomers to Jobsight, in 80 columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobsight_server.accounting.amounts import percent
 
 
 def show(account: Account, console: Console) -> None:
-    """Forecasts, bounds and memory, each with a line that says what is compared."""
+    """Print forecasts, bounds and memory, each with a line that says what is compared."""
     console.print(scores_table(account))
     console.print("Mean accuracy of the forecasts made at submission (1 is exact); in brackets the share within 20 %.")
     console.print(bounds_table(account))
@@ -29,7 +29,7 @@ def show(account: Account, console: Console) -> None:
 
 
 def not_scored(account: Account) -> str:
-    """How many values neither table counts, and why; empty where there are none."""
+    """Write how many values neither table counts, and why; empty without any."""
     reasons = {
         "first jobs that only Jobsight had a forecast for": account.first,
         "before anything was learned": account.unanswered,
@@ -43,7 +43,7 @@ def not_scored(account: Account) -> str:
 
 
 def scores_table(account: Account) -> Table:
-    """A row for Jobsight and each of the published five."""
+    """Make a row for Jobsight and each of the published five."""
     table = _table("Forecasts, side by side on the same jobs", "forecast by", [METRICS[m].name for m in account.scores])
     for name in NAMES:
         cells = [account.scores[metric][name] for metric in account.scores]
@@ -54,7 +54,7 @@ def scores_table(account: Account) -> Table:
 
 
 def bounds_table(account: Account) -> Table:
-    """How often the recommended reservation was enough."""
+    """Make the table of how often the recommended reservation was enough."""
     table = _table("Recommended reservations", "metric", ["jobs", "enough: by jobs", "by value x seconds"])
     for metric, fit in account.fits.items():
         table.add_row(
@@ -64,7 +64,7 @@ def bounds_table(account: Account) -> Table:
 
 
 def memory_table(memory: Saving) -> Table:
-    """What was requested, recommended and used."""
+    """Make the table of requested, recommended and used memory."""
     table = _table("Memory of the same jobs", "", ["GiB-hours", "share", "jobs run out", "with repeats"])
     rows = (
         ("requested by users", memory.requested, f"{memory.ran_out:,}", memory.requested),
@@ -78,7 +78,7 @@ def memory_table(memory: Saving) -> Table:
 
 
 def verdict(memory: Saving) -> str:
-    """The table in two sentences."""
+    """Summarise the table in two sentences."""
     hours, share = abs(memory.freed) / GIB_HOUR, abs(memory.freed) / memory.requested
     effect = "freed" if memory.freed >= 0 else "taken another"
     failures, jobs = memory.would_run_out, memory.jobs

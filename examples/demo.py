@@ -2,8 +2,8 @@
 
     python examples/demo.py [--once]
 
-Everything goes the ordinary way: batches over HTTP, TORQUE accounting files, profiles, forecasts. Shows how good the
-forecasts were, then continues in real time with the dashboard until Ctrl-C (--once: ends there).
+Uses the ordinary interfaces: batches over HTTP, TORQUE accounting files, profiles, forecasts. Shows the accuracy of the
+forecasts, then continues in real time with the dashboard until Ctrl-C (--once: ends there).
 The site of the last run, in the same directory, is erased first.
 The exit status is not 0 if anything was lost on the way.
 """
@@ -40,14 +40,14 @@ from truth import Verdict, judge
 CLUSTERS = ("alpha", "beta")
 INTERVAL_S = 60
 LIVE_S = 86_400
-# Of a job that has just ended the readings may still be under way.
+# The readings of a job that has just ended may still be under way.
 JUST_ENDED_S = 4 * INTERVAL_S
-# Profiling seldom, and more at once, takes less.
+# Profiling seldom, and many jobs at once, takes less.
 SETTINGS = ("--follow-interval-s", "1", "--profile-grace-s", "120")
 # Many connections, as a site's agents have: the server commits together what waits together. A batch of four hours,
 # as after an outage: four weeks are sent in a minute or two.
 DELIVERY = ("--connections", "16", "--batch", "260")
-# What there is to find: nodes that reboot every few hours, one that falls silent, a user whose jobs change.
+# Incidents to find: nodes that reboot every few hours, one that falls silent, a user whose jobs change.
 FINDINGS = ("--unreliable", "0.06", "--incidents", "--cgroups")
 
 
@@ -66,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="directory of the site; the previous one is erased (default %(default)s)",
     )
     args = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the context managers, which stop the site
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job was started to ignore it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # via the context managers, which stop the site
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     console = Console()
-    listen = choose(args.listen)  # before the last demo's directory is thrown away
+    listen = choose(args.listen)  # before the last demo's directory is deleted
     clear(args.directory, console)
     began = time.monotonic()
     site = Site(args.directory.resolve(), CLUSTERS, listen, SETTINGS)
@@ -88,10 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def clear(directory: Path, console: Console) -> None:
-    """An empty directory; the site of the last run is erased, with a word about it.
+    """Empty the directory; erase the site of the last run, and say so.
 
     Raises:
-        UserError: what is there was not made by a demo.
+        UserError: its content is not from a demo.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         if not (directory / "accounting").is_dir():
@@ -102,7 +102,7 @@ def clear(directory: Path, console: Console) -> None:
 
 
 def replaying(site: Site, args: argparse.Namespace) -> Any:
-    """The replay of the site, running; without --once it keeps pace with the clock once it has reached the present."""
+    """Start the replay of the site; without --once it continues in real time from the present on."""
     options = ("--nodes", str(args.nodes), "--clusters", str(len(CLUSTERS)), "--weeks", f"{args.weeks:g}")
     return site.replay(
         *options, *DELIVERY, *FINDINGS, "--seed", str(args.seed), *(() if args.once else ("--live", str(LIVE_S)))
@@ -135,7 +135,7 @@ def wait_for_replay(
 
 @contextmanager
 def progress_of(description: str, console: Console) -> Iterator[Callable[[float, int], None]]:
-    """Shows (share, readings): a bar on a terminal, elsewhere a plain line every 5 %."""
+    """Show (share, readings): a bar on a terminal, elsewhere a plain line every 5 %."""
     if not console.is_terminal:
         reached = -1
 
@@ -161,7 +161,7 @@ def progress_of(description: str, console: Console) -> Iterator[Callable[[float,
 
 
 def settled_truth(site: Site, summary: dict[str, Any]) -> list[dict[str, str]]:
-    """The true runs whose readings are all in: not those on a node that had fallen silent."""
+    """Return the true runs with all readings: not those on a node that had fallen silent."""
 
     def is_read(row: dict[str, str]) -> bool:
         end, silent = float(row["end"]), summary["silent"]
@@ -189,7 +189,7 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
     if batches["received"] != answered:
         faults.append(f"{batches['received']} batches received, {answered} accounted for")
     stored, made = overview["ingest"]["samples"], summary["readings_made"]
-    # Once the replay has reached the present, more come in while this is looked at.
+    # After the present is reached, more readings arrive meanwhile.
     if stored < made or (stored > made and site.progress()["present"] is None):
         faults.append(f"{made} readings made, {stored} stored")
     rejected = [entry for entry in overview["rejected"] if entry["value"]]
@@ -199,7 +199,7 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
 
 
 def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Console) -> list[str]:
-    """Print how well what was measured agrees with what is true of the emulated jobs; what of it was missed."""
+    """Print how well measured values agree with the true ones, and how many are missing."""
     console.print(
         f"\n{summary['readings_made']:,} readings in {summary['requests']:,} requests; "
         f"{summary['readings_lost_on_purpose']:,} more were lost on purpose. "
@@ -222,7 +222,7 @@ def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Conso
 
 
 def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
-    """Say where to look and leave the site on until Ctrl-C."""
+    """Print the address and leave the site running until Ctrl-C."""
     nodes = site.api("overview")["nodes"]
     console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
     console.print(
@@ -245,7 +245,7 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
 
 
 def best_known_user(site: Site) -> str:
-    """The page of the user with the most learned jobs in the metric that has the fewest: all its charts are full."""
+    """Return the page of the user with the most learned jobs in every metric, whose charts are all full."""
     users = site.api("users", sort="jobs", order="desc")["users"]
 
     def fewest(user: dict[str, Any]) -> int:

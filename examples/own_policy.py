@@ -1,9 +1,9 @@
-"""Two scheduling policies of one's own, ten lines each, for ``jobsight simulate``.
+"""Two custom scheduling policies of ten lines each, for ``jobsight simulate``.
 
     cd examples
     jobsight simulate TRACE.swf.gz --policy own_policy:Wfp3 --against easy own_policy:F1 --validate
 
-``EasyByKey`` does the backfilling; a policy says only in which order jobs are considered, the least key first.
+``EasyByKey`` does the backfilling; a policy only defines the order of jobs, lowest key first.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python examples/ports.py [HOST:PORT]
 
-The dashboard takes the port named, and agents the one after it. Where none is named and the usual ones are taken,
-the next free pair is.
+The dashboard takes the named port, agents the next one. Without a named port, the first free pair is used.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ _TRIED = 100
 
 
 def choose(wanted: str | None) -> str:
-    """HOST:PORT of which this port and the next are free: the one wanted, or the first free pair from 8470 on.
+    """Return HOST:PORT with this port and the next free: the wanted one, or the first free pair from 8470 on.
 
     Raises:
-        OSError: the one wanted is taken, or is no address; the message says which option chooses another.
+        OSError: the wanted one is taken or not an address; the message names the option for another.
     """
     host, _, port = (wanted or USUAL).rpartition(":")
     try:
@@ -42,7 +41,7 @@ def choose(wanted: str | None) -> str:
 
 
 def taken(host: str, port: int) -> str | None:
-    """Why nothing can listen there; None where it can."""
+    """Return why nothing can listen there; None if it can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does; a listener still conflicts

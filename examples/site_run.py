@@ -27,7 +27,7 @@ AGENT = [sys.executable, "-m", "jobsight_agent.cli"]
 class Site:
     """A directory with a database, accounting files and a running server.
 
-    ``api`` asks with a token of role admin, made by `jobsight token create` as an operator would.
+    ``api`` uses a token of role admin from `jobsight token create`.
     """
 
     def __init__(self, directory: Path, clusters: Sequence[str], listen: str, settings: Sequence[str] = ()) -> None:
@@ -59,7 +59,7 @@ class Site:
 
     @classmethod
     def running(cls, directory: Path, listen: str) -> Site:
-        """A site that another process has made in ``directory`` and serves."""
+        """Return a site that another process made in ``directory`` and serves."""
         site = cls.__new__(cls)
         site._set_places(directory, listen)
         site._token = site._create_token("admin")
@@ -77,7 +77,7 @@ class Site:
                 _end(self.process, 60)
 
     def kill(self) -> None:
-        """Kills all processes of the server at once, and returns when they are gone."""
+        """Kill all processes of the server at once, and return when they are gone."""
         if self.process is None:
             raise ValueError("the server was not started")
         supervisor = psutil.Process(self.process.pid)
@@ -88,7 +88,7 @@ class Site:
 
     @contextmanager
     def replay(self, *options: str) -> Iterator[subprocess.Popen[str]]:
-        """Runs `jobsight-agent replay` against this site while the block runs; its summary is on standard output."""
+        """Run `jobsight-agent replay` against this site during the block; its summary is on standard output."""
         command = [
             *AGENT, "replay", "--server", self.ingest_url, "--token-file", str(self.agent_token_file),
             "--accounting-out", str(self.accounting), "--truth-out", str(self.directory / "truth.csv"),
@@ -104,40 +104,40 @@ class Site:
                 process.stdout.close()
 
     def progress(self) -> dict[str, Any]:
-        """How far the replay is."""
+        """Read the progress of the replay."""
         file = self.directory / "progress.json"
         if not file.exists():
             return {"fraction": 0.0, "readings": 0, "emulated_time": 0, "present": None}
         return dict(json.loads(file.read_text()))
 
     def api(self, path: str, **query: str) -> Any:
-        """The JSON answer of ``/api/v1/PATH``."""
+        """Return the JSON answer of ``/api/v1/PATH``."""
         url = f"{self.url}/api/v1/{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self._token}"})
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
 
     def metrics(self) -> str:
-        """What Prometheus would read."""
+        """Return the metrics as Prometheus reads them."""
         request = urllib.request.Request(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self._token}"})
         with urllib.request.urlopen(request, timeout=30) as response:
             return str(response.read().decode())
 
     def token(self, role: str) -> str:
-        """A new token of this role."""
+        """Create a token of this role."""
         return self._create_token(role)
 
     def login_link(self) -> str:
-        """A one-time login to the pages."""
+        """Create a one-time login to the pages."""
         return self._run("token", "login", "--url", self.url).split()[-1]
 
     def settled(self, ended: int) -> bool:
-        """At least so many runs are known to have ended, and as many are profiled."""
+        """Return whether at least this many runs have ended and are profiled."""
         jobs = self.api("overview")["jobs"]
         return bool(jobs["ended"] >= ended and jobs["waiting"] <= jobs["ended"] - ended)
 
     def truth(self) -> list[dict[str, str]]:
-        """The rows of the replay's truth file."""
+        """Read the rows of the replay's truth file."""
         with (self.directory / "truth.csv").open(newline="") as file:
             return list(csv.DictReader(file))
 
@@ -152,7 +152,7 @@ class Site:
         return self._run("token", "create", "--role", role, *options).split()[-1]
 
     def _run(self, *command: str) -> str:
-        """The command's output; its messages are shown only if it failed."""
+        """Run a command; return its output, and show its messages only if it failed."""
         done = subprocess.run([*JOBSIGHT, *command, "--database", self.database], capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(done.stderr.strip())
@@ -165,7 +165,7 @@ def wait_until(
     """Wait for ``condition``.
 
     Raises:
-        TimeoutError: it did not come true in time; the message is the complaint.
+        TimeoutError: it was not true in time; the message is the complaint.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -175,7 +175,7 @@ def wait_until(
 
 
 def _end(process: subprocess.Popen[Any], seconds: float) -> None:
-    """End it, by force where it does not within ``seconds``."""
+    """End the process, by force after ``seconds``."""
     process.terminate()
     try:
         process.wait(seconds)
@@ -185,7 +185,7 @@ def _end(process: subprocess.Popen[Any], seconds: float) -> None:
 
 
 def free_address() -> str:
-    """HOST:PORT of which this port and the next are free; two processes look in different places."""
+    """Return HOST:PORT with this port and the next free; processes search different ranges."""
     for port in range(20000 + os.getpid() % 600 * 20, 60000, 2):
         if not (taken("127.0.0.1", port) or taken("127.0.0.1", port + 1)):
             return f"127.0.0.1:{port}"

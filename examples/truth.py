@@ -16,7 +16,7 @@ _PROFILES = text(
 
 @dataclass(slots=True)
 class Verdict:
-    """Of the true runs that were judged, per metric: how many have a value, and how many are within 1 %."""
+    """Number of compared true runs with a value, and within 1 %, per metric."""
 
     judged: int = 0
     valued: Counter[str] = field(default_factory=Counter)
@@ -27,15 +27,14 @@ class Verdict:
     worst: list[tuple[float, str]] = field(default_factory=list)
 
     def share(self, metric: str) -> float:
-        """Share of the judged runs with a value that is within 1 % of the truth; 0 when none has one."""
+        """Return the share within 1 % of the truth among runs with a value; 0 without any."""
         return self.within[metric] / self.valued[metric] if self.valued[metric] else 0.0
 
 
 def judge(engine: Engine, truth: list[dict[str, str]], interval_s: float) -> Verdict:
     """Compare every true run on exclusive nodes of at least 10 sampling intervals with its profile.
 
-    Runs that were killed by the outage of a node and run again are judged by their last run alone, as accounting
-    has an end for no other.
+    Jobs killed by an outage and run again are compared by their last run only, since accounting lacks other ends.
     """
     with engine.connect() as connection:
         found = {(row.cluster, row.job_id, float(row.start), row.metric): row for row in connection.execute(_PROFILES)}

@@ -1,1 +1,1 @@
-"""Emulates a whole site: its users, jobs, nodes and accounting log, sent the ordinary way, and the truth about it."""
+"""Emulates a whole site: users, jobs, nodes and accounting log, sent like real ones, with the true values."""

@@ -33,7 +33,7 @@ class LogLine:
 
 
 def make_entries(cluster: Cluster, jobs: Sequence[EmulatedJob], runs: Iterable[EmulatedRun]) -> list[LogLine]:
-    """Every line of the cluster's log in the order of writing."""
+    """Make every line of the cluster's log, in the order of writing."""
     entries = [LogLine(job.submitted, 5, "Q", job.id, f"queue={_queue(job)}") for job in jobs]
     entries += [
         LogLine(job.deleted_queued, 0, "D", job.id, _requestor(cluster, job))
@@ -48,7 +48,7 @@ def make_entries(cluster: Cluster, jobs: Sequence[EmulatedJob], runs: Iterable[E
 def _run_entries(cluster: Cluster, run: EmulatedRun) -> list[LogLine]:
     job = run.job
     again = [f"start_count={run.start_count}"] if run.start_count > 1 else []
-    # A server leaves a space at the end of this line.
+    # Real servers end this line with a space.
     entries = [LogLine(run.start, 6, "S", job.id, " ".join([*_running(cluster, run), *again, ""]))]
     if run.end is None:
         return entries
@@ -105,7 +105,7 @@ def _requested(cluster: Cluster, job: EmulatedJob) -> list[str]:
     nodes = f"{job.demand.nodes}:ppn={job.demand.processors_per_node}"
     if job.demand.application.gigabit:
         nodes += ":gigabit"
-    # People request what they once needed and half as much again, rounded up.
+    # Users request one and a half times a past need, rounded up.
     megabytes = -(-int(job.demand.application.memory_bytes * 1.5 / 2**20) // 100) * 100
     if cluster.position % 2 == 0:
         memory = f"Resource_List.pmem={megabytes}mb"
@@ -135,7 +135,7 @@ def used_cpu_s(run: EmulatedRun) -> float:
 
 
 def duration(seconds: int) -> str:
-    """``seconds`` as HH:MM:SS.
+    """Write ``seconds`` as HH:MM:SS.
 
     >>> duration(360_061)
     '100:01:01'
@@ -187,7 +187,7 @@ class DayFiles:
 
 
 def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], form: str) -> str:
-    """The ``exec_host`` of (node name, rising slots) in ``form``: slots, ranges, stars or mixed.
+    """Write the ``exec_host`` of (node name, rising slots) in ``form``: slots, ranges, stars or mixed.
 
     >>> places = [("n1", (0, 1, 3)), ("n2", (0, 1))]
     >>> exec_host(places, "slots")
@@ -212,7 +212,7 @@ def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], form: str) -> str:
 
 
 def _form_of(cluster_position: int, job: EmulatedJob) -> str:
-    """Older servers list every slot; the others write ranges, and stars for jobs with whole nodes."""
+    """Choose the form: older servers list every slot; others write ranges, and stars for jobs with whole nodes."""
     if cluster_position % 2 == 0:
         return "slots"
     if not job.user.whole_nodes:

@@ -20,7 +20,7 @@ from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 
 _INTERRUPTED = 130
-# Before the end of the period, where incidents are wanted.
+# Time of the incidents before the end of the period.
 _SILENT_S = 5 * 3600
 
 
@@ -49,7 +49,7 @@ _SWITCHES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of ``replay``."""
+    """Add the options of ``replay``."""
     parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
     for flag, default, metavar, about in _OPTIONS:
@@ -127,7 +127,7 @@ def _emulate(args: argparse.Namespace) -> int:
 
 
 def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, failure: str | None) -> dict[str, Any]:
-    """The figures of an emulation. ``delivered``: every reading was acknowledged, none rejected, none stored twice."""
+    """Summarise an emulation. ``delivered``: every reading was acknowledged, none rejected, none stored twice."""
     delivered = (
         failure is None
         and counts.readings_acknowledged == progress.readings_made
@@ -153,9 +153,9 @@ def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, 
 
 
 class _Reporter:
-    """Writes the progress to a file, as a line of JSON, a few times a second at most.
+    """Writes the progress to a file as a line of JSON, a few times a second at most.
 
-    ``present`` is the summary at the time when the emulation reached the present and continued in real time.
+    ``present`` is the summary when the emulation reached the present and continued in real time.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -1,7 +1,7 @@
-"""Plays an emulation: readings go to the server, then the accounting log grows to the time that they reach.
+"""Plays an emulation: sends readings to the server, then extends the accounting log to their time.
 
-Batches go over a few keep-alive connections, each with a thread of its own. Those of one node always take the same
-connection, so they arrive in the order in which they were given.
+Batches go over a few keep-alive connections, each with its own thread. A node's batches always take the same
+connection, so they arrive in order.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from jobsight_emulator.emulation import Emulation, PackedBatch
 from jobsight_emulator.plan import EmulatorError
 from jobsight_emulator.truth import Truth
 
-# Part of a batch that regular readings fill; the rest is room for those of job hooks.
+# Share of a batch for regular readings; the rest is for those of job hooks.
 _REGULAR_SHARE = 0.92
-# Slices of time on their way to the server while the next one is made.
+# Time slices under way to the server while the next one is made.
 _SLICES_AHEAD = 2
 
 Group = list["Future[None]"]
@@ -36,7 +36,7 @@ Group = list["Future[None]"]
 
 @dataclass(slots=True)
 class DeliveryCounts:
-    """The outcome of the batches. ``stored_twice``: copies that the server stored as new batches."""
+    """Outcomes of the batches. ``stored_twice``: copies that the server stored as new batches."""
 
     requests: int = 0
     stored: int = 0
@@ -48,7 +48,7 @@ class DeliveryCounts:
 
 
 class Delivery:
-    """A context manager: left normally it waits for all answers, left by an exception it abandons the rest."""
+    """Context manager: on a normal exit it waits for all answers, on an exception it abandons the rest."""
 
     def __init__(self, target: Target, connections: int = 2, give_up_s: float = 300.0) -> None:
         if connections < 1:
@@ -78,7 +78,7 @@ class Delivery:
         return [lane.submit(self._deliver, sender, batch) for batch in batches]
 
     def wait(self, group: Group, timeout_s: float | None = None) -> bool:
-        """Whether all batches of ``group`` have their answer, at the latest after ``timeout_s``.
+        """Wait until all batches of ``group`` have their answer, or for ``timeout_s``; return whether they have.
 
         Raises:
             EmulatorError, TargetError: a batch cannot be delivered; the delivery has stopped.
@@ -163,7 +163,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Live:
-    """From ``since`` on (UTC epoch) it keeps pace with the clock; ``at_present`` is called when it gets there."""
+    """Real-time mode: from ``since`` on (UTC epoch) it keeps pace with the clock; ``at_present`` is called then."""
 
     since: int
     at_present: Callable[[Progress], None]
@@ -193,7 +193,7 @@ class Output:
         self._rows.writerow([column.name for column in fields(Truth)])
 
     def write_until(self, reached: int, progress: Progress) -> None:
-        """Everything that happened before ``reached`` and is not yet written."""
+        """Write everything before ``reached`` that is not yet written."""
         for log, entries, truths in self._clusters:
             while truths and truths[0].end < reached:
                 self._rows.writerow(astuple(truths.popleft()))
@@ -213,9 +213,9 @@ def play(
     report: Callable[[Progress], None],
     live: Live | None = None,
 ) -> Progress:
-    """Play to the end as fast as possible, from the present of ``live`` on in real time.
+    """Play to the end as fast as possible, but in real time from the present of ``live`` on.
 
-    ``report`` is called whenever more was acknowledged. Raises EmulatorError when the delivery fails.
+    ``report`` is called after each acknowledgement. Raises EmulatorError if the delivery fails.
     """
     plan = emulation.plan
     progress = Progress(plan.start, plan.end, plan.start)
@@ -249,13 +249,13 @@ def play(
 
 
 def _slices(emulation: Emulation, live: Live | None) -> Iterator[int]:
-    """Ends of the slices of time that are sent as a whole."""
+    """Yield the ends of the time slices that are sent as a whole."""
     plan = emulation.plan
     present = plan.end if live is None else live.since
     readings = max(1, int(emulation.batch_readings * _REGULAR_SHARE))
     yield from range(plan.start + readings * plan.interval_s, present, readings * plan.interval_s)
     yield present
-    step = max(1, plan.interval_s // 4)  # at the present, as agents send: soon after each reading
+    step = max(1, plan.interval_s // 4)  # in real time, like agents: soon after each reading
     yield from range(present + step, plan.end + 1, step)
 
 

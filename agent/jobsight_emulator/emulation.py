@@ -1,4 +1,4 @@
-"""The whole site of a plan, ready to be played: its jobs placed, its log written out, its nodes at their start."""
+"""The whole site of a plan, ready to be played: jobs placed, log lines made, nodes at their start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobsight_emulator.workload import EmulatedJob, make_jobs
 
 @dataclass(slots=True)
 class Station:
-    """A node and what reads it and packs its readings."""
+    """A node with its reader and packer."""
 
     reader: EmulatedReader
     packer: Packer
@@ -29,7 +29,7 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """``entries`` and ``truths`` per cluster in order of time; ``facts`` counts what is to be expected in them."""
+    """``entries`` and ``truths`` per cluster in order of time; ``facts`` has the expected counts."""
 
     plan: SitePlan
     batch_readings: int
@@ -43,7 +43,7 @@ class Emulation:
 def make_emulation(
     plan: SitePlan, batch_readings: int, jobs_of: Callable[[SitePlan, Cluster], list[EmulatedJob]] = make_jobs
 ) -> Emulation:
-    """The emulation of ``plan``, whose clusters run the jobs of ``jobs_of``.
+    """Make the emulation of ``plan``, whose clusters run the jobs of ``jobs_of``.
 
     Raises:
         EmulatorError: the server would not accept batches of so many readings.
@@ -86,7 +86,7 @@ class PackedBatch:
 
 
 class Packer:
-    """Closes and encodes the batches of one node. Deterministic, whatever happens in delivery."""
+    """Closes and encodes the batches of one node, independently of the delivery."""
 
     def __init__(self, node: EmulatedNode, plan: SitePlan, batch_readings: int) -> None:
         self._node = node
@@ -97,7 +97,7 @@ class Packer:
         self._readings = 0
 
     def pack(self, columns: NodeColumns) -> list[PackedBatch]:
-        """The batches of ``columns`` in the order of their delivery."""
+        """Pack ``columns`` into batches, in the order of delivery."""
         count = len(columns)
         pieces = -(-count // self._batch_readings)
         late = count >= 2 and self._rng.random() < self._faults.late_batches

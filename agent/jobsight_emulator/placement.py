@@ -1,4 +1,4 @@
-"""Placement of the jobs: first come, first served, one queue for whole nodes and one for shared ones."""
+"""Places the jobs: first come, first served, with one queue for whole nodes and one for shared ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobsight_emulator.workload import EmulatedJob
 
 # Between a scheduler's decision and the start of the job.
 _START_DELAY_S = 2
-# A node takes no job this long before it goes down (its fault is known), nor until it is seen again.
+# A node takes no job this long before an outage (its fault is known), nor until it is seen again.
 _DRAINED_S = 30
 
 WALLTIME_EXIT = -11
@@ -24,7 +24,7 @@ KILLED_EXIT = 265
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A job's part of one node: its processors (slots) and what it does there."""
+    """A job's part of one node: its processors (slots) and its use."""
 
     node: int
     slots: tuple[int, ...]
@@ -70,7 +70,7 @@ _END, _DRAIN, _DOWN, _UP, _SUBMIT = range(5)
 
 
 def place_jobs(plan: SitePlan, cluster: Cluster, jobs: Iterable[EmulatedJob]) -> list[EmulatedRun]:
-    """Every run until the plan's horizon, in order of start."""
+    """Place jobs; return every run until the plan's horizon, in order of start."""
     count = len(cluster.nodes)
     state = _State(
         plan=plan,
@@ -133,7 +133,7 @@ def _start_waiting(state: _State, nodes: range, queue: deque[tuple[EmulatedJob, 
 
 
 def _choose(state: _State, nodes: range, job: EmulatedJob) -> list[int] | None:
-    """The nodes for ``job``: the longest idle for a whole-node job, the fullest that fit for a smaller one.
+    """Choose nodes for ``job``: the longest idle for a whole-node job, the fullest that fit for a smaller one.
 
     Memory needs no check: a full node of the largest jobs takes three quarters of it.
     """
@@ -165,7 +165,7 @@ def _start(state: _State, job: EmulatedJob, start_count: int, start: int, chosen
         state.free[node].difference_update(slots)
         larger = demand.bandwidth_bps / 8 * len(slots) * weight / mean
         smaller = larger * demand.application.out_per_in * rng.uniform(0.95, 1.0)
-        # The first of several nodes gathers what the others send; with one node only, it reads its input.
+        # The first of several nodes receives data from the others; a single node reads its input.
         gathers = rank == 0 or rng.random() < 0.5
         received, sent = (larger, smaller) if gathers else (smaller, larger)
         places.append(Place(node, slots, received, sent, demand.memory_bytes * len(slots)))
@@ -177,7 +177,7 @@ def _start(state: _State, job: EmulatedJob, start_count: int, start: int, chosen
 
 
 def _length(rng: random.Random, job: EmulatedJob) -> tuple[int, int]:
-    """Run time and exit status, if nothing happens to the nodes."""
+    """Draw run time and exit status, without outages of the nodes."""
     if job.deleted_after_s is not None and job.deleted_after_s < job.walltime_s:
         return job.deleted_after_s, DELETED_EXIT
     if job.demand.runtime_s > job.walltime_s:
@@ -194,7 +194,7 @@ def _release(state: _State, key: int, run: EmulatedRun) -> None:
 
 
 def _kill_on(state: _State, node: int, now: int) -> list[EmulatedJob]:
-    """End what runs on ``node``; the jobs to be queued again."""
+    """End the jobs on ``node``; return those to be queued again."""
     again = []
     for key, run in list(state.running.items()):
         if all(place.node != node for place in run.places):
@@ -209,7 +209,7 @@ def _kill_on(state: _State, node: int, now: int) -> list[EmulatedJob]:
 
 
 def exclusive_runs(runs: Iterable[EmulatedRun]) -> set[tuple[str, int]]:
-    """Job id and start of the runs that had their nodes to themselves throughout."""
+    """Return job id and start of the runs that never shared their nodes."""
     stays: dict[int, list[EmulatedRun]] = {}
     for run in runs:
         for place in run.places:

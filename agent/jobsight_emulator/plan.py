@@ -9,21 +9,21 @@ from math import inf
 WEEK_S = 7 * 86_400
 
 CHANGED = "dan"
-"""The user whose jobs change, where that is planned."""
+"""The user whose jobs change, if planned."""
 
 
 class EmulatorError(Exception):
-    """The emulation cannot go on; the message says what to do."""
+    """The emulation cannot continue; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Frequencies of the emulated site's faults, as shares of readings, marks, batches and nodes.
+    """Frequencies of the emulated faults, as shares of readings, marks, batches and nodes.
 
-    The mean time between two outages of one node is ``outage_every_s``, of the share ``unreliable_nodes`` of them
-    ``unreliable_every_s``. ``odd_names``: of some jobs, with the characters that separate fields of an accounting log.
-    From ``silent_from`` on (UTC epoch) the agent of the first cluster's last node sends nothing, from ``changed_from``
-    on its user ``CHANGED`` runs something else under the old name.
+    ``outage_every_s`` is the mean time between outages of a node, ``unreliable_every_s`` for the share
+    ``unreliable_nodes``. ``odd_names``: some job names have characters that separate fields of an accounting log. From
+    ``silent_from`` on (UTC epoch) the agent of the first cluster's last node sends nothing; from ``changed_from`` on
+    the user ``CHANGED`` runs something else under the old name.
     """
 
     lost_readings: float = 0.01
@@ -69,9 +69,9 @@ class SitePlan:
 
     @property
     def horizon(self) -> int:
-        """No job starts or ends after this: two more readings of every node follow it."""
+        """No job starts or ends after this; two more readings of every node follow."""
         return self.end - 2 * self.interval_s
 
     def rng(self, *purpose: object) -> random.Random:
-        """A separate stream for each purpose, so that a change in one leaves the others as they were."""
+        """Return a separate random stream for each purpose: a change in one leaves the others unchanged."""
         return random.Random("/".join(str(part) for part in (self.seed, *purpose)))

@@ -1,4 +1,4 @@
-"""The life of one node as segments between events, and what its agent would have read at each moment of it."""
+"""The life of one node as segments between events, and the readings of its agent."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Active = tuple[tuple[EmulatedRun, Place], ...]
 class Segment:
     """From ``start`` until ``end`` (true time). Counters are (in, out) per interface, without wraps.
 
-    ``hooks`` are (job id, event) of the readings that hooks take at ``start``: after the jobs that end there have
-    ended and before those that start have started, when the node holds ``hook_memory_bytes``.
-    ``jobs`` are those of the segment, ``hook_jobs`` those of the one before, whose cgroups the hooks still find.
+    ``hooks`` are (job id, event) of the hooks' readings at ``start``, between the ends and the starts of jobs, when the
+    node holds ``hook_memory_bytes``. ``jobs`` run in the segment, ``hook_jobs`` in the one before; hooks still find the
+    cgroups of the latter.
     Regular readings ``first`` to ``last`` (exclusive) of the node fall into the segment.
     """
 
@@ -57,17 +57,17 @@ class _Event:
 
 
 def first_reading(node: EmulatedNode, plan: SitePlan) -> float:
-    """True time of the node's regular reading number 0."""
+    """Return the true time of the node's regular reading number 0."""
     return plan.start + node.phase_s
 
 
 def reading_number(node: EmulatedNode, plan: SitePlan, time: float) -> int:
-    """Number of the first regular reading at or after ``time``."""
+    """Return the number of the first regular reading at or after ``time``."""
     return max(0, math.ceil((time - first_reading(node, plan)) / plan.interval_s))
 
 
 def make_segments(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun], plan: SitePlan) -> list[Segment]:
-    """The segments of ``node``, which stands at ``position`` in its cluster, with none while it is down."""
+    """Make the segments of ``node``, at ``position`` in its cluster, without down times."""
     events = _events(node, position, runs)
     events.setdefault(plan.start, _Event())
     times = sorted(events)
@@ -163,22 +163,22 @@ def wraps(node: EmulatedNode, segments: Iterable[Segment]) -> int:
     return total
 
 
-# Noise in [-1, 1], looked up by the number of the reading: cheap, and the same however it is sliced.
+# Noise in [-1, 1], looked up by the number of the reading: cheap, and independent of slicing.
 _NOISE_BITS = 12
 _NOISE_MASK = 2**_NOISE_BITS - 1
-# A job's memory breathes by this share, traffic comes early or late by this share of an interval.
+# Variation of a job's memory, and of the time of its traffic in intervals.
 MEMORY_NOISE = 0.002
-# The page cache of a job beside its memory, as its cgroup shows it.
+# Page cache of a job relative to its memory, as in its cgroup.
 CACHE_SHARE = 0.5
 _TRAFFIC_JITTER = 0.01
 _IDLE_NOISE_KIB = 300.0
-# Hooks that run in the same second take their readings one after the other.
+# Hooks in the same second take their readings one after the other.
 _HOOK_STEP_S = 0.001
 
 
 @dataclass(slots=True)
 class NodeColumns(BatchColumns):
-    """Consecutive readings of one boot. ``lost`` counts regular readings dropped on purpose since the beginning."""
+    """Consecutive readings of one boot. ``lost`` counts regular readings dropped on purpose so far."""
 
     lost: int = 0
 
@@ -186,7 +186,7 @@ class NodeColumns(BatchColumns):
         return len(self.time)
 
     def part(self, begin: int, end: int) -> NodeColumns:
-        """The readings from position ``begin`` until ``end``."""
+        """Return the readings from position ``begin`` until ``end``."""
         return replace(
             self,
             time=self.time[begin:end],
@@ -204,7 +204,7 @@ class NodeColumns(BatchColumns):
 
 
 class EmulatedReader:
-    """Reads one emulated node as time goes by. ``lost`` counts the regular readings dropped on purpose."""
+    """Reads one emulated node over time. ``lost`` counts the regular readings dropped on purpose."""
 
     def __init__(self, node: EmulatedNode, segments: list[Segment], plan: SitePlan) -> None:
         self.node = node
@@ -220,7 +220,7 @@ class EmulatedReader:
         self._next = 0
 
     def advance(self, until: float) -> list[NodeColumns]:
-        """All readings before ``until`` not yet returned, one ``NodeColumns`` per boot."""
+        """Yield all new readings before ``until``, one ``NodeColumns`` per boot."""
         until = min(until, self.node.silent_from)
         number = reading_number(self.node, self._plan, until)
         given: list[NodeColumns] = []
@@ -280,7 +280,7 @@ class EmulatedReader:
         reported = begin + self.node.skew_s
         offset, jitter = begin - segment.start, _TRAFFIC_JITTER * interval
         elapsed = [offset + number * interval + jitter * noise[number & _NOISE_MASK] for number in numbers]
-        # No jitter beside an event: traffic would be seen before its job, or faster than the link.
+        # No jitter next to an event: traffic would precede its job, or exceed the link's speed.
         if numbers[0] == segment.first:
             elapsed[0] = offset + numbers[0] * interval
         if numbers[-1] == segment.last - 1:
@@ -292,7 +292,7 @@ class EmulatedReader:
         idle = self.node.idle_memory_bytes
         level = segment.memory_bytes / 1024
         swing = MEMORY_NOISE * (segment.memory_bytes - idle) / 1024 + _IDLE_NOISE_KIB
-        # A different part of the table from the jitter's, so that the two are unrelated.
+        # A different part of the table from the jitter's: the two are independent.
         columns.memory_used_bytes += [int(level + swing * noise[~number & _NOISE_MASK]) * 1024 for number in numbers]
 
     def _take_cgroups(

@@ -12,7 +12,7 @@ from jobsight_emulator.plan import EmulatorError, SitePlan
 
 PROCESSORS = 16
 MEMORY_BYTES = 64 * 2**30
-# Share of a job's traffic that goes over InfiniBand where a node has it.
+# Share of a job's traffic over InfiniBand on nodes that have it.
 INFINIBAND_SHARE = 0.8
 
 _NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu")
@@ -20,7 +20,7 @@ _NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """The node is off from ``down`` until ``up``, when it comes back with a new boot id."""
+    """The node is off from ``down`` until ``up``, then boots with a new boot id."""
 
     down: int
     up: int
@@ -28,10 +28,10 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class EmulatedNode:
-    """One machine. ``lost`` holds, rising, the numbers of the regular readings that never come; from ``silent_from`` on
-    none does.
+    """One machine. ``lost`` holds, rising, the numbers of missing regular readings; from ``silent_from`` on all are
+    missing.
 
-    ``traffic_shares`` is the part of the node's traffic that passes each of its interfaces.
+    ``traffic_shares`` are the shares of the node's traffic on its interfaces.
     """
 
     cluster: str
@@ -65,7 +65,7 @@ class Cluster:
 
     @property
     def server(self) -> str:
-        """The name that job ids end in."""
+        """The server's name, with which job ids end."""
         return f"{self.name}-server.example"
 
     @property
@@ -80,7 +80,7 @@ class Cluster:
 
 
 def make_site(plan: SitePlan) -> tuple[Cluster, ...]:
-    """The clusters of ``plan``; its nodes are split evenly."""
+    """Make the clusters of ``plan``, with its nodes split evenly."""
     if plan.clusters > len(_NAMES):
         raise EmulatorError(f"{plan.clusters} clusters: at most {len(_NAMES)} can be named")
     each, rest = divmod(plan.nodes, plan.clusters)
@@ -90,7 +90,7 @@ def make_site(plan: SitePlan) -> tuple[Cluster, ...]:
         nodes = tuple(_make_node(plan, name, index) for index in range(count))
         if position == 0:
             nodes = (*nodes[:-1], replace(nodes[-1], silent_from=plan.faults.silent_from))
-        # Every other server keeps local time five hours behind UTC, the others keep UTC.
+        # Every other server is five hours behind UTC, the others use UTC.
         offset = -5 * 3600 if position % 2 == 0 else 0
         clusters.append(Cluster(name, position, nodes, max(1, count // 8), offset))
     return tuple(clusters)
@@ -131,7 +131,7 @@ def _outage_every_s(plan: SitePlan, name: str) -> float:
 
 
 def _machine(plan: SitePlan, name: str, gigabit: bool) -> NodeDescription:
-    """Nodes with faster links are the newer ones."""
+    """Make the machine facts; nodes with faster links are newer."""
     rng = plan.rng("machine", name)
     return NodeDescription(
         id=f"{rng.getrandbits(128):032x}",

@@ -1,4 +1,4 @@
-"""The real use of each job: the reference for everything downstream."""
+"""The true use of each job, the reference for all checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobsight_emulator.site import Cluster
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A run that has ended, without the background of its nodes. Bandwidth, memory and CPU are per processor."""
+    """True use of an ended run, without the background of its nodes. Bandwidth, memory and CPU are per processor."""
 
     cluster: str
     job_id: str
@@ -32,7 +32,7 @@ class Truth:
 
 
 def make_truth(cluster: Cluster, runs: list[EmulatedRun]) -> list[Truth]:
-    """A row for every run that ended with an E record, in order of end."""
+    """Make a row for every run that ended with an E record, in order of end."""
     exclusive = exclusive_runs(runs)
     rows = []
     for run in runs:

@@ -1,7 +1,7 @@
-"""Submissions in order of time: the users' applications, their needs, and their jobs.
+"""Generates submissions in order of time: the users' applications, their needs, and their jobs.
 
-A steady user runs one application; a drifting one's needs wander and have spikes; a switching one changes between
-applications.
+A steady user runs one application; the needs of a drifting user wander and have spikes; a switching user alternates
+between applications.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from math import inf
 from jobsight_emulator.plan import CHANGED, Faults, SitePlan
 from jobsight_emulator.site import PROCESSORS, Cluster
 
-# A node with sixteen processors on a link of 100 Mb/s must stay well below the link's speed.
+# Sixteen processors must stay well below the speed of a link of 100 Mb/s.
 _LARGEST_BANDWIDTH_BPS = 4.8e6
 _LARGEST_GIGABIT_BANDWIDTH_BPS = 45e6
-# Traffic far above what an idle node sees, so that the background is lost in it.
+# Traffic far above that of an idle node, so that the background is negligible.
 _SMALLEST_BANDWIDTH_BPS = 0.3e6
 _SMALLEST_SHARED_BANDWIDTH_BPS = 0.8e6
 _LARGEST_MEMORY_BYTES = 3e9
-# Of what was needed, by the jobs of a user who changed.
+# Factors on the needs of a user who changed.
 _CHANGED = (0.35, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatedApplication:
-    """Typical needs, per processor where that makes sense; ``shapes`` are (nodes, processors per node)."""
+    """Typical needs, per processor where applicable; ``shapes`` are (nodes, processors per node)."""
 
     name: str
     bandwidth_bps: float
@@ -40,13 +40,13 @@ class EmulatedApplication:
 
     @property
     def whole_nodes(self) -> bool:
-        """Whether its jobs have their nodes to themselves."""
+        """Whether its jobs use whole nodes."""
         return self.shapes[0][1] == 16
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The real needs of one job; bandwidth and memory per processor."""
+    """The true needs of one job; bandwidth and memory per processor."""
 
     application: EmulatedApplication
     nodes: int
@@ -76,7 +76,7 @@ SHARED = (
     EmulatedApplication("coupling", 2.0e6, 700e6, 0.90, 5.0 * 3600, ((2, 4),), out_per_in=0.9),
 )
 
-# Per user: what it does, and whether its jobs take whole nodes.
+# Per user: behaviour, and whether its jobs take whole nodes.
 _KINDS = (
     ("steady", True), ("drifting", True), ("switching", True),
     ("steady", False), ("drifting", False), ("switching", False),
@@ -90,10 +90,10 @@ _STREAMS = {"steady": "x", "drifting": "y", "switching": "z"}
 
 @dataclass(slots=True)
 class EmulatedUser:
-    """One user; ``draw`` returns the needs of the next job and advances.
+    """A user; ``draw`` returns the needs of the next job and advances.
 
-    ``stream`` names the random stream of the jobs. From ``changed_from`` on, these need anything from a third to twice
-    of what they did.
+    ``stream`` names the random stream of the jobs. From ``changed_from`` on, they need between a third and twice as
+    much.
     """
 
     name: str
@@ -108,11 +108,11 @@ class EmulatedUser:
 
     @property
     def whole_nodes(self) -> bool:
-        """Whether the user's jobs have their nodes to themselves."""
+        """Whether the user's jobs use whole nodes."""
         return self.applications[0].whole_nodes
 
     def draw(self, rng: random.Random, when: float) -> Demand:
-        """The needs of the user's next job, submitted at ``when``."""
+        """Draw the needs of the user's next job, submitted at ``when``."""
         if self.kind == "switching" and rng.random() < 1 / 12:
             step = rng.randrange(1, len(self.applications))
             self.current = (self.current + step) % len(self.applications)
@@ -151,9 +151,9 @@ def make_users(
     faults: Faults,
     first: bool,
 ) -> tuple[EmulatedUser, ...]:
-    """The dozen users of a cluster; their jobs fit into ``most_nodes`` whole or ``most_shared`` shared nodes.
+    """Make the dozen users of a cluster; their jobs fit into ``most_nodes`` whole or ``most_shared`` shared nodes.
 
-    No application runs typically longer than ``longest_runtime_s``, none needs a fast link unless ``gigabit``. On the
+    Typical run times are at most ``longest_runtime_s``; applications need a fast link only with ``gigabit``. On the
     ``first`` cluster one user changes, if ``faults`` say when.
     """
     pools = {True: [one for one in PARALLEL if gigabit or not one.gigabit], False: list(SHARED)}
@@ -177,7 +177,7 @@ def make_users(
 def _own(
     rng: random.Random, application: EmulatedApplication, longest_runtime_s: float, most_nodes: int
 ) -> EmulatedApplication:
-    """The application as one user runs it."""
+    """Vary the application for one user."""
     shapes = tuple(dict.fromkeys((min(nodes, most_nodes), processors) for nodes, processors in application.shapes))
     return replace(
         application,
@@ -198,18 +198,19 @@ def _bounded_bandwidth(application: EmulatedApplication, bandwidth_bps: float) -
     return min(max(bandwidth_bps, smallest), largest)
 
 
-# Share of the processors that jobs keep busy: on nodes that are taken whole, and on shared ones.
+# Share of busy processors, on whole nodes and on shared ones.
 _LOAD = {True: 0.65, False: 0.5}
 _SECONDS_PER_DAY = 86_400
-# Nothing in an accounting log is quoted, so such names are hard to read back.
+# Accounting logs quote nothing, so such names are hard to parse.
 _ODD_NAMES = ("odd=na,me;x", "a;b=c", "run=1;final")
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatedJob:
-    """One submitted job. ``number`` is that of the scheduler, ``member`` the index within an array.
+    """One submitted job. ``number`` is the scheduler's, ``member`` the index within an array.
 
-    ``deleted_queued`` is when a held job is deleted, ``deleted_after_s`` after how much run time a running one is.
+    ``deleted_queued`` is the time at which a held job is deleted, ``deleted_after_s`` the run time before a running one
+    is.
     """
 
     number: int
@@ -228,18 +229,18 @@ class EmulatedJob:
 
     @property
     def id(self) -> str:
-        """As the accounting log and the job's environment have it."""
+        """The id as in the accounting log and the job's environment."""
         member = "" if self.member is None else f"[{self.member}]"
         return f"{self.number}{member}.{self.server}"
 
     @property
     def processors(self) -> int:
-        """Over all nodes."""
+        """Processors over all nodes."""
         return self.demand.nodes * self.demand.processors_per_node
 
 
 def make_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
-    """All jobs of ``cluster`` in order of submission."""
+    """Make all jobs of ``cluster`` in order of submission."""
     whole = len(cluster.whole_nodes)
     most_nodes = max(1, whole // 3)
     gigabit = sum(cluster.nodes[position].gigabit for position in cluster.whole_nodes) >= most_nodes
@@ -256,7 +257,7 @@ def make_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
     submissions: list[tuple[int, int, EmulatedUser, int]] = []
     works = [_mean_work(plan, cluster, user) for user in users]
     for position, (user, work) in enumerate(zip(users, works, strict=True)):
-        # Users of large jobs get more of the machine, as at real sites, but not in proportion.
+        # Users of large jobs get a larger share of the machine, but less than in proportion.
         peers = sum(other**0.5 for other, one in zip(works, users, strict=True) if one.whole_nodes == user.whole_nodes)
         nodes = whole if user.whole_nodes else cluster.shared
         capacity = _LOAD[user.whole_nodes] * PROCESSORS * nodes * work**0.5 / peers
@@ -276,7 +277,7 @@ def make_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
 
 
 def _mean_work(plan: SitePlan, cluster: Cluster, user: EmulatedUser) -> float:
-    """Processor seconds of a typical job of ``user``, from a trial that leaves the user's state alone."""
+    """Estimate the processor seconds of a typical job of ``user``, without changing the user's state."""
     trial = EmulatedUser(user.name, user.group, user.account, user.kind, user.applications)
     rng = plan.rng("trial", cluster.name, user.stream)
     draws = [trial.draw(rng, plan.start) for _ in range(400)]
@@ -284,7 +285,7 @@ def _mean_work(plan: SitePlan, cluster: Cluster, user: EmulatedUser) -> float:
 
 
 def _arrivals(rng: random.Random, plan: SitePlan, jobs_per_s: float) -> list[tuple[int, int]]:
-    """Times of submission and the number of jobs submitted together, more by day than by night."""
+    """Draw times of submission and numbers of jobs submitted together, more by day than by night."""
     arrivals: list[tuple[int, int]] = []
     time = float(plan.start)
     # One submission in eight is an array of four on average; two of three times are kept, see below.
@@ -337,6 +338,6 @@ def _make_job(
 
 
 def _walltime(rng: random.Random, demand: Demand) -> int:
-    """The user's request: typical run time with a margin, in quarters of an hour; sometimes too little."""
+    """Draw the request: the typical run time with a margin, in quarters of an hour; sometimes too little."""
     asked = demand.application.runtime_s * rng.choice((1.5, 2.0, 2.0, 3.0))
     return max(1, round(asked / 900)) * 900

@@ -1,1 +1,1 @@
-"""Rules that say how much memory a job should ask for, and the protocols by which they are compared."""
+"""Rules for a job's memory request, and the protocols that compare them."""

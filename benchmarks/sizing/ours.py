@@ -1,4 +1,4 @@
-"""Jobsight as a rule: the published profile of ``jobsight_predictor``, asked as a server would ask it."""
+"""Jobsight as a rule: the public ``Profile`` of ``jobsight_predictor``, used as in the server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class _Asked(NamedTuple):
 
 
 class Jobsight(Rule):
-    """What Jobsight recommends when a task is submitted, and the ladder of attempts that comes with it."""
+    """Jobsight's recommendation at a task's submission, with its ladder of attempts."""
 
     def __init__(self, objective: Objective = "coverage", coverage: float = 0.95, *, by_size: bool = False) -> None:
-        """``by_size``: what a task reads is a fact of its question."""
+        """``by_size``: the size that a task reads is a fact of its question."""
         self.by_size = by_size
         self.profile = Profile("bytes", coverage=coverage, metric="memory", objective=objective)
         self.asked: dict[int, _Asked] = {}
@@ -40,7 +40,7 @@ class Jobsight(Rule):
         return attempts[0] if attempts else task.request
 
     def again(self, task: Task, asked: float) -> float:
-        """The next of the ladder; after its last, twice as much, but the request before more than that."""
+        """Return the next rung of the ladder; after the last, twice as much, but the request before exceeding it."""
         more = [amount for amount in self.asked[id(task)].attempts if amount > asked]
         return more[0] if more else min(2.0 * asked, task.request) if asked < task.request else 2.0 * asked
 
@@ -49,7 +49,7 @@ class Jobsight(Rule):
         self.profile.learn(question, asked, forecast, task.seconds, lower_bound=True)
 
     def learn(self, task: Task, need: float) -> None:
-        if id(task) not in self.asked:  # history: it was never asked for
+        if id(task) not in self.asked:  # history, without a request
             self.ask(task)
         question, forecast, _ = self.asked.pop(id(task))
         self.profile.learn(question, need, forecast, task.seconds)

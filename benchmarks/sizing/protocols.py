@@ -12,32 +12,32 @@ import numpy as np
 from .tasks import Task
 
 GBH = 3.6e12  # byte seconds in a GBh
-SEED = 1996  # of the published split and of the order in which its tasks are asked for
+SEED = 1996  # of the published split and the order of its tasks
 MOST_ATTEMPTS = 60
 
 
 class Rule(ABC):
-    """Says what a task should ask for. Sees of a task what is known at submission, and of ended ones what they used.
+    """Recommends memory for a task, from its properties at submission and the use of ended tasks.
 
-    A rule with ``by_size`` also sees how much the task will read, which is known only afterwards.
+    With ``by_size`` it also sees the size that the task will read, which is really known only afterwards.
     """
 
     by_size = False
 
     @abstractmethod
     def ask(self, task: Task) -> float:
-        """Bytes for the first attempt."""
+        """Return the bytes for the first attempt."""
 
     @abstractmethod
     def again(self, task: Task, asked: float) -> float:
-        """Bytes for the next attempt after ``asked`` was too little."""
+        """Return the bytes for the next attempt after ``asked`` was too little."""
 
     def fail(self, task: Task, asked: float) -> None:  # noqa: B027  most papers learn from ended tasks only
-        """An attempt has failed for want of memory."""
+        """Note that an attempt ran out of memory."""
 
     @abstractmethod
     def learn(self, task: Task, need: float) -> None:
-        """The task has ended and used ``need`` bytes."""
+        """Learn that the task used ``need`` bytes."""
 
 
 class Waste(NamedTuple):
@@ -52,7 +52,7 @@ class _Meter:
         self.byte_seconds, self.failures = 0.0, 0
 
     def fits(self, task: Task, asked: float, need: float) -> bool:
-        """Charges one attempt: all it held if it failed, what it did not use if not."""
+        """Charge one attempt: its whole memory if it failed, otherwise the unused part; return whether it fits."""
         if not 0.0 < asked < np.inf:
             raise ValueError(f"{asked!r} bytes asked for a task of {task.process}")
         fits = asked >= need
@@ -65,7 +65,7 @@ class _Meter:
 
 
 def next_attempt(rule: Rule, task: Task, asked: float, attempts: int) -> float:
-    """What is asked next: more in any case, and a rule that never comes to an end is an error."""
+    """Return the next request, which must be larger; raise if a rule never ends."""
     if attempts >= MOST_ATTEMPTS:
         raise ValueError(f"{attempts} attempts and {asked:g} bytes are not enough for a task of {task.process}")
     more = rule.again(task, asked)
@@ -75,7 +75,7 @@ def next_attempt(rule: Rule, task: Task, asked: float, attempts: int) -> float:
 
 
 def shuffled(tasks: Sequence[Task]) -> dict[str, list[Task]]:
-    """The tasks with a part in protocol A by process, each in the published random order."""
+    """Group the tasks of protocol A by process, each in the published random order."""
     by_process: dict[str, list[Task]] = {}
     for task in tasks:
         if task.part:
@@ -87,7 +87,7 @@ def shuffled(tasks: Sequence[Task]) -> dict[str, list[Task]]:
 
 
 def protocol_a(tasks: Sequence[Task], rule: Rule) -> Waste:
-    """Every process has a history (its ``train`` tasks); its other tasks follow one by one. Need is ``rss``.
+    """Replay protocol A: each process has a history (its ``train`` tasks); other tasks follow singly. Need is ``rss``.
 
     Raises:
         ValueError: no task has a part.
@@ -112,7 +112,7 @@ def protocol_a(tasks: Sequence[Task], rule: Rule) -> Waste:
 
 
 def protocol_b(tasks: Sequence[Task], rule: Rule) -> Waste:
-    """A new site: real times, nothing known at first. Need is ``peak_rss``.
+    """Replay protocol B: a new site, real times, no history. Need is ``peak_rss``.
 
     The first attempt ends when the task ended, failed or not; each further one starts then and takes as long.
     At one instant ends come before submissions.

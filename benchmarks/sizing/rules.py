@@ -1,4 +1,4 @@
-"""The rules of peers that know a process and what its tasks used, from their papers (docs/develop/measurements.md)."""
+"""Rules of peers that use the process and the use of its tasks, from their papers (docs/develop/measurements.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODE_BYTES = 128e9  # memory of a node in the published comparison
 
 
 class OfProcess(Rule):
-    """A rule for the tasks of one process; asks for the request while nothing is known."""
+    """A rule for the tasks of one process; requests the preset until it has data."""
 
     def __init__(self) -> None:
         self.most = 0.0
@@ -28,7 +28,7 @@ class OfProcess(Rule):
 
     @abstractmethod
     def first(self, task: Task) -> float:
-        """Bytes for the first attempt, after at least one task has ended."""
+        """Return the bytes for the first attempt, after at least one task has ended."""
 
     def again(self, task: Task, asked: float) -> float:
         return 2.0 * asked
@@ -38,7 +38,7 @@ class OfProcess(Rule):
 
 
 class ByProcess(Rule):
-    """A workflow's tasks, each process with a rule of its own."""
+    """A workflow's tasks, with a separate rule for each process."""
 
     def __init__(self, kind: type[OfProcess]) -> None:
         self.kind = kind
@@ -64,7 +64,7 @@ class ByProcess(Rule):
 
 
 class Presets(OfProcess):
-    """What the workflow requests."""
+    """The workflow's own request."""
 
     def first(self, task: Task) -> float:
         return task.request
@@ -89,7 +89,7 @@ class OfValues(OfProcess):
         insort(self.values, need)
 
     def quantile(self, share: float) -> float:
-        """Linear between the two nearest values."""
+        """Interpolate linearly between the two nearest values."""
         place = share * (len(self.values) - 1)
         low = self.values[int(place)]
         return low + (place - int(place)) * (self.values[min(int(place) + 1, len(self.values) - 1)] - low)
@@ -103,7 +103,7 @@ class WittPercentile(OfValues):
 
 
 def least_waste(values: Floats, seconds: Floats, margin: float, last: float) -> float:
-    """Which of ``margin`` times each value, (n,), would have held least, had larger ones then got ``last``."""
+    """Find the value, times ``margin``, that would have wasted least if larger tasks then got ``last``; values (n,)."""
     order = np.argsort(values)
     tried, known = margin * values[order], np.append(0.0, np.cumsum(seconds[order]))
     above = known[-1] - known[np.searchsorted(values[order], tried, side="right")]
@@ -111,10 +111,10 @@ def least_waste(values: Floats, seconds: Floats, margin: float, last: float) -> 
 
 
 class LeastWaste(OfProcess):
-    """The value that would have wasted least so far, had every larger one failed at it and then got ``last``."""
+    """The value that would have wasted least so far if every larger task failed at it and then got ``last``."""
 
-    margin = 1.0  # factor; of the values tried
-    last_margin = 1.0  # factor; of the largest value, got after a failure
+    margin = 1.0  # factor on the values tried
+    last_margin = 1.0  # factor on the largest value, after a failure
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,14 +153,14 @@ class LeastExpectedWaste(LeastWaste):
 
 
 class AutopilotP98(OfValues):
-    """The 98th percentile (Rzadca et al. 2020: what most jobs get)."""
+    """The 98th percentile (Rzadca et al. 2020: for most jobs)."""
 
     def first(self, task: Task) -> float:
         return self.quantile(0.98)
 
 
 class AutopilotMax(OfProcess):
-    """The largest of the last 50 (Rzadca et al. 2020: what jobs get that must not run out)."""
+    """The largest of the last 50 (Rzadca et al. 2020: for jobs that must not run out)."""
 
     def __init__(self) -> None:
         super().__init__()

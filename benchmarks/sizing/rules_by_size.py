@@ -1,4 +1,4 @@
-"""The rules of the peers that also see how much a task reads, each from its paper (docs/develop/measurements.md)."""
+"""Rules of peers that also use the size that a task reads, from their papers (docs/develop/measurements.md)."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class BySize(OfProcess):
 
     @property
     def slope(self) -> float:
-        """Of the straight line of least squares; 0 if all sizes are equal."""
+        """Slope of the least-squares line; 0 if all sizes are equal."""
         return float(self.moments[1] / self.moments[0]) if self.moments[0] > 0.0 else 0.0
 
     def line(self, sizes: Floats | float) -> Floats:
-        """The straight line at ``sizes``."""
+        """Evaluate the line at ``sizes``."""
         return np.asarray(self.means[1] + self.slope * (sizes - self.means[0]))
 
     @property
     def correlation(self) -> float:
-        """Pearson's; 0 where it has no value."""
+        """Return Pearson's correlation; 0 if undefined."""
         spread = sqrt(self.moments[0]) * sqrt(self.moments[2])
         return float(self.moments[1] / spread) if spread > 0.0 else 0.0
 
@@ -63,7 +63,7 @@ class BySize(OfProcess):
 class WittLr(BySize):
     """A straight line, plus the standard deviation of its relative errors so far (Witt, Wagner and Leser 2019).
 
-    Where the line is below zero the first attempt fails, and the next gets the largest.
+    If the line is below zero, the first attempt fails and the next gets the largest.
     """
 
     nothing = 1.0  # bytes
@@ -111,7 +111,7 @@ class WittWastage(BySize):
         wide = np.quantile(self.sizes, 0.75) - np.quantile(self.sizes, 0.25)
         high = np.quantile(self.needs, 0.75) - np.quantile(self.needs, 0.25)
         above = self.needs >= np.maximum(self.line(self.sizes), np.quantile(self.needs, 0.5))
-        # Rounding may put the line above every need on it.
+        # Rounding may put the line above every need.
         is_wide = bool(above.any()) and np.ptp(self.sizes[above]) > 0.0
         steep = np.polyfit(self.sizes[above], self.needs[above], 1)[0] if is_wide else 0.0
         lowest, found = float(self.needs.min()), inf
@@ -125,7 +125,7 @@ class WittWastage(BySize):
 
 
 class Ponder(BySize):
-    """A straight line where size matters, else the largest, with an offset (Lehmann et al. 2024)."""
+    """A straight line if size matters, else the largest, with an offset (Lehmann et al. 2024)."""
 
     offset, few, related = 128 * 2**20, 5, 0.3
 
@@ -141,7 +141,7 @@ class Ponder(BySize):
         return line + max(self.offset, 2.0 * self.spread(task.size))
 
     def spread(self, size: float) -> float:
-        """Standard deviation about the line, the nearer the size the more it weighs."""
+        """Return the standard deviation about the line, weighting near sizes more."""
         far = np.abs(self.sizes - size)
         furthest = float(far.max())
         few = max(1.0 - self.n / 10.0, 0.0) / 100.0

@@ -48,13 +48,13 @@ class Beside(NamedTuple):
     jobs: int
 
     def rows(self) -> tuple[Row, Row]:
-        """The rule's, and ours, which names the rule that it is compared with."""
+        """Return the rule's row, and ours with the name of the rule."""
         theirs = Row(self.trace, "site", self.rule, self.gbh, self.failures)
         return theirs, Row(self.trace, "site", "jobsight", self.ours_gbh, self.ours_failures, beside=self.rule)
 
 
 def reserved_by(kind: type[rules.OfProcess], jobs: Jobs, by: Callable[[Jobs, int], str]) -> Floats:
-    """What the rule would have reserved for each job, bytes (n,), NaN while it knows nothing."""
+    """Replay the rule: reservation for each job, bytes (n,), NaN before it has data."""
     rule = rules.ByProcess(kind)
     tasks = [
         Task(by(jobs, i), submitted, ended, seconds, np.nan, value, value, 0.0, "")
@@ -72,9 +72,10 @@ def reserved_by(kind: type[rules.OfProcess], jobs: Jobs, by: Callable[[Jobs, int
 
 
 def compare_site(file: Path, objective: Objective, coverage: float) -> Iterator[Beside]:
-    """Each rule and Jobsight at the coverage at which it fails no more often, by user and by user and application.
+    """Compare each rule with Jobsight at the coverage at which it fails no more often, by user, and by user and
+    application.
 
-    A job that runs out is run again with twice as much, whatever the rule (docs/use/definitions.md, Reservations).
+    A job that runs out runs again with twice as much, for all rules (docs/use/definitions.md, Reservations).
 
     Raises:
         ValueError: the trace has no job with a memory value.
@@ -113,7 +114,7 @@ def compare_site(file: Path, objective: Objective, coverage: float) -> Iterator[
 
 
 def site_table(compared: list[Beside]) -> str:
-    """GBh / failures of each rule and of Jobsight, and the ratio of the waste."""
+    """Write GBh / failures of each rule and of Jobsight, and the ratio of the waste."""
     return markdown(
         ("trace", "rule", "its GBh/failures", "Jobsight's", "at coverage", "jobs", "waste, ours over its"),
         [

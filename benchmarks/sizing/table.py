@@ -32,13 +32,13 @@ PUBLISHED: dict[tuple[str, str], dict[str, str]] = {
     ("eager", "B"): {"largest-seen": "2452/143"},
     ("mag", "B"): {"vpa": "3386/203"},
 }
-"""GBh / failed attempts as the papers' own programs or an earlier run by others gave them, by trace and protocol."""
+"""GBh / failed attempts from the papers' own programs or an earlier run by others, by trace and protocol."""
 
 
 class Row(NamedTuple):
-    """``by_size``: the rule saw what the task would read, which is known only afterwards.
+    """``by_size``: the rule saw the size that the task would read, which is known only afterwards.
 
-    ``beside``: the rule at whose failures, on whose jobs this was measured; empty for workflows.
+    ``beside``: the compared rule, whose jobs and failures were used; empty for workflows.
     """
 
     trace: str
@@ -58,13 +58,13 @@ class Row(NamedTuple):
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
-    """A table whose last ``numbers`` columns are numbers."""
+    """Write a table whose last ``numbers`` columns are numbers."""
     rule = ["---"] * (len(header) - numbers) + ["--:"] * numbers
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 
 def comparison(rows: Sequence[Row]) -> str:
-    """The rules by trace and protocol, GBh / failed attempts, and what was published."""
+    """Write the rules by trace and protocol: GBh / failed attempts, beside the published figures."""
     columns = list(dict.fromkeys((row.trace, row.protocol) for row in rows))
     found = {(row.rule, row.trace, row.protocol): row for row in rows}
     header, body = ["rule"], []

@@ -23,9 +23,9 @@ class TasksError(ValueError):
 
 
 class Task(NamedTuple):
-    """Times in seconds, amounts in bytes of the whole task. ``rss``, ``peak_rss`` and ``size`` are known afterwards.
+    """A task: times in seconds, amounts in bytes. ``rss``, ``peak_rss`` and ``size`` are known afterwards.
 
-    ``size`` is what the task read (``rchar``), ``part`` that of protocol A: train, test or empty.
+    ``size`` are the bytes read (``rchar``); ``part`` belongs to protocol A: train, test or empty.
     """
 
     process: str
@@ -48,7 +48,7 @@ class Workflow(NamedTuple):
 
 
 def read_tasks(file: Path) -> Workflow:
-    """The tasks of a CSV file, plain or gzip.
+    """Read the tasks of a CSV file, plain or gzip.
 
     Tasks without a measurement are skipped and counted: Nextflow samples, and misses the shortest.
 
@@ -76,7 +76,7 @@ def read_tasks(file: Path) -> Workflow:
 
 
 def trace_name(file: Path) -> str:
-    """The file's name without its endings: ``eager`` of ``eager.csv.gz``."""
+    """Return the file's name without its endings: ``eager`` for ``eager.csv.gz``."""
     return Path(file.name.removesuffix(".gz")).stem
 
 
@@ -93,7 +93,7 @@ def _opened(file: Path) -> Iterator[TextIO]:
 
 
 def _task(row: dict[str, str], place: str) -> Task | str:
-    """The task of a row, or why it is not usable."""
+    """Return the task of a row, or why it is not usable."""
     number: dict[str, float] = {}
     for column in NUMBERS:
         text = (row[column] or "").strip()

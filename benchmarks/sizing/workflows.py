@@ -31,7 +31,7 @@ PEERS: dict[str, type[rules.OfProcess]] = {
 
 
 def compare(workflow: Workflow, protocol: str, objective: Objective, coverage: float) -> Iterator[Row]:
-    """Each rule's row. ValueError if the protocol cannot be applied."""
+    """Return each rule's row. ValueError if the protocol cannot be applied."""
     rules_by_name: dict[str, Rule] = {name: rules.ByProcess(kind) for name, kind in PEERS.items()}
     rules_by_name["jobsight"] = Jobsight(objective, coverage)
     rules_by_name["jobsight-by-size"] = Jobsight(objective, coverage, by_size=True)

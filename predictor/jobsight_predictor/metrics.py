@@ -40,7 +40,7 @@ METRICS: dict[str, Metric] = {
 
 
 def metrics_of(*, gpus: bool) -> tuple[str, ...]:
-    """The metrics of a job with or without GPUs.
+    """Return the metrics of a job with or without GPUs.
 
     >>> metrics_of(gpus=False)
     ('bandwidth', 'memory', 'cpu', 'runtime')

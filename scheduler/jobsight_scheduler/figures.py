@@ -47,14 +47,14 @@ def schedule_figures(table: JobTable, capacity: int) -> dict[str, Any]:
 
 
 def by_user(table: JobTable) -> dict[str, dict[str, Any]]:
-    """Figures of each user's jobs, users with the most jobs first; ``-`` if the user is unknown."""
+    """Return the figures of each user's jobs, users with the most jobs first; ``-`` if the user is unknown."""
     users, counts = np.unique(table.user, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return {user: _of_jobs(table, table.user == user) for user in users[order].tolist()}
 
 
 def by_size(table: JobTable) -> dict[str, dict[str, Any]]:
-    """Figures of each class of processors that has jobs."""
+    """Return the figures of each size class that has jobs."""
     found = {}
     for low, high in zip((0, *SIZES), (*SIZES, np.inf), strict=True):
         chosen = (table.processors > low) & (table.processors <= high)

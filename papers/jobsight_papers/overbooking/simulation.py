@@ -123,7 +123,7 @@ class OverbookingSimulation:
         self.advance(np.inf)
 
     def recalibration_state(self) -> dict[str, Any] | None:
-        """The state of recalibration; None if the strategy has none."""
+        """Return the state of recalibration; None if the strategy has none."""
         return None if self._recalibration is None else self._recalibration.state()
 
     def offer(self, job: OfferedJob) -> OfferDecision:

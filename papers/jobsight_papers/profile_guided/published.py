@@ -66,7 +66,7 @@ CAMPAIGN = PUBLISHED | {"x": steady}
 
 
 def _noisy(rng: random.Random, noise: float) -> float:
-    """A factor around 1, by ``noise`` on average squared, at most 9 % off."""
+    """Draw factors around 1 with root mean square deviation ``noise``, at most 9 % off."""
     return min(max(rng.gauss(1.0, noise), 1.0 - _NOISE_AT_MOST), 1.0 + _NOISE_AT_MOST)
 
 
@@ -105,7 +105,7 @@ def three_users(plan: SitePlan) -> list[PublishedUser]:
 
 
 def campaign_users(plan: SitePlan) -> list[PublishedUser]:
-    """The users of the campaign, each with at least five jobs, a few with many."""
+    """Draw the users of the campaign, each with at least five jobs, a few with many."""
     rng = plan.rng("campaign")
     counts = _job_counts(rng)
     memory_kinds = _kinds(rng, STEADY_MEMORY)
@@ -128,17 +128,17 @@ def campaign_users(plan: SitePlan) -> list[PublishedUser]:
 
 
 def three_users_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
-    """The jobs of X, Y and Z."""
+    """Make the jobs of X, Y and Z."""
     return make_published_jobs(plan, cluster, three_users(plan))
 
 
 def campaign_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
-    """The jobs of the campaign."""
+    """Make the jobs of the campaign."""
     return make_published_jobs(plan, cluster, campaign_users(plan))
 
 
 def make_published_jobs(plan: SitePlan, cluster: Cluster, users: list[PublishedUser]) -> list[EmulatedJob]:
-    """The jobs of ``users`` in random order at even intervals; no two of a user change places.
+    """Make the jobs of ``users`` in random order at even intervals; each user's jobs keep their order.
 
     Raises:
         EmulatorError: the nodes cannot run so many jobs in the period.
@@ -184,7 +184,7 @@ def _user(name: str, kind: str, position: int) -> EmulatedUser:
 
 
 def _job_counts(rng: random.Random) -> list[int]:
-    """Jobs of each user, 600 in all: the larger, the rarer."""
+    """Draw the number of jobs of each user, 600 in all; large numbers are rarer."""
     counts = [_FEWEST_JOBS] * CAMPAIGN_USERS
     weights = [1.0 / rank for rank in range(1, CAMPAIGN_USERS + 1)]
     rng.shuffle(weights)

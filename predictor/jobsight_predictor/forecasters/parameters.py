@@ -41,7 +41,7 @@ DEFAULT_PARAMETERS = FiveParameters()
 
 
 def make_five(parameters: FiveParameters = DEFAULT_PARAMETERS) -> dict[str, Forecaster]:
-    """The published five with these parameters, by name in their published order."""
+    """Make the published five with these parameters, by name in their published order."""
     memory = max(_POINTS, CELLS_PER_BIN * parameters.bins)
     return {
         "history": History(),

@@ -44,7 +44,7 @@ class FailurePrice(Stored):
         self._covered = 0
 
     def mean_jobs(self) -> float:
-        """The price, in mean jobs."""
+        """Return the price, in mean jobs."""
         return exp(self._log_price)
 
     def score(self, *, failed: bool) -> None:

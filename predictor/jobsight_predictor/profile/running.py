@@ -88,7 +88,7 @@ class Outlook:
         return max(so_far, self.places[k - 1])
 
     def state(self) -> list[Any]:
-        """The whole state, as JSON values."""
+        """Return the whole state as JSON values."""
         return [self.places, self.at_least, self.beyond, self.index, self.shifts]
 
     @classmethod

@@ -40,7 +40,7 @@ _TIME_EXAMPLES = "seconds such as 3600, or days, hours, minutes and seconds such
 
 
 def memory_bytes(text: str) -> float:
-    """Bytes of ``4294967296``, ``4gb``, ``4G``, ``4GiB`` or ``1.5 TB``.
+    """Read bytes from ``4294967296``, ``4gb``, ``4G``, ``4GiB`` or ``1.5 TB``.
 
     Raises:
         ValueError: the message shows valid forms.
@@ -55,7 +55,7 @@ def memory_bytes(text: str) -> float:
 
 
 def time_s(text: str) -> float:
-    """Seconds of ``3600``, ``MM:SS``, ``HH:MM:SS``, ``D:HH:MM:SS``, ``D-HH``, ``D-HH:MM`` or ``D-HH:MM:SS``.
+    """Read seconds from ``3600``, ``MM:SS``, ``HH:MM:SS``, ``D:HH:MM:SS``, ``D-HH``, ``D-HH:MM`` or ``D-HH:MM:SS``.
 
     Raises:
         ValueError: the message shows valid forms.
@@ -73,7 +73,7 @@ def time_s(text: str) -> float:
 
 
 def span_s(text: str) -> float:
-    """Seconds of a span such as ``6h``, ``10min``, ``1.5 d`` or ``90``, or of any time that ``time_s`` reads.
+    """Read seconds from a span such as ``6h``, ``10min``, ``1.5 d`` or ``90``, or from any time that ``time_s`` reads.
 
     Raises:
         ValueError: the message shows valid forms.
@@ -91,8 +91,8 @@ def span_s(text: str) -> float:
 
 
 def utc_span(text: str) -> tuple[float, float]:
-    """The begin and the end of a day such as ``2026-11-22``; of a time such as ``2026-11-22T08:30`` (UTC without an
-    offset) or ``1795305600`` this time, twice. UTC epoch seconds.
+    """Read begin and end of a day such as ``2026-11-22``; both are the time itself for ``2026-11-22T08:30`` (UTC
+    without an offset) or ``1795305600``. UTC epoch seconds.
 
     Raises:
         ValueError: the message shows valid forms.
@@ -119,7 +119,7 @@ def utc_span(text: str) -> tuple[float, float]:
 
 
 def memory_text(value: float) -> str:
-    """Memory as Slurm takes it: whole MiB, rounded up, or GiB where there is no fraction of these.
+    """Write memory as Slurm reads it: MiB, rounded up, or whole GiB.
 
     >>> [memory_text(value) for value in (512, 300 * 2**20, 2.1 * 2**30, 64 * 2**30)]
     ['1M', '300M', '2151M', '64G']
@@ -129,7 +129,7 @@ def memory_text(value: float) -> str:
 
 
 def time_text(value: float) -> str:
-    """A run time in whole minutes, rounded up as a limit is.
+    """Write a run time in whole minutes, rounded up like a limit.
 
     >>> [time_text(value) for value in (42, 90, 120.5, 3600, 5400, 86400, 93500)]
     ['42 s', '2 min', '3 min', '1 h', '1 h 30 min', '1 d', '1 d 1 h 59 min']
@@ -142,7 +142,7 @@ def time_text(value: float) -> str:
 
 
 def clock_text(value: float) -> str:
-    """A run time as schedulers and ``time_s`` read it, rounded up to minutes.
+    """Write a run time as schedulers and ``time_s`` read it, rounded up to minutes.
 
     >>> [clock_text(value) for value in (42, 5400, 93500)]
     ['00:01:00', '01:30:00', '1-01:59:00']
@@ -152,7 +152,7 @@ def clock_text(value: float) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """A share between 0 and 1, as commands print it.
+    """Write a share between 0 and 1, as commands print it.
 
     >>> percent(0.974), percent(0.042, 1)
     ('97 %', '4.2 %')

@@ -31,7 +31,7 @@ class FoundFacts(NamedTuple):
 
 
 def found_facts(pairs: Iterable[tuple[str, str]]) -> FoundFacts:
-    """Those of ``pairs`` that are facts; of a repeated name the last counts.
+    """Select the facts among ``pairs``; the last one of a repeated name counts.
 
     >>> found_facts([("samples", "12"), ("a b", "1"), ("reads", "nan"), ("input_bytes", "3.1e9")])
     FoundFacts(text='{"input_bytes":3100000000.0,"samples":12.0}', dropped=2)
@@ -48,7 +48,7 @@ def found_facts(pairs: Iterable[tuple[str, str]]) -> FoundFacts:
 
 
 def facts_in(*comments: str | None) -> FoundFacts:
-    """The facts in comments.
+    """Find the facts in comments.
 
     >>> facts_in("jobsight: 2G will do; jobsight:samples=12", None, "jobsight:reads=1e6,x")
     FoundFacts(text='{"reads":1000000.0,"samples":12.0}', dropped=1)
@@ -106,7 +106,7 @@ _RULE = re.compile(r"(?:^|; )rule_([\w-]+?)_?(?:_wildcards_|;|$)")
 
 
 def task_of(name: str) -> str | None:
-    """The task in a job's name; None if no engine named it.
+    """Return the task in a job's name; None if no engine named it.
 
     >>> [task_of(name) for name in ("nf-BWA_(s1)", "MAG:BINNING:BUSCO (s1)", "cromwell_0a1b2c3d_sort", "cfd_3")]
     ['BWA', 'MAG_BINNING_BUSCO', 'sort', None]
@@ -118,13 +118,13 @@ def task_of(name: str) -> str | None:
 
 
 def is_random(name: str) -> bool:
-    """Whether a name is a UUID, perhaps after a prefix: all jobs of one run of a Snakemake workflow have the same."""
+    """Return whether a name is a UUID, with or without a prefix, as shared by all jobs of a Snakemake run."""
     return _RANDOM.fullmatch(name) is not None
 
 
 @lru_cache(4096)
 def application(name: str) -> str | None:
-    """The application that a job's name stands for: without directories and without the number of the run.
+    """Return the application in a job's name, without directories and the number of the run.
 
     Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
     one application, at the end of the name or before its extension, often after a separator; every other part of a
@@ -146,7 +146,7 @@ def application(name: str) -> str | None:
 
 
 def readable_name(name: str | None, *comments: str | None) -> str | None:
-    """The name of a job; where it is random, by the rule that Snakemake's executor for Slurm wrote to its comment.
+    """Return the name of a job; for a random one, the rule that Snakemake's executor for Slurm wrote to its comment.
 
     The executor writes ``rule_NAME_wildcards_VALUES`` (``submit_string.py`` in snakemake-executor-plugin-slurm), with
     two underscores before ``wildcards`` in some releases. The name has the form of Snakemake's other executors.

@@ -16,7 +16,7 @@ class Seldom:
         self._lock = threading.Lock()
 
     def lets(self, key: Hashable, now: float) -> bool:
-        """Whether ``key`` passes at ``now``, in seconds; a clock that was set back lets it pass too."""
+        """Return whether ``key`` passes at ``now``, in seconds; it also does if the clock was set back."""
         with self._lock:
             self._passed = {
                 known: since for known, since in self._passed.items() if 0 <= now - since < self._interval_s

@@ -100,7 +100,7 @@ class RobustSearch(Estimator):
             group.place = self._below(group, place)
 
     def _below(self, group: _RobustGroup, place: int) -> int:
-        """Where to continue from a sufficient ``place``."""
+        """Choose the place to continue from a sufficient ``place``."""
         if not any(group.failed):
             return bisect_left(self.capacities, self.capacities[place] / self._alpha)
         # Less than what failed fails too. The one more is the failure that trying may cost.
