@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Thousands of tests and modules stay to the end: the garbage collector need not go through them each time."""
+    """Exempt tests and modules from garbage collection: thousands stay to the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
@@ -90,7 +90,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str]:
-    """The server that ``JOBSIGHT_TEST_POSTGRESQL`` names, or one of our own; no test asks for another."""
+    """The server in ``JOBSIGHT_TEST_POSTGRESQL``, or a separate one for the tests."""
     if given := os.environ.get("JOBSIGHT_TEST_POSTGRESQL"):
         yield given
         return

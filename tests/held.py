@@ -12,7 +12,7 @@ _GANGS = text("SELECT id, job FROM matches WHERE state = 'held' AND until > :n")
 
 
 def over_capacity(engine: Engine, now: float) -> list[str]:
-    """What is wrong in the tables: more held than there is, or a match that is not whole. Read in plain SQL."""
+    """Find faults in the tables with plain SQL: capacities exceeded, or matches that are not whole."""
     is_postgresql = engine.dialect.name == "postgresql"
     snapshot = {"isolation_level": "REPEATABLE READ"} if is_postgresql else {"reading": True}
     with engine.connect().execution_options(**snapshot) as connection:

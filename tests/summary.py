@@ -44,14 +44,14 @@ class Spent:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Where the test runs; pytest-xdist sends every attribute of a report along."""
+        """Attach figures where the test runs; pytest-xdist transfers every attribute of a report."""
         report = yield
         report.cpu_seconds = (now := cpu_seconds()) - self._before
         self._before = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Where the run is summarised."""
+        """Collect figures where the run is summarised."""
         self._wall[report.nodeid] += report.duration
         # pytest-xdist itself reports a test whose process crashed.
         self._cpu[report.nodeid] += getattr(report, "cpu_seconds", 0.0)

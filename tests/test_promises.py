@@ -17,7 +17,7 @@ NAMED = re.compile(r"`([a-z_/]+\.py)::(test_\w+)`")
 
 
 def is_exhaustive(file: str, name: str) -> bool:
-    """Whether `make test` leaves it out: its file or the test itself is marked ``exhaustive`` or ``alone``."""
+    """Return whether `make test` leaves it out: its file or the test is marked ``exhaustive`` or ``alone``."""
     text = (ROOT / "tests" / file).read_text()
     found = re.search(rf"((?:^@.*\n(?:^[ )\]].*\n)*)*)^(?:async )?def {name}\(", text, re.MULTILINE)
     assert found is not None, f"tests/{file} has no {name}"

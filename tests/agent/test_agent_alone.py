@@ -1,4 +1,4 @@
-"""The agent where its package, psutil and the standard library are all there is, as on a node."""
+"""The agent with nothing but its package, psutil and the standard library, as on a node."""
 
 from __future__ import annotations
 

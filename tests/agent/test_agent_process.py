@@ -79,7 +79,7 @@ class Node:
         return found
 
     def batches(self, folder: str = "batches") -> list[dict[str, Any]]:
-        """What waits to be sent."""
+        """Batches waiting to be sent."""
         found = []
         for file in sorted((self.spool / folder).glob("*.gz")):
             with contextlib.suppress(FileNotFoundError):  # sent just now

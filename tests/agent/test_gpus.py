@@ -24,7 +24,7 @@ WHOLE = GpuUse("card0", 37, 12 * GIB, 64 * GIB)
 
 
 def add_card(node: Node, name: str, **changes: str | None) -> None:
-    """A card; a file of None is a folder, which fails to be read as a file of a driver that answers EINVAL does."""
+    """Add a card; a file of None is a folder, whose reading fails like that of a driver's file with EINVAL."""
     for file, text in {**FINE, **changes}.items():
         path = f"sys/class/drm/{name}/device/{file}"
         if text is None:

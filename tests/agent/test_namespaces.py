@@ -68,7 +68,7 @@ class Cable:
                 ip("netns", "del", space)
 
     def add(self, name: str, *kind: str) -> None:
-        """A virtual interface; skips the test where the kernel has none of its kind."""
+        """Add a virtual interface; skip the test if the kernel has none of its kind."""
         try:
             ip("-n", self.node, "link", "add", "name", name, *kind)
         except OSError as error:
@@ -103,7 +103,7 @@ class Cable:
         return sum(int(row[0]) for row in rows), sum(int(row[8]) for row in rows)
 
     def settled(self) -> tuple[Reading, tuple[int, int]]:
-        """A reading, and what the other side counted when nothing was under way."""
+        """A reading, and the other side's counts when nothing is under way."""
         deadline = time.monotonic() + 20
         while True:
             before, reading, after = self.arrived(), self.read(), self.arrived()
@@ -139,7 +139,7 @@ def counted(earlier: Reading, later: Reading) -> tuple[int, int]:
 
 
 def check(cable: Cable) -> None:
-    """What the node counts of 200 kB is what the other side saw, to the byte."""
+    """Check that the node counts 200 kB exactly as the other side does."""
     first, before = cable.settled()
     deadline = time.monotonic() + 30
     cable.send()

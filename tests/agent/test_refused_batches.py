@@ -44,7 +44,7 @@ def pushing(spool: Spool, port: int) -> Iterator[Pusher]:
 
 @contextlib.contextmanager
 def facing(spool: Spool, reply: Callable[[bytes, int], Reply]) -> Iterator[tuple[Pusher, list[bytes]]]:
-    """A pusher and what its server was sent; at the end all has been waited for."""
+    """A pusher and the batches that its server received; waits for all at the end."""
     requests: list[bytes] = []
 
     def take(_request: object, batch: bytes) -> Answer:

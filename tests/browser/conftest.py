@@ -88,7 +88,7 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """A server of its own over a small site, learned."""
+    """A separate server over a small learned site."""
     site = make.site(tmp_path_factory.mktemp("site"), clusters=())
     engine = open_engine(site.database)
     upgrade(engine)
@@ -184,7 +184,7 @@ def add_matches(connection: Connection, now: float) -> None:
 
 
 def add_offers(connection: Connection, now: float) -> None:
-    """Jobs that were offered places on the eight nodes of a cluster, the first of which has ended."""
+    """Add jobs with offered time slots on the eight nodes of a cluster; the first has ended."""
     plans, config = StandingPlans(), OffersSettings(max_failure=0.3)
     quarter = accuracy_of_histogram(np.bincount([24] * 90 + [99] * 10, minlength=BINS).astype(np.float64), "user")
     for i, user in enumerate((SCRIPT, "steady", "ü" * 300, "steady", SCRIPT, "drifting")):
@@ -199,7 +199,7 @@ def add_offers(connection: Connection, now: float) -> None:
 
 
 def values_of(user: str, number: int, rng: random.Random) -> dict[str, float | None]:
-    """What a user's job used: steady, drifting or switching, as the published users are."""
+    """The use of a user's job: steady, drifting or switching, like the published users."""
     level = {"drifting": 1 + number / 10, "switching": 1.0 if number % 16 < 9 else 4.0}.get(user, 1.0)
     noise = rng.uniform(0.93, 1.07)
     return {

@@ -52,7 +52,7 @@ def test_screenshots(browser: Browser) -> None:
 
 
 def picture(page: Page, last: str) -> bytes:
-    """The page from its top to the element ``last``, as far as the window shows it."""
+    """The page from its top to the element ``last``, within the window."""
     bottom = page.locator(last).evaluate("element => Math.ceil(element.getBoundingClientRect().bottom) + 10")
     assert page.viewport_size is not None
     size = page.viewport_size
@@ -63,7 +63,7 @@ def picture(page: Page, last: str) -> bytes:
 
 
 def in_palette(png: bytes) -> bytes:
-    """The picture with at most 256 colours, a third of its size; what is drawn on pages has few."""
+    """Reduce the picture to 256 colours, a third of its size; pages have few colours."""
     packed = io.BytesIO()
     # By coverage and not by number: the median cut takes thin lines of similar colours for one.
     few = (
@@ -76,7 +76,7 @@ def in_palette(png: bytes) -> bytes:
 
 
 def choose(page: Page) -> dict[str, str]:
-    """The pages to show: of the user and the job that show most, as the site's own JSON says."""
+    """Choose the pages of the user and the job that show most, by the site's JSON."""
     users: list[dict[str, Any]] = page.request.get("/api/v1/users?sort=jobs&order=desc").json()["users"]
 
     def telling(user: dict[str, Any]) -> float:

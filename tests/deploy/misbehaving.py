@@ -14,7 +14,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 
 
 def slack_s() -> float:
-    """What a machine may add to a limit: 0.15 s, as many times as there are programs for each of its cores."""
+    """Tolerance on a limit: 0.15 s times the running programs per core."""
     return 0.15 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
@@ -25,21 +25,21 @@ def hang(connection: socket.socket) -> None:
 
 
 def drip(connection: socket.socket) -> None:
-    """A valid answer, a byte every 10 ms: two seconds in all."""
+    """Send a valid answer, a byte every 10 ms: two seconds in all."""
     for byte in _HEAD % 200 + b'{"text": "late"}':
         connection.sendall(bytes([byte]))
         time.sleep(0.01)
 
 
 def huge(connection: socket.socket) -> None:
-    """A header that never ends, as fast as it is read."""
+    """Send a header that never ends, as fast as it is read."""
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     while True:
         connection.sendall(b"X: " + b"y" * 65536)
 
 
 def says(answer: bytes) -> Serve:
-    """Answers with these bytes, whatever is asked, and closes."""
+    """Answer any request with these bytes, and close."""
 
     def serve(connection: socket.socket) -> None:
         connection.recv(65536)
@@ -49,7 +49,7 @@ def says(answer: bytes) -> Serve:
 
 
 def with_body(body: bytes, length: int | None = None) -> Serve:
-    """Answers 200 with this body."""
+    """Answer 200 with this body."""
     return says(_HEAD % (len(body) if length is None else length) + body)
 
 
@@ -70,7 +70,7 @@ GARBAGE = {
 
 @contextmanager
 def serving(serve: Serve) -> Iterator[int]:
-    """The port of such a server, while the block runs; each connection has a thread."""
+    """Run such a server during the block on the yielded port, with a thread for each connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.05)
         over = threading.Event()

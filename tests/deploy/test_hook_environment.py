@@ -90,7 +90,7 @@ def test_the_environment_ends_at_the_hook(tmp_path: Path, shell: str) -> None:
     recorder.write_text(f"#!/bin/sh\n/usr/bin/env >'{seen}'\n")
     recorder.chmod(0o755)
     hook.write_text(re.sub(r"^PYTHON=.*", f"PYTHON='{recorder}'", hook.read_text(), flags=re.MULTILINE))
-    hook.write_text(re.sub(r"\$\(id -u\)", "1", hook.read_text()))  # as whom it runs is another test's
+    hook.write_text(re.sub(r"\$\(id -u\)", "1", hook.read_text()))  # another test checks its user
     subprocess.run([hook], env=hostile(tmp_path / "found"), capture_output=True, timeout=90, check=True)
     names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
     assert names <= {"PATH", "PWD", "OLDPWD", "SHLVL", "_"}

@@ -37,7 +37,7 @@ def executable(file: Path, text: str) -> Path:
 
 
 def me() -> tuple[str, str]:
-    """The user and group that run the tests: whom else this machine knows does not matter."""
+    """The user and group that run the tests, the only ones that this machine needs."""
     user = pwd.getpwuid(os.geteuid())
     return user.pw_name, grp.getgrgid(user.pw_gid).gr_name
 
@@ -95,7 +95,7 @@ def running_agent(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def noted(tmp_path: Path) -> list[Reading]:
-    """What the agent keeps in its journal."""
+    """Readings in the agent's journal."""
     return [
         from_record(json.loads(line))
         for file in (tmp_path / "spool").glob("open-*.jsonl")
@@ -109,7 +109,7 @@ def marked(tmp_path: Path) -> list[Reading]:
 
 
 def marks(tmp_path: Path) -> list[Reading]:
-    """What the agent will find; there must be nothing else."""
+    """Marks for the agent; asserts that there are no other files."""
     folder = tmp_path / "spool" / "marks"
     found, damaged = collect(folder)
     assert damaged == []
@@ -287,7 +287,7 @@ def test_the_pbs_hook_accepts_the_job_whatever_the_script_does(tmp_path: Path) -
 
 
 def run_pbs_hook(tmp_path: Path, event: int) -> str:
-    """What the hook logs and does, with a module ``pbs`` as pbs_python has it."""
+    """Run the hook with a module ``pbs`` like pbs_python's; return its log and actions."""
     (tmp_path / "pbs.py").write_text(PBS.replace("{event}", str(event)))
     hook = tmp_path / "hook.py"
     text = (ROOT / "deploy" / "pbs" / "jobsight_hook.py").read_text()
@@ -322,7 +322,7 @@ def test_spool_that_is_missing_does_not_hold_or_fail_the_job(tmp_path: Path) -> 
 
 
 def path_without(tmp_path: Path, left_out: set[str]) -> str:
-    """A directory of links to what the hook may call, but for what this system is to lack."""
+    """A directory of links to the commands that the hook may call, without ``left_out``."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in {"sleep", "id", "cat", "setpriv", "logger", "sh", "env"} - left_out:
@@ -350,7 +350,7 @@ def test_a_hanging_command_is_abandoned_after_the_limit(tmp_path: Path, kind: st
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process exists and is not merely an unreaped zombie."""
+    """Return whether the process exists and is not an unreaped zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -367,7 +367,7 @@ def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path, monke
 
 
 def recorder(folder: Path) -> tuple[Path, Path]:
-    """A command in place of Python that writes down as whom and with what environment it runs."""
+    """A command in place of Python that records its user and environment."""
     seen = folder / "agent.ids"
     seen.touch()
     seen.chmod(0o666)

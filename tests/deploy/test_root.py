@@ -56,7 +56,7 @@ class Node:
         return self.run("sh", self.archive, *options, PYTHON=sys.executable)
 
     def as_agent(self, script: str) -> None:
-        """What someone does who has taken over the agent's account."""
+        """Run a script as the agent's account, taken over by an attacker."""
         identity = ("--reuid=jobsight", "--regid=jobsight", "--clear-groups")
         self.run("setpriv", *identity, "--", "sh", "-ec", f"cd /var/spool/jobsight; {script}")
 
@@ -66,7 +66,7 @@ class Node:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A directory that every user reaches and may write to."""
+    """A directory open to every user."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)

@@ -30,7 +30,7 @@ ASKED = {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}
 
 
 def with_settings(text: str, chosen: Path, **values: object) -> str:
-    """The script's text with these settings, of which those that it lacks stand in the site's file."""
+    """The script's text with these settings; the site's file has those that it lacks."""
     lines = []
     for name, value in {"settings_file": str(chosen), **values}.items():
         place = rf'^( *"{name}": |{name} = )("[^"]*"|[^,\s]+)'
@@ -61,7 +61,7 @@ def pbs() -> Iterator[Any]:
 
 @pytest.fixture
 def queue(pbs: Any, submission: Submission, tmp_path: Path) -> Callable[..., tuple[Any, list[str], float]]:
-    """Has the hook handle a job: returns the job, what was logged and the seconds that it took."""
+    """Run the hook on a job; return the job, the log and the seconds."""
 
     def start(job: dict[str, Any] | None = None, **values: object) -> tuple[Any, list[str], float]:
         here = {
@@ -212,7 +212,7 @@ def test_without_its_library_jobs_are_accepted(queue: Any, tmp_path: Path) -> No
 
 @pytest.fixture
 def qsub(submission: Submission, tmp_path: Path) -> Callable[..., tuple[bytes, str, float]]:
-    """Filters a script as qsub does: returns what is submitted, what the user reads and the seconds that it took."""
+    """Filter a script like qsub; return the submitted script, the user's output and the seconds."""
 
     def start(script: bytes, *arguments: str, **values: object) -> tuple[bytes, str, float]:
         here = {

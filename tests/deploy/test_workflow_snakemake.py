@@ -50,8 +50,8 @@ rule stranger:
 
 @pytest.fixture
 def ask(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Any, float]]:
-    """Has a fresh copy of the module give memory and minutes for `align`, of which the workflow asks 8000 MB and 240
-    minutes; returns them with the seconds that they took."""
+    """Ask a fresh copy of the module for memory and minutes of `align`, for which the workflow requests 8000 MB and 240
+    minutes; return them with the seconds."""
 
     def resources(attempt: int = 1, size: int = 105 * 2**20, **environment: str) -> tuple[Any, Any, float]:
         for name, value in workflow.environment(**environment).items():

@@ -35,7 +35,8 @@ class Workflow:
     token_file: Path
 
     def environment(self, **changes: str) -> dict[str, str]:
-        """For an engine that asks this server, as ``USER``, and has time: a busy machine may need more than 200 ms."""
+        """Environment of an engine that asks this server as ``USER`` with a long limit, as a busy machine may need over
+        200 ms."""
         own = {
             "JOBSIGHT_SERVER": self.site.url,
             "JOBSIGHT_TOKEN_FILE": str(self.token_file),
@@ -46,7 +47,7 @@ class Workflow:
 
 
 def answering(*bodies: Any, asked: list[Any] | None = None) -> Serve:
-    """A server that answers questions in turn with these, the last one for ever; ``asked`` gets the questions."""
+    """A server that answers questions with these in turn, repeating the last; ``asked`` gets the questions."""
     left = [json.dumps(body).encode() for body in bodies]
 
     def serve(connection: socket.socket) -> None:

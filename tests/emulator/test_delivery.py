@@ -60,7 +60,7 @@ class Sink:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Sink], str]]:
-    """Starts servers for sinks; the address of each."""
+    """Start servers for sinks; return their addresses."""
     with ExitStack() as servers:
         yield lambda sink: f"http://127.0.0.1:{servers.enter_context(collecting(sink.take))}"
 

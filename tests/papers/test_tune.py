@@ -64,7 +64,7 @@ def test_what_the_later_jobs_do_not_confirm_is_not_recommended() -> None:
 
 
 def trace(file: Path, jobs: Jobs) -> str:
-    """As a Standard Workload Format trace: memory in KB."""
+    """Write a Standard Workload Format trace; memory in KB."""
     file.write_text(
         "".join(
             f"{i} {100 * i} 0 50 1 1 {1e6 * value:.0f} 1 60 -1 1 {str(question.user)[1:]} 1 1 1 1 -1 -1\n"

@@ -19,7 +19,7 @@ def learned(profile: Profile, question: Question, count: int, month: float, valu
 
 
 def applications(profile: Profile) -> set[str]:
-    """The applications that the state names."""
+    """Names of applications in the state."""
     return {name for name in ("old", "new") if any(f'"{name}"' in key for key in profile.state())}
 
 

@@ -46,7 +46,7 @@ def workload(n: int, seed: int = 1, users: int = 4) -> Jobs:
 
 
 def finished_before(jobs: Jobs, i: int, group: list[int]) -> list[int]:
-    """The definition, job by job: those of the group that had ended when job i was submitted, in order of end."""
+    """By definition: the group's jobs that had ended when job i was submitted, in order of end."""
     order = sorted(group, key=lambda k: (jobs.ended[k], group.index(k)))
     before = order[: order.index(i)]
     return [k for k in before if jobs.ended[k] <= jobs.submitted[i]]
@@ -137,7 +137,7 @@ def test_a_start_sees_all_that_ended_before_it_and_nothing_else(times: list[tupl
 
 
 def at_submission(of_moments: list[list[Any]]) -> list[Any]:
-    """Of losses, counts and weights the row of forecasts at submission."""
+    """Select the rows of forecasts at submission from losses, counts and weights."""
     return [rows[0] for rows in of_moments]
 
 

@@ -28,7 +28,7 @@ class Priced:
             self.price.score(failed=value > reserved)
 
     def with_coverage(self, coverage: float) -> Priced:
-        """The same, restored under another coverage, through JSON."""
+        """The same, restored through JSON with another coverage."""
         restored = Priced(coverage, self.bounds.objective)
         restored.bounds.mean_job.load(json.loads(json.dumps(self.bounds.mean_job.state())))
         restored.price.load(json.loads(json.dumps(self.price.state())))
@@ -49,14 +49,14 @@ def group_of(values: list[float]) -> Group:
 
 
 def grown_up(bounds: Priced) -> Priced:
-    """The same, with so many good years behind it that not every job gets its own quantile."""
+    """The same after so many successes that not every job gets its own quantile."""
     coverage, log_price, reserved, covered = bounds.price.state()
     bounds.price.load([coverage, log_price, reserved + 5000, covered + 5000])
     return bounds
 
 
 def observed(coverage: float, values: list[float], seconds: float = 60.0) -> tuple[list[bool], float, Priced]:
-    """(whether each job fitted, mean reserved / mean used, the bounds) of a series learned value by value."""
+    """Learn a series value by value; return (whether each job fitted, mean reserved / mean used, the bounds)."""
     bounds, group = grown_up(Priced(coverage)), Group()
     held, fitted = [], []
     for i, value in enumerate(values):

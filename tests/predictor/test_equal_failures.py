@@ -12,7 +12,7 @@ SECONDS = np.ones(4000)
 
 
 def bounds_at(target: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The very quantile: as good as one number for all can be."""
+    """The exact quantile: the best single number for all."""
     return np.full(len(VALUES), np.quantile(VALUES, target))
 
 

@@ -1,4 +1,4 @@
-"""One contract for every estimator: whatever is in the table is held to all of it."""
+"""One contract for every estimator in the table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ JOB = st.tuples(
 def attempts(
     estimator: Estimator, job: Question, requested: float, used: float, known: bool, given_more: int = 0
 ) -> list[float]:
-    """Capacities that a job gets until it finishes, as a scheduler would have it; the last is enough."""
+    """Capacities of a job's attempts until it finishes, as with a scheduler; the last is enough."""
     capacities = estimator.capacities
     system = SystemState((1,) * len(capacities), (2,) * len(capacities), 3)
     least = 0

@@ -1,4 +1,4 @@
-"""One contract for every forecaster: whatever is in the table is held to all of it."""
+"""One contract for every forecaster in the table."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from jobsight_predictor.question import Moment, Question
 
 
 def run(profile: Profile, question: Question, values: list[float]) -> list[float | None]:
-    """Each job submitted, answered and ended before the next; the answers."""
+    """Submit, forecast and end one job after the other; return the answers."""
     answers = []
     for value in values:
         forecast = profile.forecast_job(question)
@@ -266,7 +266,7 @@ def test_attempts_ascend_from_the_bound_to_the_limit_and_hold_less_than_doubling
 
 
 def held(ladder: Sequence[float], needs: Iterable[float]) -> float:
-    """What the attempts of all jobs reserve in total."""
+    """Total reservation of the attempts of all jobs."""
     total = 0.0
     for need in needs:
         for attempt in ladder:

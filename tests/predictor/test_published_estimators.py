@@ -17,7 +17,7 @@ JOB = Question("user", "application", None, 4, 32.0, 60.0)
 
 
 def cycles(estimator: Estimator, requested: float, uses: list[float]) -> list[float]:
-    """What is given for each of the uses; a job that failed runs again at its request."""
+    """Capacities given for each of the uses; a failed job runs again at its request."""
     given = []
     for used in uses:
         capacity = estimator.rounded(estimator.estimate(JOB, requested))

@@ -21,7 +21,7 @@ def workload_of(rows: Sequence[Row]) -> Workload:
 
 
 def starts_of(make: MakePolicy, capacity: int, rows: Sequence[Row], users: Sequence[str] | None = None) -> list[float]:
-    """When each job starts; ``users`` of the jobs, if the policy asks."""
+    """Start of each job; ``users`` of the jobs, if the policy needs them."""
     questions = [Question(user=user, requested_time_s=row[2]) for user, row in zip(users or (), rows, strict=False)]
     simulation = Simulation(workload_of(rows), capacity, make, questions)
     assert simulation.advance(100_000)

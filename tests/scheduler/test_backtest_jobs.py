@@ -131,7 +131,7 @@ def test_known_figures_of_lanl_cm5() -> None:
 
 
 def wasted_beside_the_cheapest(account: dict[str, Any]) -> float:
-    """What the bounds waste, of what the cheapest of three rules does, each at its own failures."""
+    """Waste of the bounds over that of the cheapest of three rules, each at its own failures."""
     wasted = [account["baselines"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")]
     return float(account["bounds_compared"]["wasted"] / min(waste for waste in wasted if waste))
 

@@ -40,7 +40,7 @@ def postgresql_server(postgresql_url: str) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def migrated_postgresql(postgresql_server: Engine) -> Iterator[Reused]:
-    """The database that all tests on PostgreSQL use, one after the other."""
+    """The database shared by all tests on PostgreSQL, one after the other."""
     database = Reused(postgresql_server)
     yield database
     database.drop()
@@ -58,7 +58,7 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database without rows; without tables, too, where the test does not ask for ``engine``."""
+    """The URL of an empty database; without tables unless the test uses ``engine``."""
     migrated = "engine" in request.fixturenames
     if request.param == "sqlite":
         file = tmp_path / "jobsight.db"
@@ -108,7 +108,7 @@ def fill_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Engine, Cal
 
 @pytest.fixture
 def sqlite_engine(migrated_file: Path, tmp_path: Path) -> Iterator[Engine]:
-    """The same on SQLite only, for what does not depend on the system."""
+    """The same on SQLite only, for tests that do not depend on the database system."""
     engine = open_engine(f"sqlite:///{shutil.copy(migrated_file, tmp_path / 'jobsight.db')}")
     yield engine
     engine.dispose()

@@ -64,7 +64,7 @@ class Reused:
 
 
 def create(server: Engine) -> str:
-    """An empty database's name."""
+    """Create an empty database; return its name."""
     name = f"jobsight_{uuid.uuid4().hex[:12]}"
     with server.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))

@@ -21,7 +21,7 @@ from jobsight_server.settings import SettingsError
 
 
 def with_subcommands(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[list[str]]:
-    """The words before ``--help`` for a command and everything below it."""
+    """Words before ``--help`` for a command and its subcommands."""
     yield words
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -74,7 +74,7 @@ sys.exit(cli.main(sys.argv[1:]))
 
 
 def run_as_ordinary_user(warm_up: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Runs `jobsight` with no rights but everybody's; ``warm_up`` is a database to load all of the program by."""
+    """Run `jobsight` without special rights; ``warm_up`` is a database to load the whole program with."""
     run = [sys.executable, "-c", AS_ORDINARY_USER, f"sqlite:///{warm_up}", *command]
     if os.geteuid() != 0:
         run.remove(f"sqlite:///{warm_up}")
@@ -85,7 +85,7 @@ def run_as_ordinary_user(warm_up: Path, *command: str) -> subprocess.CompletedPr
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    """A directory that every user reaches, which is not so of ``tmp_path``."""
+    """A directory open to every user, unlike ``tmp_path``."""
     directory = Path(tempfile.mkdtemp(prefix="jobsight-test-"))
     directory.chmod(0o755)
     yield directory

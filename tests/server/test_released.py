@@ -73,14 +73,14 @@ def release(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def rows(release: str) -> Rows:
-    """What the release wrote into each table."""
+    """The release's rows of each table."""
     found: Rows = json.loads((RELEASED / release / "rows.json").read_text())
     return found
 
 
 @pytest.fixture
 def released(database_url: str, release: str, rows: Rows) -> Iterator[Engine]:
-    """The database as the release left it."""
+    """The database of the release."""
     engine = open_engine(database_url)
     with engine.begin() as connection:
         for statement in (RELEASED / release / f"{engine.dialect.name}.sql").read_text().split(";\n"):
@@ -105,7 +105,7 @@ def _value(stored: Any) -> Any:
 
 
 def _shape(engine: Engine) -> dict[str, Any]:
-    """Everything that the database knows of its tables."""
+    """The database's description of its tables."""
     found, shape = inspect(engine), {}
     for name in sorted(found.get_table_names()):
         columns = {

@@ -78,7 +78,7 @@ def test_a_packed_reading_takes_a_few_bytes() -> None:
 
 
 def some_days(rng: random.Random, days: float = 2.0, step_s: float = 60.0) -> list[Row]:
-    """Readings of a node that was silent at times and did not always say everything."""
+    """Readings of a node with silences and missing values."""
     rows, time, totals = [], rng.random() * 1e6, [0, 0]
     end = time + days * DAY_S
     while time < end:

@@ -33,7 +33,7 @@ HOUR_S, DAY_S = 3600.0, 86400.0
 
 
 def readings_of_days(rng: random.Random, days: float, step_s: float = 120.0) -> list[Row]:
-    """Of a node with gaps, boots after which some seconds are unknown, unknown values, and totals that wrap."""
+    """Readings of a node with gaps, boots with unknown seconds, missing values, and totals that wrap."""
     begin = 40 * DAY_S + rng.random() * HOUR_S
     rows, time, gap = [], begin, 0.0
     total_in, total_out, busy = MODULUS - 10**12, 17, 3.0
@@ -84,7 +84,7 @@ def holds(found: Sequence[Summary], expected: Oracle) -> None:
 
 
 def store(connection: Connection, node_id: int, rows: Sequence[Row], most: int = 40) -> None:
-    """As batches of some readings, within six hours each."""
+    """Store the readings in batches of less than six hours."""
     begin = 0
     while begin < len(rows):
         some = [row for row in rows[begin : begin + most] if row[0] - rows[begin][0] <= CHUNK_S]

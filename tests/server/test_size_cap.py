@@ -112,7 +112,7 @@ def test_room_that_is_free_is_not_taken_for_data(engine: Engine) -> None:
 
 
 def vacuum(engine: Engine) -> None:
-    """As PostgreSQL does by itself in a while."""
+    """Vacuum, as PostgreSQL does by itself after a while."""
     if engine.dialect.name == "postgresql":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql(f"VACUUM {', '.join(READINGS)}")

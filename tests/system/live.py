@@ -89,7 +89,7 @@ class LiveSite:
         return list(listed["jobs"])
 
     def used(self, job_id: object, metric: str) -> float:
-        """What the last run of a job used in all, in bytes or CPU seconds; NaN where the server has no value."""
+        """Total use of a job's last run, in bytes or CPU seconds; NaN if the server has no value."""
         run = self.site.api("job", name=str(job_id), cluster=self.cluster_name)["runs"][-1]
         (found,) = (profile for profile in run["profile"] if profile["metric"] == metric)
         print(run["name"], metric, *(found[key] for key in ("value", "source", "attribution", "reason")))  # if it fails
@@ -100,7 +100,7 @@ class LiveSite:
         return float(found["value"] * (run["asked_processors"] or run["processors"]))
 
     def is_lower_bound(self, job_id: object, metric: str) -> bool:
-        """Whether the server says that the last run of a job used at least what ``used`` gives."""
+        """Return whether the server marks the value of ``used`` as a lower bound."""
         run = self.site.api("job", name=str(job_id), cluster=self.cluster_name)["runs"][-1]
         return any(profile["lower_bound"] for profile in run["profile"] if profile["metric"] == metric)
 

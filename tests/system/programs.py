@@ -48,7 +48,7 @@ class Programs:
         return f"{self._program} {self.truths} {label} {mib} {cpu_s} {stay_s}"
 
     def truths_of(self, job_id: object) -> Sequence[dict[str, float]]:
-        """What the job's programs wrote."""
+        """Records of the job's programs."""
         found = [json.loads(file.read_text()) for file in sorted(self.truths.glob(f"{job_id}-*.json"))]
         assert found, f"{job_id} left nothing in {self.truths}"
         return found

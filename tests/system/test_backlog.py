@@ -81,7 +81,7 @@ def is_ready(site: Site) -> bool:
 
 
 def seconds_until_on_now(tmp_path: Path, backlog: int) -> list[float]:
-    """How long each of the jobs that started while the backlog was learned was unknown."""
+    """Seconds until *Now* showed each job that started while the backlog was learned."""
     settings = ("--follow-interval-s", "0.5", "--profile-grace-s", "1")
     site = make.site(tmp_path / "site", *settings)
     log = site.accounting / "alpha" / "20261119"

@@ -57,14 +57,14 @@ def test_a_copy_made_under_load_is_restored(tmp_path: Path) -> None:
 
 
 def restore(copy: Path, database: Path) -> None:
-    """As docs/operate/operations.md says: the old log must not be applied to the copy."""
+    """Restore as in docs/operate/operations.md: the old log must not be applied to the copy."""
     for end in ("-wal", "-shm"):
         database.with_name(database.name + end).unlink(missing_ok=True)
     copy.replace(database)
 
 
 def stored_readings(site: Site, sender: Sender) -> int:
-    """How many readings of this node are stored, each of which must be there once and as it was sent."""
+    """Count the stored readings of this node; asserts that each is stored once, as sent."""
     engine = open_engine(site.database, "read")
     with engine.connect() as connection:
         found = readings_of(connection, sender)

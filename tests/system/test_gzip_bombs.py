@@ -28,7 +28,7 @@ def writer_of(pid: int) -> int:
 
 
 def memory(pid: int, line: str) -> int:
-    """Bytes that ``/proc/PID/status`` names: VmRSS now, VmHWM at most so far."""
+    """Bytes in ``/proc/PID/status``: VmRSS now, VmHWM at most so far."""
     text = Path(f"/proc/{pid}/status").read_text()
     return 1024 * int(text.partition(f"{line}:")[2].split()[0])
 

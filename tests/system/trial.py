@@ -63,7 +63,7 @@ class Trial:
             process.wait(40)
 
     def snapshot(self, *others: Path) -> dict[str, tuple[bytes, int]]:
-        """Everything that the setup may write, but the database."""
+        """Everything that the setup may write, except the database."""
         folders = (self.prefix / "etc", self.prefix / "usr", *others)
         files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
         return {str(file): (file.read_bytes(), file.stat().st_mtime_ns) for file in files}

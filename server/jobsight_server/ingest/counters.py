@@ -7,8 +7,8 @@ them, and the difference of their ``gap_s`` the unknown time.
 Where the clock was set between two readings, as the time since the boot shows, their interval is unknown: its ends are
 on two clocks.
 
-A batch's columns count from its first reading, modulo 2**62 (``Totals``). What lies between the counters before it and
-its first reading is its ``link``: only this depends on other batches, so that a late batch changes one link.
+A batch's columns count from its first reading, modulo 2**62 (``Totals``). Its ``link`` is the difference between the
+counters before it and its first reading. Only the link depends on other batches, so a late batch changes one link.
 """
 
 from __future__ import annotations

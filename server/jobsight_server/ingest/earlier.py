@@ -61,7 +61,7 @@ class _Batch(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """Of a batch: the counters after its first and last reading, and the interfaces that they belong to."""
+    """A batch's counters after its first and last reading, and their interfaces."""
 
     first: CounterState
     last: CounterState
@@ -127,7 +127,7 @@ class _Node:
         if "sample_chunks" in self._tables:
             asked = (self._id, begin - CHUNK_S, end, begin)
             packed = [SampleColumns.unpack(row) for (row,) in fetch(self._connection, _CHUNKS, asked)]
-            # Of two readings at one time, that of a chunk counts.
+            # If two readings have the same time, the chunk's counts.
             parts = [*(columns[columns.between(begin, end)] for columns in packed), *parts]
         found = SampleColumns(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES)).in_order()
         for since, until, amounts in self._shifts:

@@ -1,7 +1,7 @@
-"""Late batches: what begins before a node's newest reading is stored in its place.
+"""Stores late batches, which begin before a node's newest reading, in their place in time.
 
-A late batch continues from the counters of the row before it; the row after it is linked to the late one. Two rows are
-read and one is changed, however much follows.
+A late batch continues from the counters of the row before it; the row after it is linked to the late one. However much
+follows, two rows are read and one is changed.
 """
 
 from __future__ import annotations

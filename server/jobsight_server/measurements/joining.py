@@ -42,8 +42,8 @@ class Labels:
 def things(
     hosts: Sequence[Sequence[MetricSeries]], labels: Labels, *, is_counter: bool, is_steady: bool = True
 ) -> dict[Key, MetricSeries]:
-    """Return the series of each thing on a node; where one of the ``hosts``, names of the node, has no values, the next
-    one's count. What is not steady may differ from one replica to the next.
+    """Return the series of each thing on a node; if one of the ``hosts``, names of the node, has no values, those of
+    the next one count. Series that are not steady may differ between replicas.
 
     Raises:
         ContradictionError: series of one thing differ at the same time, as of two clusters with the same names.

@@ -1,6 +1,6 @@
 """A job's memory on a node from the names that an exporter has: anonymous and shared memory, without page cache.
 
-What the names mean, by preset and version of cgroups:
+Meaning of the names, by preset and version of cgroups:
 
 - ``cgroup_exporter`` on cgroup v1: ``rss`` is anonymous memory. On v2, since late 2024, it holds all of ``cache``, too.
 - ``jobstats``: ``rss`` is anonymous memory, and ``shmem`` the shared memory.

@@ -14,7 +14,7 @@ from jobsight_server.measurements.joining import Labels
 from jobsight_server.settings.measurements import Preset, Quantity
 
 Part = Literal["", "anonymous", "rss", "shmem", "cache", "used"]
-"""Of a job's memory as an exporter gives it (``measurements.memory``); empty for the quantity itself."""
+"""Part of a job's memory in an exporter's terms (``measurements.memory``); empty for the quantity itself."""
 
 
 class PresetQuery(NamedTuple):

@@ -97,7 +97,7 @@ def profile(
 def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     """Return the run's peak, from its cgroups, the log and its nodes' memory; the average is that of readings."""
     own, is_whole = _cgroup_memory(run, nodes, processors)
-    # Of a job whose processors are unknown, it is that of the whole job, as in questions.
+    # If the job's processors are unknown, the value is for the whole job, as in questions.
     log = _logged_memory(run, nodes, processors or 1, is_whole)
     of_nodes = sampled_memory(nodes, how, processors, length_s)
     is_first = is_whole and run.memory_quantity != "virtual"

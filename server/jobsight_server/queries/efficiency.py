@@ -82,7 +82,7 @@ def efficiencies(
     request = JobRequest(processors, nodes or None, memory, walltime)
     found = recommend(connection, reader, run.cluster, question, request, None)
     used_s = _run_time(run)
-    # Nobody else could use what was held, whatever the job asked for: a whole node, for example.
+    # The whole allocation was unavailable to others, whatever the request: a whole node, for example.
     requested = {"processors": run.processors or asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
     held = {"processors": run.processors, "memory": processors}
     by_metric = {entry.metric: entry for entry in profile}

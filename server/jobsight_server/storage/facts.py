@@ -1,6 +1,6 @@
 """Applications by the names of jobs; facts of jobs: numbers known at submission, such as ``input_bytes``, from logs.
 
-In a comment they are a word, ``jobsight:input_bytes=3.1e9,samples=12``. What is no such number is dropped and counted.
+In a comment they are a word, ``jobsight:input_bytes=3.1e9,samples=12``. Other values are dropped and counted.
 """
 
 from __future__ import annotations

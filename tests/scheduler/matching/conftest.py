@@ -14,7 +14,7 @@ Batch = dict[str, Any]
 
 
 def exact(value: float) -> Fraction:
-    """The number as it is written."""
+    """Return the number exactly as written."""
     return Fraction(repr(value))
 
 

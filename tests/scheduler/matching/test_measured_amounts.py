@@ -31,7 +31,7 @@ def in_bytes(rng: random.Random, amount: float) -> float:
 
 
 def published(seed: int, of: Callable[[random.Random, float], float]) -> Batch:
-    """The published batch of 30 jobs, every amount and capacity but slots made another number by ``of``."""
+    """The published batch of 30 jobs, with every amount and capacity but slots changed by ``of``."""
     batch = matching_file(MatchingWorkload(jobs=30, seed=40 + seed))
     rng = random.Random(seed)
     for entry in batch["resources"]:

@@ -40,7 +40,7 @@ def drawn_classes(rng: random.Random) -> list[NodeClass]:
 
 
 def drawn_jobs(rng: random.Random, classes: list[NodeClass]) -> list[Job]:
-    """Each fits on the nodes that have what it requests."""
+    """Jobs that fit on nodes with the requested memory."""
     jobs: list[Job] = []
     span, longest = rng.choice([0, 3, 12, 40]), rng.choice([2, 5, 12])
     for _ in range(rng.randint(1, 20)):

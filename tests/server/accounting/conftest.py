@@ -79,7 +79,7 @@ def rejects(engine: Engine) -> list[tuple[int, str, str]]:
 
 
 def counted(engine: Engine, name: str) -> dict[str, int]:
-    """What was counted by this name, by label."""
+    """Counts of this name, by label."""
     with engine.connect() as connection:
         return {label: n for (counter, label), n in read_event_counts(connection).items() if counter == name and n}
 
@@ -113,7 +113,7 @@ Run = Callable[..., tuple[int, Any, str]]
 
 @pytest.fixture
 def run_command(database_url: str, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs `jobsight`: its status, the JSON that it prints, and what it says besides."""
+    """Run `jobsight`; return its status, the JSON that it prints, and other output."""
 
     def run(*arguments: object) -> tuple[int, Any, str]:
         status = main([*map(str, arguments), "--database", database_url, "--json"])
@@ -140,7 +140,7 @@ def make_log() -> Callable[[int], Log]:
 
 @pytest.fixture
 def dump() -> Callable[[Engine], dict[str, list[dict[str, Any]]]]:
-    """Every row of every table but the times at which the server itself did something."""
+    """Every row of every table, without the server's own times."""
     return _dump
 
 

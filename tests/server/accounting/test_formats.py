@@ -125,7 +125,7 @@ def read(engine: Engine, file: Path, log_format: AccountingFormat, final: bool =
 
 
 def stored(engine: Engine) -> list[tuple[Any, ...]]:
-    """The runs in order of their starts, with their nodes; without what differs from reading to reading."""
+    """The runs in order of start, with their nodes, without values that differ between readings."""
     left_out = {"id", "recorded_at"}
     with engine.connect() as connection:
         rows = connection.execute(select(jobs).order_by(jobs.c.start)).mappings().all()

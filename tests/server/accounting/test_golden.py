@@ -30,7 +30,7 @@ ORIGIN = Origin("ann", None, "align", "s1.tsv", 1_790_000_100.0)
 
 
 def entry(reader: RecordReader, record: RawRecord) -> dict[str, Any]:
-    """What is compared of a record."""
+    """The compared part of a record."""
     try:
         event = json.loads(json.dumps(msgspec.to_builtins(reader.event(record))))
     except AccountingError as error:
@@ -89,7 +89,7 @@ INSERTED += [b" ", b"=", b";", b":", b"/", b"-", b"*9", b"|", b"\t", b",", b"sta
 
 @cache
 def runs_of(name: str) -> tuple[bytes, list[bytes]]:
-    """What is before the first run of a log with a record per line, and the lines of its first runs."""
+    """The part before the first run of a log with a record per line, and the lines of its first runs."""
     lines = [data for data, of in read(LOGS[name]) if of.get("run")][:5]
     whole = LOGS[name].read_bytes()
     return whole[: whole.index(lines[0])], lines

@@ -108,7 +108,7 @@ def test_a_stamp_of_unknown_zone_still_ends_the_run() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[JobEvent]:
-    """What a server writes of one job: it starts, perhaps is requeued and starts again, perhaps ends."""
+    """A server's records of one job: it starts, may be requeued and start again, and may end."""
     time, events = 1000, list[JobEvent]()
     for _ in range(draw(st.integers(1, 5))):
         start = time + draw(st.integers(61, 500))

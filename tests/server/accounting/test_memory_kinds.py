@@ -21,7 +21,7 @@ RESIDENT, VIRTUAL = 20 * 2**20, 1090 * 2**20
 
 
 def record(number: int, word: str) -> str:
-    """The end of a job that maps much more than it holds, and has requested 4 GiB by this word."""
+    """The end of a job that maps much more than it holds, and requested 4 GiB by this option."""
     start = 1_790_000_000 + 9000 * number
     return (
         f"09/21/2026 14:13:20;E;{number}.srv;user=ann group=g jobname=app queue=q ctime={start} qtime={start} "

@@ -146,7 +146,7 @@ class AdjustedSite:
         return Done(status, printed.getvalue(), said.getvalue())
 
     def command_to_kill(self, *arguments: str) -> int:
-        """The same in a process of its own; its status."""
+        """Run the command in a separate process; return its status."""
         code = "import sys; from jobsight_server.cli import main; sys.exit(main(sys.argv[1:]))"
         whole = [sys.executable, "-c", code, *self._arguments(*arguments)]
         return subprocess.run(whole, capture_output=True, timeout=120).returncode

@@ -22,7 +22,7 @@ def waiting(has: int = 16 * GIB, times: int = 1, start: float | None = None) -> 
 
 
 def gets(known: Known, has: int = 16 * GIB, times: int = 1, **limits: float) -> int | None:
-    """What the whole job gets; None if it stays."""
+    """The whole job's new value; None if unchanged."""
     change = planned(waiting(has, times), "memory", known, AdjustLimits("alpha", **limits))
     return None if change is None else change.new * times
 

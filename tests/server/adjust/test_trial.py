@@ -22,7 +22,7 @@ GIB = 2**30
 def emulate(
     engine: Engine, users: int, memory_gib: float, waiting_s: float, failed: float, seed: int = 1
 ) -> TrialReport:
-    """A site where a changed job is given so much memory more, waits so much longer, and fails so much oftener."""
+    """Emulate a site where changed jobs differ in memory, wait and failures by these factors."""
     rng, trial = np.random.default_rng(1), Trial(0.5)
     runs, number = [], 0
     with engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""What a job is told to request, held against the similar jobs that the sentence names: generated evidence."""
+"""The recommended request against the similar jobs that the sentence names, on generated evidence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def evidence(
 
 @st.composite
 def needs(draw: st.DrawFn) -> Need:
-    """A forecast that may be wrong: it need not agree with the jobs."""
+    """A possibly wrong forecast, independent of the jobs."""
     amount = draw(amounts)
     shares = (0.5, 0.75, 0.9, 0.95, 0.98)
     factors = [1.0, *sorted(draw(st.lists(st.floats(1.0, 3.0), min_size=4, max_size=4)))]

@@ -64,7 +64,7 @@ class Running:
         return client
 
     def ask(self, sent: bytes) -> bytes:
-        """All that comes back until the server closes."""
+        """Return the whole answer until the server closes."""
         with self.open(sent) as client:
             return read_all(client)
 

@@ -19,7 +19,7 @@ def status(answer: bytes) -> int:
 
 
 def seen(answer: bytes) -> str:
-    """What the application saw of the request."""
+    """The request as the application saw it."""
     match = re.search(rb"x-seen: (.*)\r\n", answer)
     assert match is not None, answer[:500]
     return match[1].decode()

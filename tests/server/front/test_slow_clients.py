@@ -21,7 +21,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> No
 
 
 def ended(client: socket.socket) -> bool:
-    """Whether the server has closed its end; what comes before is thrown away."""
+    """Return whether the server has closed its end; discard earlier data."""
     client.settimeout(0.05)
     try:
         while client.recv(65536):
@@ -120,7 +120,7 @@ def test_stalled_bodies_give_way_to_those_that_arrive(running: Any) -> None:
         assert front.front.table.held_bytes <= 400_000
     for client in stalled:
         client.close()
-    until(lambda: empty(front), "bytes are held for nobody")
+    until(lambda: empty(front), "bytes are still held")
 
 
 def test_unfinished_headers_count_as_well_and_give_way(running: Any) -> None:
@@ -131,7 +131,7 @@ def test_unfinished_headers_count_as_well_and_give_way(running: Any) -> None:
     assert front.get().startswith(b"HTTP/1.1 200 ")
     for client in clients:
         client.close()
-    until(lambda: empty(front), "bytes are held for nobody")
+    until(lambda: empty(front), "bytes are still held")
 
 
 def test_endless_trailers_end_with_their_connection(running: Any) -> None:

@@ -87,7 +87,7 @@ class Writer:
     def send(
         self, body: bytes, token: str | None = None, **headers: str
     ) -> tuple[int, dict[str, Any], http.client.HTTPMessage]:
-        """The same with the headers of the answer."""
+        """Send, and return the answer's headers too."""
         authorization = {"Authorization": f"Bearer {self.agent_token if token is None else token}"}
         given_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         return self._ask("POST", "/api/v1/samples", body, authorization | given_headers)
@@ -106,7 +106,7 @@ class Writer:
         return response.status, answer, response.headers
 
     def balance(self) -> dict[str, int]:
-        """Batches by what became of them; asserts that none is unaccounted for."""
+        """Batches by outcome; asserts that every batch has one."""
         counts = self.counts()
         sums = dict.fromkeys(("received", *PARTS), 0)
         for (name, _), value in counts.items():
@@ -131,7 +131,7 @@ class Writer:
 
 @contextmanager
 def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: Any) -> Iterator[Writer]:
-    """A writer on ``engine`` while the block runs; what it has stored before does not matter to it."""
+    """A writer on ``engine`` during the block, which has no state of its own."""
     with engine.begin() as connection:
         tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
     fixed: dict[str, Any] = {"database": "unused", "clusters": ("alpha",), "max_body_bytes": 100_000}

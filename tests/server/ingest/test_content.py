@@ -144,7 +144,7 @@ _NASTY = st.one_of(
 
 @st.composite
 def changes(draw: st.DrawFn) -> dict[str, Any]:
-    """What is put into a good batch: one value anywhere, a column, or a whole field."""
+    """Changes of a good batch: one value anywhere, a column, or a whole field."""
     counter = st.one_of(st.none(), st.integers(0, 2**64 - 1), st.sampled_from([2**60 - 1, 2**63, 2**64 - 1]))
     column = st.lists(counter, min_size=4, max_size=4)
     seconds = st.lists(st.one_of(st.none(), st.floats(0, 1e15), st.just(1.7e308)), min_size=4, max_size=4)

@@ -36,7 +36,7 @@ def holders(engine: Engine) -> list[int]:
 
 
 def end_holders(engine: Engine) -> None:
-    """As a restart of the database, or a firewall, does."""
+    """End the sessions of lock holders, like a restart of the database or a firewall."""
     with engine.begin() as connection:
         connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM ({_HOLDERS}) AS held"))
 

@@ -58,7 +58,7 @@ class Node:
         )
 
     def check(self, engine: Engine, numbers: list[int]) -> None:
-        """What the profiler and the pages read is the truth; batches ``numbers`` are there."""
+        """Check that the profiler and the pages read the truth, with batches ``numbers`` stored."""
         indices = [i for n in sorted(numbers) for i in range(PER_BATCH * n, PER_BATCH * (n + 1))]
         with engine.connect() as connection:
             found = read_windows(connection, [(1, 0.0, 1e9)]).around(1, 0.0, 1e9)

@@ -32,7 +32,7 @@ BATCH_S = READINGS * INTERVAL_S
 
 
 class Writer:
-    """A store whose clock is set by hand; it merges only when told."""
+    """A store with a manual clock, which merges only on request."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.now = engine, BEGIN

@@ -30,7 +30,7 @@ def in_chunks(writer: Writer, body: bytes, encoding: str = "") -> tuple[int, dic
 
 @pytest.fixture
 def busy(writer: Writer) -> Iterator[threading.Event]:
-    """All threads of the application work until the event is set."""
+    """Keep all threads of the application busy until the event is set."""
     assert writer.post(make.batch())[0] == 200  # its token and cluster are known now
     free = threading.Event()
     for _ in range(8):

@@ -40,7 +40,7 @@ def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
 
 
 def balance(engine: Engine) -> dict[str, int]:
-    """The counts of batches; asserts that none is unaccounted for."""
+    """Counts of batches; asserts that every batch has an outcome."""
     with engine.connect() as connection:
         counts = read_event_counts(connection)
     sums: dict[str, int] = {}

@@ -82,7 +82,7 @@ class Site:
         rows: Sequence[tuple[float, float | None, int | None, int | None]],
         peak_bytes: int | None = None,
     ) -> None:
-        """What the job's cgroup showed: ``(time, cpu_s, used, cache)``, in batches of three."""
+        """Readings of the job's cgroup: ``(time, cpu_s, used, cache)``, in batches of three."""
         values = []
         for begin in range(0, len(rows), 3):
             time, cpu_s, used, cache = (list(column) for column in zip(*rows[begin : begin + 3], strict=True))
@@ -127,7 +127,7 @@ class Site:
         return {row.metric: row for row in rows}
 
     def model(self) -> list[Any]:
-        """What was learned: everything that retraining replaces."""
+        """The learned state: everything that retraining replaces."""
         return [self.dump(table) for table in (series, model_state, pending_forecasts, pending_at_start)]
 
     def forget_model(self) -> None:
@@ -138,7 +138,7 @@ class Site:
 
     @staticmethod
     def question(job: Planned) -> Question:
-        """What a planned job is known by."""
+        """The question that describes a planned job."""
         names = ("user", "name", "queue", "processors")
         return job_question(*(job[name] for name in names), job["requested_memory_bytes"], job["requested_walltime_s"])
 
@@ -148,7 +148,7 @@ class Site:
 
 
 def planned_jobs(seed: int, count: int, failing: bool = False) -> list[Planned]:
-    """Jobs that queue, run and end all over each other, of few users, often at the same instants."""
+    """Overlapping jobs of few users that queue, run and end, often at the same instants."""
     rng = random.Random(seed)
     planned = []
     for number in range(count):

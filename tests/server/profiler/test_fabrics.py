@@ -22,7 +22,7 @@ INFINIBAND = {"name": "mlx5_0/1", "kind": "infiniband", "width_bits": 64, "speed
 
 
 def a_node(site: Any, name: str, ethernet: int, infiniband: int | None, *links: dict[str, Any]) -> None:
-    """A node that moves so many bytes a second in on each network from 900 on."""
+    """A node that receives this many bytes a second on each network from 900 on."""
     both = ethernet + (infiniband or 0)
     rows = [
         (

@@ -244,7 +244,8 @@ answers: dict[str, bytes] = {}
 
 @contextlib.contextmanager
 def listening(drip_s: float = 0.0) -> Iterator[tuple[str, list[bytes]]]:
-    """An address that answers every connection with its bytes, and then, with ``drip_s``, drips; what it received."""
+    """An address that answers every connection with these bytes and, with ``drip_s``, drips; and the bytes that it
+    received."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url, received = f"http://127.0.0.1:{server.getsockname()[1]}", list[bytes]()
 

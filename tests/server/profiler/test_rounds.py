@@ -26,7 +26,7 @@ from jobsight_server.storage.schema import jobs, pending_at_start, pending_forec
 
 
 def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tuple[float | None, ...]]:
-    """What one profile in memory says at each submission, and at each start, where at one instant ends come first."""
+    """Forecasts of one profile in memory at each submission and start; at one instant ends come first."""
     times = ("end", "submitted", "start")
     events = [(job[name], kind, i) for kind, name in enumerate(times) for i, job in enumerate(planned)]
     profile, found = Profile("s", metric="runtime"), {}

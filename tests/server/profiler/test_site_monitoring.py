@@ -38,7 +38,7 @@ Curve = Callable[[float], float]
 
 
 def memory(at: float) -> float:
-    """Of the job's processes: rises, is at its peak for five minutes, and falls by half."""
+    """Memory of the job's processes: rises, stays at its peak for five minutes, and falls by half."""
     share = (at - START) / LIFE_S
     middle = START + 0.7 * LIFE_S
     return PEAK if abs(at - middle) < 150.0 else PEAK * 0.5 * min(1.0, 4 * share)
@@ -203,7 +203,7 @@ def test_cgroup_exporter_on_two_nodes(site: Any, url: str) -> None:
     run = site.run("1", START, END, {"n1": 2, "n2": 2})
     found = measured(site, run, url=url, presets=("cgroup_exporter",))
     assert found["memory"].value == near(2 * PEAK / 4)
-    assert found["memory"].lower_bound  # shared memory cannot be told from page cache
+    assert found["memory"].lower_bound  # shared memory and page cache cannot be separated
     assert "shared memory" in found["memory"].reason
     assert found["cpu"].value == near(2 * BUSY / 4)
     assert (found["memory"].attribution, found["cpu"].attribution) == ("cgroup", "cgroup")

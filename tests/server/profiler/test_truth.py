@@ -27,7 +27,7 @@ END = 1_790_000_040
 
 
 def _profiled(site: Any, plan: SitePlan) -> tuple[Any, dict[tuple[str, float], Any]]:
-    """The emulation, taken in and profiled, and what is true of each run."""
+    """The emulation, stored and profiled, and the truth about each run."""
     emulation = make_emulation(plan, batch_readings=100)
     store = SampleStore(site.engine, assumed_speed_bps=1e10, quarantine_bytes=10**6)
     for until in range(plan.start + 6000, plan.end + 6000, 6000):
@@ -123,7 +123,7 @@ def test_jobs_on_shared_nodes_are_measured_and_learned_by_their_cgroups(sqlite_s
 
 
 def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -> None:
-    """What users' jobs requested and used is within 1 % of the truth, over the jobs that count.
+    """Check that requested and used amounts are within 1 % of the truth, over the jobs that count.
 
     Of a user's jobs, those that are too short to be judged may be wrong by as much as they used.
     """

@@ -100,7 +100,7 @@ class Farm:
             return connection.execute(query).one()
 
     def sessions(self, name: str) -> list[tuple[float, float, str]]:
-        """Of ended sessions begin, end and what ended them."""
+        """Begin, end and cause of ended sessions."""
         with self.engine.connect() as connection:
             query = select(machine_sessions.c.start, machine_sessions.c.end, machine_sessions.c.ending)
             number = self.row(name).id

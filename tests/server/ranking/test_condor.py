@@ -64,12 +64,12 @@ LINES = LOG.encode().splitlines(keepends=True)
 
 
 def recent(log: str) -> str:
-    """The same of yesterday."""
+    """The same, a day old."""
     return log.replace("2023-11-14", time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400.0)))
 
 
 def attempts(host: str, days_ago: float, evicted: int, completed: int = 0) -> str:
-    """An attempt of a quarter of an hour an hour, one after the other, up to so many days ago."""
+    """Attempts of a quarter of an hour, one an hour, over this many days."""
     events = []
     for number in range(evicted + completed):
         start = time.time() - 86_400.0 * days_ago - 3600.0 * (number + 1)

@@ -48,7 +48,7 @@ NOUNS = ("cluster", "user", "application", "queue", "account")
 
 
 def totals(engine: Engine) -> dict[tuple[Any, ...], tuple[float, ...]]:
-    """What is kept, by metric, level, period, first day and names."""
+    """The stored totals, by metric, level, period, first day and names."""
     names = [savings_groups.c[noun] for noun in NOUNS]
     query = select(
         savings.c.metric,
@@ -64,7 +64,7 @@ def totals(engine: Engine) -> dict[tuple[Any, ...], tuple[float, ...]]:
 
 
 def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
-    """The same from all profiles at once: the plainest way, with nothing of the program but its tables."""
+    """The same from all profiles at once, the simplest way, using only the program's tables."""
     found: dict[tuple[Any, ...], dict[str, float]] = defaultdict(lambda: dict.fromkeys(COLUMNS, 0.0))
     with engine.connect() as connection:
         rows = connection.execute(select(jobs, profiles).join(profiles, profiles.c.run_id == jobs.c.id)).all()
@@ -92,7 +92,7 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
 
 
 def counted(row: Any) -> dict[str, float]:
-    """What one metric of one job counts as."""
+    """The contribution of one metric of one job."""
     memory = row.metric == "memory"
     if row.metric == "cpu":
         held_s = row.processors * (row.end - row.start)

@@ -68,7 +68,7 @@ def serve(database_url: str) -> Callable[..., Settings]:
     fixed = {"database": database_url, "ingest_listen": "127.0.0.1:1", "clusters": "alpha beta gamma a nowhere"}
 
     def settings(sections: dict[str, dict[str, Any]] | None = None, **flags: Any) -> Settings:
-        """The core's settings as flags have them; its limits and the tables of placing systems as values."""
+        """Settings: the core's as in flags, its limits and the tables of placing systems as values."""
         limits = {name: flags.pop(name) for name in list(flags) if name not in DECLARED}
         return replace(load_settings(flags={**fixed, **flags}), sections=sections or {}, **limits)
 
@@ -105,7 +105,7 @@ def another(served: Any, serve: Any, database_url: str) -> Iterator[Callable[...
 
 @pytest.fixture
 def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Any]:
-    """The same as a function that posts JSON."""
+    """A function that posts JSON."""
 
     def start(**settings: str) -> Any:
         client = another(**settings)
@@ -116,7 +116,7 @@ def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Any]:
 
 @pytest.fixture
 def address(served: Any, tmp_path: Path) -> Iterator[str]:
-    """The whole server, as it is started by its command, over the filled database (SQLite)."""
+    """The whole server, started by its command, over the filled database (SQLite)."""
     site = make.site(tmp_path, "--clusters", "alpha beta", clusters=())
     with site.serve():
         yield site.url.removeprefix("http://")

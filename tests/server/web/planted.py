@@ -114,7 +114,7 @@ def array() -> Iterator[tuple[dict[str, Any], Used]]:
 
 
 def used(gib: float, busy: float, off: float, bound: float) -> Used:
-    """What each processor used, what was forecast of it and the bound."""
+    """Use, forecast and bound of each processor."""
     memory = gib * GIB
     return {
         "memory": (memory, memory * off, memory * bound),

@@ -20,7 +20,7 @@ def link(served: Any) -> str:
 
 
 def press(client: Any, url: str, **headers: str) -> Any:
-    """Presses the button of the page to which the link leads."""
+    """Press the button of the linked page."""
     hidden = re.search(r'<input type="hidden" name="once" value="([^"]*)">', client.get(url).text)
     assert hidden
     return client.post("/login", data={"once": hidden[1]}, headers=headers)

@@ -121,7 +121,7 @@ def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
     gone = post(f"{OFFERS}/1/confirm")
     assert (gone.status_code, "expired" in gone.json["error"]) == (410, True)
     served.clock.now = NOW + 30 * HOUR
-    assert expire_all(served.engine, served.clock.now, 100) == 2, "one was not confirmed, of one nothing was heard"
+    assert expire_all(served.engine, served.clock.now, 100) == 2, "one was not confirmed, one had no report"
     states = {row.id: row.state for row in _all(served)}
     assert states == {1: "expired", 2: "unknown", 3: "expired"}
     # A report that comes late is taken all the same.
@@ -278,7 +278,7 @@ def test_risk_by_its_three_factors(restarted: Any, served: Any) -> None:
     ).json
     assert late["p_executable"] == pytest.approx(0.125 / 0.25, abs=0.1)
     assert late["p_available"] == 1.0
-    # Nobody knows this user: the others' jobs answer.
+    # An unknown user: the others' jobs answer.
     other = post("/api/v1/risk", cluster="alpha", user="nobody", nodes=1, walltime_s=2 * HOUR, hours=1).json
     assert other["run_times"]["known_user"] is False
     assert other["p_executable"] == pytest.approx(0.5, abs=0.05)

@@ -97,7 +97,7 @@ def test_too_large_or_not_json_is_refused(served: Any) -> None:
 
 
 def stored_answer(app: Any, query: str, authorization: str) -> tuple[dict[str, str], bytes] | None:
-    """Headers and body of the answer before Flask; None where the question is passed on."""
+    """Headers and body of the stored answer before Flask; None if the question is passed on."""
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -158,7 +158,7 @@ def test_a_batch_and_a_single_question_give_the_same_bytes(served: Any) -> None:
 
 @pytest.fixture
 def configured(served: Any, serve: Any, database_url: str) -> Iterator[Any]:
-    """The same site with an objective and a coverage of its own, trained with them."""
+    """The same site, trained with this objective and coverage."""
     settings = serve(bound_objective="waste", coverage="0.8")
     reading = open_engine(database_url, "read")
     app = create_app(settings, reading, served.engine, served.clock)

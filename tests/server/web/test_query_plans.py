@@ -56,7 +56,7 @@ class Statement(NamedTuple):
 
 @pytest.fixture
 def statements(served: Any, serve: Any, database_url: str) -> Iterator[dict[str, Statement]]:
-    """Each statement that the routes run, with these: of the API, and pages with and without filters.
+    """Statements that the routes run: of the API, and of pages with and without filters.
 
     As they are run, with parameters, of which SQLite's plans do not know the values. Look-ups on connections of the
     driver are noted with the values in their place.
@@ -115,7 +115,7 @@ def test_no_route_reads_a_whole_table(statements: dict[str, Statement], database
 
 
 def scanned(line: str, statement: str) -> bool:
-    """Whether this line of a plan reads all rows of a large table."""
+    """Return whether this line of a plan reads all rows of a large table."""
     found = re.match(r"SCAN (\w+)", line)
     if not found:
         return False

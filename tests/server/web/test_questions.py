@@ -51,7 +51,7 @@ class Walk:
         self.go(next(unescape(href) for href, shown in links if plain(shown) == name))
 
     def part(self, name: str, end: str = "</table>") -> str:
-        """What stands in the element with this id, as HTML."""
+        """The HTML of the element with this id."""
         return self.page.split(f'id="{name}"')[1].partition(">")[2].partition(end)[0]
 
     @property

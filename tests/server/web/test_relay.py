@@ -45,7 +45,7 @@ def relayed(served: Any, serve: Any, database_url: str) -> Iterator[Any]:
 
 
 def counts(relayed: Any) -> dict[tuple[str, str], int]:
-    """What is counted; the writer counts a refusal with, or before, the next batch that it stores."""
+    """The counts; the writer counts a refusal with, or before, the next batch that it stores."""
     sequence = relayed.clock.now = relayed.clock.now + 1
     stored = relayed.client("agent").post(URL, data=make.batch(sequence=int(sequence)))
     assert stored.status_code == 200, stored.text

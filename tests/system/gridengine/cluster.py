@@ -69,7 +69,7 @@ class GridEngineCluster(Daemons):
         return int(printed.split(".")[0])
 
     def states(self) -> dict[int, str]:
-        """What qstat says of each job that has not ended: ``r`` it runs, ``qw`` it waits."""
+        """State of each unfinished job in qstat: ``r`` running, ``qw`` waiting."""
         lines = self.run("qstat", "-u", "*").splitlines()[2:]
         return {int(line.split()[0]): line.split()[4] for line in lines}
 

@@ -96,17 +96,14 @@ Reward = Callable[[Question, Sequence[float], int, int, bool, SystemState | None
 def change_in_utilisation(
     job: Question, capacities: Sequence[float], highest: int, place: int, failed: bool, system: SystemState | None
 ) -> float:
-    """What others may use instead: the share of the requested memory that was left free; a failure uses nodes for
-
-    nothing.
-    """
+    """Return the share of the requested capacity that is left free for others; a failure wastes nodes."""
     return -FAILURE if failed else 1.0 - capacities[place] / capacities[highest]
 
 
 def change_in_slowdown(
     job: Question, capacities: Sequence[float], highest: int, place: int, failed: bool, system: SystemState | None
 ) -> float:
-    """1 for a job that starts when its request would have had to wait; a failed job has to run twice."""
+    """Return 1 for a job that starts although its request would have had to wait; a failed job must run twice."""
     if failed:
         return -FAILURE
     if system is None or job.processors is None:

@@ -30,7 +30,7 @@ from jobsight_server.storage.schema.metadata import keys, metadata, optional, re
 # cache of its cgroups and ``charged_peak`` the largest charge to them. ``shown_only``: the value is shown and was not
 # learned. ``lower_bound``: the job used more, or would have: it ran out of it, was cut short, or was measured in part;
 # never learned. Of bandwidth ``fabric`` is the network that ``value`` is of, and ``fabrics`` the value of each, JSON.
-# Of memory ``quantity`` says which: resident, virtual, with_cache, or node (its nodes', above their idle level).
+# For memory, ``quantity`` is resident, virtual, with_cache, or node (its nodes', above their idle level).
 _APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
 profiles = Table(
     "profiles",

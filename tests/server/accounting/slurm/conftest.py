@@ -62,7 +62,7 @@ Found = list[JobEvent | str]
 
 
 def read_events(file: Path) -> Found:
-    """The events in a file, and the reasons of what is rejected."""
+    """Read the events in a file, and the reasons of rejects."""
     found: Found = []
     with Content(file) as content:
         reader = open_reader("slurm", content)

@@ -30,7 +30,7 @@ def job(number: int) -> dict[str, Any]:
 
 
 def read(reader: RecordReader, data: bytes, sizes: int) -> list[JobEvent | str]:
-    """The events and reasons in ``data``, of which every byte is accounted for, in pieces of ``sizes`` bytes."""
+    """Read events and reasons from ``data`` in pieces of ``sizes`` bytes; asserts that every byte is accounted for."""
     place, found, length = 0, [], 0
 
     def piece(size: int) -> bytes:

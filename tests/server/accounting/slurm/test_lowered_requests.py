@@ -38,13 +38,13 @@ class Site:
         self.texts: list[str] = []
 
     def submit(self, need: int) -> bool:
-        """Whether it ended, given what the plugin makes of the user's request."""
+        """Run a job with the plugin's version of the user's request; return whether it ended."""
         self.given = self.next_given()
         self._log(need)
         return need <= self.given
 
     def next_given(self) -> int:
-        """What a plugin with the setting ``lower`` makes of the user's request."""
+        """Memory set by a plugin with the setting ``lower`` for the user's request."""
         slurm = {"num_tasks": 1, "nodes": 1, "mem": ASKED["memory"], "time_limit": ASKED["time"]}
         asked = {"cluster": "lab", "user": "ann", "application": "cfd", "queue": "batch", "slurm": slurm}
         answer = self.client.post("/api/v1/advice", json=asked).get_json()
@@ -97,7 +97,7 @@ def site(sqlite_engine: Engine, tmp_path: Path, newest: Any) -> Callable[[str, s
 
 
 def killed(site: Site, needs: Sequence[int]) -> int:
-    """How often jobs were killed until each of these was done; their user submits them again."""
+    """Number of kills until each of these jobs is done; their user submits them again."""
     count = 0
     for need in needs:
         while not site.submit(need):
