@@ -80,10 +80,11 @@ class Daemons:
         return (self.directory / "log" / daemon).read_text(errors="replace")[-4000:]
 
     def _make_folders(self, *names: str) -> None:
-        for name in ("log", "home", *names):
+        for name in ("log", *names):
             (self.directory / name).mkdir(mode=0o755)
 
     def _add_users(self) -> None:
+        self.home.mkdir(mode=0o755)
         for user in self.users:
             home = self.home / user
             run("useradd", "--no-log-init", "--no-create-home", "--home-dir", str(home), "--shell", "/bin/sh", user)
@@ -156,12 +157,8 @@ def _environment(entry: Path) -> list[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a daemon, by force where it does not end by itself, and what is left of its session."""
-    process.terminate()
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    """Kill a daemon, as nothing is read of what it would write at its end, and what is left of its session."""
+    process.kill()
+    process.wait()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import urllib.error
@@ -19,7 +18,7 @@ import pytest
 from tests import make
 
 from jobsight_server.cli import main
-from site_run import JOBSIGHT, Site, free_address, wait_until
+from site_run import JOBSIGHT, Site, wait_until
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_text())
 
@@ -62,26 +61,6 @@ def post(url: str, site: Site, sequence: int) -> int:
     request = urllib.request.Request(f"{url}/api/v1/samples", body, headers)
     with urllib.request.urlopen(request, timeout=60) as response:
         return int(response.status)
-
-
-@pytest.mark.exhaustive
-def test_three_roles_start_and_stop_together(site: Site) -> None:
-    assert site.process is not None
-    roles = children(site.process.pid)
-    assert set(roles) == {"writer", "query", "background"}
-    assert site.agent_token_file.stat().st_mode & 0o777 == 0o600
-    assert post(site.ingest_url, site, 1) == 200
-    assert post(site.url, site, 2) == 200  # handed on to the writer
-    assert site.api("overview")["ingest"]["batches"]["stored"] == 2
-    ready = f"jobsight: ready; API and pages on {site.url}"
-    wait_until(lambda: ready in site.log.read_text(), 30, lambda: "it never said that it is ready")
-    site.process.terminate()
-    assert site.process.wait(90) == 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in roles.values())
-    log = site.log.read_text()
-    assert log.count(ready) == 1
-    assert "Traceback" not in log
-    assert "setup plugin" not in log
 
 
 def test_a_role_that_dies_is_started_again(site: Site) -> None:
@@ -149,21 +128,6 @@ def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site
             assert [future.result() for future in waiting] == [200] * 24
     finally:
         os.kill(writer, signal.SIGCONT)
-
-
-@pytest.mark.exhaustive
-def test_a_taken_address_is_said_at_once(lasting_site: Site, tmp_path: Path) -> None:
-    taken = lasting_site.url.removeprefix("http://")
-    command = [*JOBSIGHT, "serve", "--database", f"sqlite:///{tmp_path / 'other.db'}"]
-    for flags, message in (
-        (["--listen", taken, "--ingest-listen", free_address()], f"{taken}: Address already in use; choose others"),
-        (["--listen", free_address(), "--ingest-listen", taken], f"{taken}: Address already in use; choose others"),
-        (["--listen", "127.0.0.1:9", "--ingest-listen", "127.0.0.1:9"], "are both 127.0.0.1:9"),
-    ):
-        done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False, timeout=90)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert message in done.stderr
-    assert not (tmp_path / "other.db").exists()
 
 
 def test_what_is_no_database_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

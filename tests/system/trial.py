@@ -46,10 +46,11 @@ class Trial:
 
     @contextlib.contextmanager
     def agent(self, root: Path) -> Iterator[None]:
-        """The agent that the archive installed."""
+        """The agent that the archive installed, which sends its batches sooner."""
         program = root / "opt/jobsight/agent/bin/jobsight-agent"
         settings = root / "etc/jobsight/agent.toml"
-        with self._process([str(program), "run", "--config", str(settings)], f"agent of {root.name}"):
+        often = ("--batch-age-s", "1", "--interval", "2")
+        with self._process([str(program), "run", "--config", str(settings), *often], f"agent of {root.name}"):
             yield
 
     @contextlib.contextmanager

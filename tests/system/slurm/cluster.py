@@ -1,4 +1,4 @@
-"""A real Slurm on this machine: munge, MariaDB, slurmdbd, slurmctld and two slurmd, all in one temporary directory."""
+"""A real Slurm on this machine: munge, MariaDB and slurmdbd; for each cluster slurmctld and two slurmd."""
 
 from __future__ import annotations
 
@@ -40,36 +40,89 @@ def memory_is_limited() -> bool:
     return all(os.access(CGROUPS / name / "cgroup.procs", os.W_OK) for name in ("memory", "freezer", "cpuacct"))
 
 
-class SlurmCluster(Daemons):
-    """Daemons on free ports and users of its own."""
+class Accounting(Daemons):
+    """munge, MariaDB and slurmdbd, and the users of every cluster."""
 
-    kind = "slurm"
+    kind = "slurmdbd"
 
     def __init__(self, cleanup: contextlib.ExitStack) -> None:
         super().__init__(cleanup)
+        self.environment["SLURM_CONF"] = f"{self.directory}/etc/slurm.conf"
+        self.munge_socket = self.directory / "munge" / "socket"
+        (self.port,) = free_ports(1)
+
+    def start(self) -> None:
+        """Start all three."""
+        self._make_folders("etc", "munge", "database")
+        self._add_users()
+        self._start_munge()
+        password = self._start_database()
+        conf = self.directory / "etc" / "slurmdbd.conf"
+        conf.touch(mode=0o600)
+        shutil.chown(conf, "slurm")
+        conf.write_text(slurmdbd_conf(self.directory, self.munge_socket, self.port, password))
+        # The client library of MariaDB has the server's socket from the environment.
+        self._start("slurmdbd", "-D", "-v", MYSQL_UNIX_PORT=str(self._database_socket))
+        self._wait("slurmdbd", lambda: _connects(socket.AF_INET, ("localhost", self.port)))
+
+    def _start_munge(self) -> None:
+        key = self.directory / "munge" / "key"
+        key.touch(mode=0o400)
+        key.write_bytes(os.urandom(128))
+        self._start("munged", *munged(key, self.munge_socket))
+        self._wait("munged", self.munge_socket.exists)
+
+    def _start_database(self) -> str:
+        """Return the password of Slurm's account in it."""
+        folder = self.directory / "database"
+        shutil.chown(folder, "mysql")
+        data, server = folder / "data", self._database_socket
+        run(
+            "mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={data}", "--skip-test-db",
+            "--auth-root-authentication-method=socket",
+        )  # fmt: skip
+        self._start("mariadbd", *mariadbd(data, server))
+        self._wait("mariadbd", lambda: _connects(socket.AF_UNIX, str(server)))
+        password = secrets.token_hex(8)
+        run(
+            "mariadb", "--no-defaults", f"--socket={server}", "--execute",
+            f"CREATE USER slurm@localhost IDENTIFIED BY '{password}'; GRANT ALL ON slurm.* TO slurm@localhost",
+        )  # fmt: skip
+        return password
+
+    @property
+    def _database_socket(self) -> Path:
+        return self.directory / "database" / "socket"
+
+
+class SlurmCluster(Daemons):
+    """slurmctld and two slurmd on free ports, with the users of ``accounting`` and no job before their own."""
+
+    kind = "slurm"
+
+    def __init__(self, cleanup: contextlib.ExitStack, accounting: Accounting) -> None:
+        super().__init__(cleanup)
+        self.users, self.home = accounting.users, accounting.home
         self.nodes = (f"n{self.tag}a", f"n{self.tag}b")
         self.account = "physics"
         self.configuration = self.directory / "etc"
         self.environment["SLURM_CONF"] = f"{self.configuration}/slurm.conf"
-        controller, database, *nodes = free_ports(4)
+        controller, *nodes = free_ports(3)
         self.places = Places(
-            f"test{self.tag}", socket.gethostname(), self.directory, self.directory / "munge" / "socket", controller,
-            database, dict(zip(self.nodes, nodes, strict=True)),
+            f"test{self.tag}", socket.gethostname(), self.directory, accounting.munge_socket, controller,
+            accounting.port, dict(zip(self.nodes, nodes, strict=True)),
         )  # fmt: skip
         self._settings: dict[str, str] = {}
 
     def start(self) -> None:
-        """Starts everything; some 5 s on an idle machine."""
-        self._make_folders("etc", "state", "munge", "database")
-        self._add_users()
+        """Starts everything; some 3 s on an idle machine."""
+        self._make_folders("etc", "state")
         for node in self.nodes:
             self._cleanup.callback(remove_cgroups, node)
         # Daemons are ended before, each by itself; jobs and their keepers are not the daemons' children.
         self._cleanup.callback(kill_all_with, f"SLURM_CONF={self.environment['SLURM_CONF']}")
-        self._start_munge()
-        password = self._start_database()
-        self._configure(password)
-        self._start_slurmdbd()
+        self._configure()
+        self._register()
         self._start_slurm()
 
     def submit(self, user: str, script: str, *options: str) -> int:
@@ -111,53 +164,18 @@ class SlurmCluster(Daemons):
         """The runs that the accounting database knows, each requeued job's earlier ones too."""
         return list(json.loads(self.run("sacct", "-D", "--json", "-a", "-S", "now-1day"))["jobs"])
 
-    def _start_munge(self) -> None:
-        key = self.directory / "munge" / "key"
-        key.touch(mode=0o400)
-        key.write_bytes(os.urandom(128))
-        self._start("munged", *munged(key, self.places))
-        self._wait("munged", self.places.munge_socket.exists)
-
-    def _start_database(self) -> str:
-        """Return the password of Slurm's account in it."""
-        folder = self.directory / "database"
-        shutil.chown(folder, "mysql")
-        data, server = folder / "data", self._database_socket
-        run(
-            "mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={data}", "--skip-test-db",
-            "--auth-root-authentication-method=socket",
-        )  # fmt: skip
-        self._start("mariadbd", *mariadbd(data, server))
-        self._wait("mariadbd", lambda: _connects(server))
-        password = secrets.token_hex(8)
-        run(
-            "mariadb", "--no-defaults", f"--socket={server}", "--execute",
-            f"CREATE USER slurm@localhost IDENTIFIED BY '{password}'; GRANT ALL ON slurm.* TO slurm@localhost",
-        )  # fmt: skip
-        return password
-
-    @property
-    def _database_socket(self) -> Path:
-        return self.directory / "database" / "socket"
-
-    def _configure(self, password: str) -> None:
+    def _configure(self) -> None:
         shutil.chown(self.directory / "state", "slurm")
         limited = memory_is_limited()
         (self.configuration / "slurm.conf").write_text(slurm_conf(self.places, limited, self._settings))
         if limited:
             (self.configuration / "cgroup.conf").write_text(cgroup_conf())
-        database = self.configuration / "slurmdbd.conf"
-        database.touch(mode=0o600)
-        shutil.chown(database, "slurm")
-        database.write_text(slurmdbd_conf(self.places, password))
 
-    def _start_slurmdbd(self) -> None:
-        # The client library of MariaDB has the server's socket from the environment.
-        self._start("slurmdbd", "-D", "-v", MYSQL_UNIX_PORT=str(self._database_socket))
-        self._wait("slurmdbd", lambda: self.succeeds("sacctmgr", "-n", "list", "cluster"))
+    def _register(self) -> None:
+        of_cluster = f"cluster={self.places.cluster}"
         self.run("sacctmgr", "-i", "add", "cluster", self.places.cluster)
-        self.run("sacctmgr", "-i", "add", "account", self.account)
-        self.run("sacctmgr", "-i", "add", "user", ",".join(self.users), f"account={self.account}")
+        self.run("sacctmgr", "-i", "add", "account", self.account, of_cluster)
+        self.run("sacctmgr", "-i", "add", "user", ",".join(self.users), f"account={self.account}", of_cluster)
 
     def _start_slurm(self) -> None:
         self._start("slurmctld", "-D", "-v", "-c")
@@ -174,6 +192,6 @@ class SlurmCluster(Daemons):
         return states == ["idle"] * len(self.nodes)
 
 
-def _connects(server: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as client:
-        return client.connect_ex(str(server)) == 0
+def _connects(family: socket.AddressFamily, address: Any) -> bool:
+    with socket.socket(family) as client:
+        return client.connect_ex(address) == 0

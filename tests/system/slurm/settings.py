@@ -74,21 +74,20 @@ def cgroup_conf() -> str:
     return f"CgroupMountpoint={CGROUPS}\nCgroupAutomount=no\nConstrainRAMSpace=yes\nConstrainSwapSpace=no\n"
 
 
-def slurmdbd_conf(places: Places, password: str) -> str:
+def slurmdbd_conf(directory: Path, munge_socket: Path, port: int, password: str) -> str:
     """The text of slurmdbd.conf."""
     return (
-        f"AuthType=auth/munge\nAuthInfo=socket={places.munge_socket}\nDbdHost=localhost\n"
-        f"DbdPort={places.database_port}\nSlurmUser=slurm\nPidFile={places.directory}/slurmdbd.pid\n"
-        f"StorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\nStoragePass={password}\n"
-        "StorageLoc=slurm\n"
+        f"AuthType=auth/munge\nAuthInfo=socket={munge_socket}\nDbdHost=localhost\nDbdPort={port}\n"
+        f"SlurmUser=slurm\nPidFile={directory}/slurmdbd.pid\nStorageType=accounting_storage/mysql\n"
+        f"StorageHost=localhost\nStorageUser=slurm\nStoragePass={password}\nStorageLoc=slurm\n"
     )
 
 
-def munged(key: Path, places: Places) -> Sequence[str]:
+def munged(key: Path, munge_socket: Path) -> Sequence[str]:
     """Options of munged."""
-    folder = places.munge_socket.parent
+    folder = munge_socket.parent
     return (
-        "--foreground", f"--key-file={key}", f"--socket={places.munge_socket}", f"--pid-file={folder / 'pid'}",
+        "--foreground", f"--key-file={key}", f"--socket={munge_socket}", f"--pid-file={folder / 'pid'}",
         f"--seed-file={folder / 'seed'}", f"--log-file={folder / 'log'}", "--force",
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import pytest
 
 from site_run import JOBSIGHT, wait_until
 
-from .cluster import SlurmCluster, memory_is_limited, missing
+from .cluster import memory_is_limited, missing
 from .live import LiveJobsight
 from .settings import NODE_MEMORY_MIB
 from .workload import RealJob, RealWorkload
@@ -101,14 +100,10 @@ class AdjustedSlurm:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[AdjustedSlurm]:
-    with SlurmCluster.made() as cluster, ThreadPoolExecutor() as pool:
-        starting = pool.submit(cluster.start)
-        live = LiveJobsight(cluster)
-        adjusted = AdjustedSlurm(live)
-        starting.result()
-        with live.following():
-            yield adjusted
+def site(live: LiveJobsight) -> Iterator[AdjustedSlurm]:
+    adjusted = AdjustedSlurm(live)
+    with live.following():
+        yield adjusted
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +119,7 @@ def waiting(learned: AdjustedSlurm) -> Iterator[list[RealJob]]:
     site = learned
     holding = [site.submit("holder", 10, 300, "--exclusive", "--mem=0") for _ in site.cluster.nodes]
     wait_until(lambda: site.running() == len(holding), 30, lambda: f"{site.queue()}")
-    jobs = [site.submit("solver", 100, 20) for _ in range(WAITING)]
+    jobs = [site.submit("solver", 100, 12) for _ in range(WAITING)]
     site.wait_until_known(*jobs)
     yield jobs
     everything = [str(job_id) for job_id in site.queue()]

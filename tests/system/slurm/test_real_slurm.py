@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
@@ -25,44 +24,43 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missi
 
 DOCS = Path(__file__).parents[3] / "docs" / "operate"
 NEVER_RAN = ("cancelled early", "cancelled while it waits")
+EARLY = 12
+TOGETHER_S = 2.5
+"""Agents read once a second: shorter peaks of both nodes together may lie between two readings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Jobs that have ended, as Jobsight knows them."""
+    """Jobs that have ended, as Jobsight knows them; ``early``: one of their two nodes had ended before the other."""
 
     live: LiveJobsight
     work: RealWorkload
-    jobs: tuple[RealJob, ...]
+    jobs: list[RealJob]
+    early: list[RealJob]
 
 
 @pytest.fixture(scope="module")
-def wave() -> Iterator[Wave]:
-    with SlurmCluster.made() as cluster, ThreadPoolExecutor() as pool:
-        starting = pool.submit(cluster.start)
-        live = LiveJobsight(cluster)  # takes seconds too: every token is a command
-        starting.result()
-        with live.running():
-            work = RealWorkload(cluster)
-            jobs = (
-                *work.troubled(), *work.steps(), *work.burners(5), *work.solver(11),
-                work.whole_nodes(1), work.whole_nodes(2), *work.in_part(),
-            )  # fmt: skip
-            wait_for_runs(live, jobs)
-            yield Wave(live, work, jobs)
+def wave(live: LiveJobsight) -> Iterator[Wave]:
+    with live.running():
+        work = RealWorkload(live.cluster)
+        jobs = [*work.troubled(), *work.steps(), *work.burners(3), *work.solver(11)]
+        early = work.ending_early(EARLY)
+        jobs += [work.whole_nodes(1), work.whole_nodes(2), *work.in_part()]
+        wait_for_runs(live, [*jobs, *early])
+        yield Wave(live, work, jobs, early)
 
 
-def wait_for_runs(live: LiveJobsight, jobs: tuple[RealJob, ...]) -> None:
+def wait_for_runs(live: LiveJobsight, jobs: list[RealJob]) -> None:
     """Until Jobsight has profiled the last run of each job."""
-    live.wait_until_profiled({str(job.job_id): job.label for job in jobs if job.label not in NEVER_RAN}, 90)
+    live.wait_until_profiled({str(job.job_id): job.label for job in jobs if job.label not in NEVER_RAN}, 180)
 
 
 def test_every_run_is_known_with_its_outcome(wave: Wave) -> None:
     runs: dict[str, list[dict[str, Any]]] = {}
     for run in wave.live.runs():
         runs.setdefault(run["job_id"], []).append(run)
-    assert len(wave.jobs) == 34
-    ran = [job for job in wave.jobs if job.label not in NEVER_RAN]
+    assert len(wave.jobs) == 32
+    ran = [job for job in (*wave.jobs, *wave.early) if job.label not in NEVER_RAN]
     waited = {str(job.job_id) for job in wave.jobs if job.label in NEVER_RAN}
     assert set(runs) - waited == {str(job.job_id) for job in ran}
     assert {run["state"] for job_id in waited for run in runs.get(job_id, [])} <= {"queued"}
@@ -77,7 +75,7 @@ def test_every_run_is_known_with_its_outcome(wave: Wave) -> None:
 
 def test_memory_is_within_five_per_cent_of_what_the_programs_held(wave: Wave) -> None:
     ratios = memory_ratios(wave, in_part=False)
-    assert len(ratios) == 25
+    assert len(ratios) == 23
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
     assert not {job for job in ratios if wave.live.is_lower_bound(job.job_id, "memory")}
 
@@ -89,6 +87,21 @@ def test_memory_that_neither_slurm_nor_the_agents_saw_whole_is_marked(wave: Wave
     # Up to 5 % of what was read and 4 MiB may be what the kernel charges a cgroup for besides: here 9 % of 90 MB.
     assert not {job: ratio for job, ratio in unmarked.items() if ratio <= 0.91}
     assert max(ratios.values()) < 1.05
+
+
+def test_memory_of_jobs_of_which_one_node_ends_early_is_true_or_marked(wave: Wave) -> None:
+    """Without ``PrologFlags=Contain`` the cgroup of a job vanishes on a node whose tasks have ended.
+
+    The log has the larger task at most, or what a task held at its end; the agents have read both nodes.
+    """
+    ratios = {job: wave.live.used(job.job_id, "memory") / wave.work.memory_bytes(job) for job in wave.early}
+    marked = {job for job in wave.early if wave.live.is_lower_bound(job.job_id, "memory")}
+    # On a busy machine one task may still fill its memory when the other ends.
+    known = {job for job in wave.early if wave.work.together_s(job) > TOGETHER_S}
+    assert len(known) > EARLY / 2
+    assert not {job: ratios[job] for job in known - marked if not ratios[job] >= 0.95}
+    assert max(ratios.values()) < 1.05
+    assert len(marked) < EARLY / 3, "what was read whole is exact"
 
 
 def memory_ratios(wave: Wave, in_part: bool) -> dict[RealJob, float]:
@@ -145,7 +158,7 @@ def documented_command() -> str:
 def test_processor_time_is_within_five_per_cent_of_what_the_programs_burned(wave: Wave) -> None:
     burned = {job: wave.work.cpu_s(job) for job in wave.jobs if job.measured}
     ratios = {job: wave.live.used(job.job_id, "cpu") / cpu_s for job, cpu_s in burned.items() if cpu_s > 1}
-    assert len(ratios) == 9
+    assert len(ratios) == 7
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
 
 
@@ -155,11 +168,11 @@ def test_the_next_jobs_ask_for_what_is_recommended(wave: Wave) -> None:
     live.install_submission()
     seconds_to_submit(cluster)  # the first question of all may take the server longer than Slurm waits
     # The first ones were submitted together, as one burst: nothing is lowered by that alone.
-    second = tuple(wave.work.solver(2))
+    second = wave.work.solver(2)
     asked = {job["job_id"]: job for job in cluster.queue()}
     assert {asked[job.job_id]["memory_per_node"] for job in second} == {1000}
     wait_for_runs(live, second)
-    third = tuple(wave.work.solver(3))
+    third = wave.work.solver(3)
     asked = {job["job_id"]: job for job in cluster.queue()}
     wait_for_runs(live, third)
     for job in third:

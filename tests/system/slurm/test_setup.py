@@ -7,7 +7,6 @@ import re
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -30,14 +29,12 @@ class SlurmTrial(Trial):
 
 
 @pytest.fixture(scope="module")
-def trial() -> Iterator[SlurmTrial]:
-    with SlurmCluster.made() as cluster:
-        cluster.start()
-        prefix = cluster.directory / "jobsight"
-        prefix.mkdir()
-        conf = (cluster.configuration / "slurm.conf").read_text()
-        ten_jobs_end(cluster)
-        yield SlurmTrial(cluster, prefix, free_port(), conf, settings_of(cluster))
+def trial(cluster: SlurmCluster) -> SlurmTrial:
+    prefix = cluster.directory / "jobsight"
+    prefix.mkdir()
+    conf = (cluster.configuration / "slurm.conf").read_text()
+    each_node_ends_a_job(cluster)
+    return SlurmTrial(cluster, prefix, free_port(), conf, settings_of(cluster))
 
 
 def test_from_nothing_to_the_first_advice(trial: SlurmTrial) -> None:
@@ -127,7 +124,7 @@ def test_what_is_missing_is_named(trial: SlurmTrial) -> None:
 
 def test_a_cluster_is_as_before_once_all_is_removed(trial: SlurmTrial) -> None:
     cluster, conf = trial.cluster, trial.cluster.configuration / "slurm.conf"
-    ten_jobs_end(cluster)
+    each_node_ends_a_job(cluster)
     conf.write_text(conf.read_text() + "# a line that the site adds later\n")
     said = trial.jobsight("setup", "slurm", "--remove")
     assert conf.read_text() == trial.conf_before + "# a line that the site adds later\n"
@@ -139,13 +136,13 @@ def test_a_cluster_is_as_before_once_all_is_removed(trial: SlurmTrial) -> None:
     for root in (trial.prefix, cluster.directory / "second"):
         archive = trial.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
         subprocess.run(["sh", str(archive), "--uninstall", "--prefix", str(root)], check=True, capture_output=True)
-    ten_jobs_end(cluster)
+    each_node_ends_a_job(cluster)
     assert "drain" not in cluster.run("sinfo", "-h", "-N", "-o", "%T %E")
 
 
-def ten_jobs_end(cluster: SlurmCluster) -> None:
-    """Ten jobs run to their end on both nodes."""
-    jobs = [cluster.submit(cluster.users[0], "sleep 1", "--exclusive") for _ in range(10)]
+def each_node_ends_a_job(cluster: SlurmCluster) -> None:
+    """A job runs to its end on each node."""
+    jobs = [cluster.submit(cluster.users[0], "true", f"--nodelist={node}") for node in cluster.nodes]
 
     def all_ended() -> bool:
         ended = {row["job_id"] for row in cluster.accounting() if row["state"]["current"] == "COMPLETED"}
