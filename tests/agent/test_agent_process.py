@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,30 +170,6 @@ def test_kill_9_loses_no_reading_of_a_job_and_the_hook_reads_its_end(node: Node)
     assert ends == 1
 
 
-def test_hooks_mark_a_reading_at_that_instant(node: Node, collector: Collector) -> None:
-    process = node.start(collector.port, "--interval", "0.5")
-    wait_for(lambda: (node.spool / "agent.socket").exists())
-    before = time.time()
-    assert node.hook("job-start", "4711.server").returncode == 0
-    between = time.time()
-    assert node.hook("job-end", "4711.server").returncode == 0
-    after = time.time()
-
-    def marks() -> list[tuple[str, str, float]]:
-        return [
-            (mark["event"], mark["job"], batch["time"][mark["index"]])
-            for batch in collector.batches
-            for mark in batch["marks"]
-        ]
-
-    wait_for(lambda: len(marks()) == 2)
-    finish(process)
-    (start, job, started), (end, _, ended) = sorted(marks(), key=lambda mark: mark[2])
-    assert (start, end, job) == ("start", "end", "4711.server")
-    assert before <= started <= between <= ended <= after
-    assert list((node.spool / "marks").iterdir()) == []
-
-
 def test_a_hook_never_fails_a_job(node: Node) -> None:
     done = node.hook("job-start", "1.s")  # there is no spool
     assert done.returncode == 0
@@ -290,32 +265,6 @@ def fill(folder: Path) -> None:
             with contextlib.suppress(OSError):
                 os.posix_fallocate(file.fileno(), 0, pages * free.f_bsize)
                 return
-
-
-@pytest.mark.exhaustive
-def test_a_full_disk_is_a_line_a_minute_and_costs_nothing_at_sigterm(small_disk: Path) -> None:
-    node = Node(small_disk)
-    with serving(Collector()) as away:
-        port = away.port
-    process = node.start(port, "--batch", "200", "--batch-age-s", "0.3")
-    wait_for(lambda: len(node.batches()) >= 2)
-    fill(small_disk)
-    full = int(status_of(node)["readings"])
-    wait_for(lambda: int(status_of(node)["readings"]) >= full + 20)
-    waiting = status_of(node)
-    errors = finish(process)
-    stopped = time.time()
-    assert errors.count("cannot write to the spool") == 1
-    assert "No space left" in errors
-    assert "readings lost" not in errors
-    (small_disk / "filler").unlink()
-    with serving(Collector(port)) as back:
-        process = node.start(port)
-        wait_for(lambda: sum(time < stopped for time in back.readings()) >= int(waiting["readings"]))
-        finish(process)
-    assert back.batches[-1]["agent"]["batches_dropped"] == 0
-    times = back.readings()
-    assert len(times) == len(set(times))
 
 
 def test_a_full_disk_does_not_stop_what_a_server_takes(small_disk: Path, collector: Collector) -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_agent.batch import AgentCost, in_batches, in_order, pack, to_columns, to_wire
-from jobsight_agent.reading import KINDS, METRICS, GpuUse, Interface, JobUsage, Mark, Reading
-from jobsight_server.ingest.wire import decode, unpack
+from jobsight_agent.reading import METRICS, GpuUse, Interface, JobUsage, Mark, Reading
+from jobsight_server.ingest.wire import decode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch.json"
 BOOT = "0b8e6f5c-3f3a-4e0e-9a51-6f9f1d2c7a10"
@@ -106,69 +106,6 @@ def test_one_reading_without_the_memory_does_not_take_it_from_the_batch() -> Non
     assert batch["memory_total_bytes"] == 68719476736
     assert batch["memory_used_bytes"] == [2147483648, 2147483648, None]
     assert wire([lost])["memory_total_bytes"] is None
-
-
-NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=64)
-INTERFACES = st.lists(
-    st.builds(Interface, NAMES, st.sampled_from(KINDS), st.sampled_from((32, 64)), st.none() | st.integers(1, 2**40)),
-    max_size=4,
-    unique_by=lambda interface: interface.name,
-).map(tuple)
-
-
-AMOUNTS = st.none() | st.integers(0, 2**63 - 1)
-USAGE = st.builds(
-    JobUsage,
-    st.sampled_from(("1", "2.head", "3[4].head")),
-    st.none() | st.floats(0, 1e15, exclude_max=True),
-    *[AMOUNTS] * 5,
-)
-
-
-@st.composite
-def node_readings(draw: st.DrawFn) -> list[Reading]:
-    """Readings of one node that the agent can have taken, in any order."""
-    ports, boot, cpus = draw(INTERFACES), draw(NAMES), draw(st.integers(1, 2**31 - 1))
-    counters = st.tuples(*(st.none() | st.integers(0, port.most_bytes) for port in ports))
-    amounts = st.none() | st.integers(0, 2**63 - 1)
-    reading = st.builds(
-        Reading,
-        time=st.floats(0, 8e9, exclude_min=True, exclude_max=True) | st.sampled_from((1.7e9, 1.7e9 + 1e-6)),
-        boot_id=st.just(boot),
-        cpus=st.just(cpus),
-        memory_total_bytes=amounts,
-        interfaces=st.just(ports),
-        bytes_in=counters,
-        bytes_out=counters,
-        memory_used_bytes=amounts,
-        cpu_busy_s=st.none() | st.floats(0, 1e15, exclude_max=True),
-        mark=st.none() | st.builds(Mark, NAMES, st.sampled_from(("start", "end"))),
-        missed=st.lists(st.sampled_from(METRICS), max_size=3).map(tuple),
-        jobs=st.lists(USAGE, max_size=2, unique_by=lambda usage: usage.job).map(tuple),
-    )
-    return draw(st.lists(reading, min_size=1, max_size=8))
-
-
-@pytest.mark.exhaustive
-@settings(deadline=None, max_examples=100)
-@given(node_readings())
-def test_the_server_takes_whatever_was_read(readings: list[Reading]) -> None:
-    total = 0
-    for group in in_batches(readings):
-        batch = decode(unpack(pack(wire(group), 1), "gzip", 10**7))
-        ordered = sorted(group, key=lambda reading: reading.time)
-        total += len(batch.time)
-        for position, reading in enumerate(ordered):
-            assert batch.time[position] == pytest.approx(reading.time, abs=1e-5)
-            assert tuple(column[position] for column in batch.bytes_in) == reading.bytes_in
-            assert tuple(column[position] for column in batch.bytes_out) == reading.bytes_out
-            assert batch.memory_used_bytes[position] == reading.memory_used_bytes
-            assert batch.cpu_busy_s[position] == reading.cpu_busy_s
-        marks = [(mark.index, mark.job, mark.event) for mark in batch.marks]
-        uses = {(job.job, index) for job in batch.jobs for index in job.index}
-        assert uses == {(usage.job, i) for i, reading in enumerate(ordered) for usage in reading.jobs}
-        assert marks == [(i, r.mark.job, r.mark.event) for i, r in enumerate(ordered) if r.mark is not None]
-    assert total == len(readings)
 
 
 @settings(deadline=None, max_examples=40)

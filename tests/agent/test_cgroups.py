@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,6 @@ from .tree import MEMINFO, Node
 MB = 1_000_000
 FULL = JobUsage("4711", 12.5, 300 * MB, 50 * MB, 600 * MB, 960 * MB, 990 * MB)
 MOUNT = Path("sys/fs/cgroup")
-LIVE = Path("/sys/fs/cgroup")
 
 
 def write(folder: Path, **files: str) -> None:
@@ -295,88 +291,3 @@ def test_huge_pages_that_a_group_does_not_show_may_be_its_own(
     unseen = taken * 2**21 if shown is None else 0
     assert (usage.anon_bytes, usage.charged_bytes) == (300 * MB + own, charged)
     assert usage.peak_bytes == ((kernels or charged) + unseen if unseen else kernels)
-
-
-@pytest.fixture
-def live_group() -> Iterator[tuple[list[Path], str]]:
-    """A group for a job on this machine, in every controller that is read, and its pattern."""
-    name = f"jobsight-test-{os.getpid()}"
-    if (LIVE / "cgroup.controllers").exists():
-        roots = [LIVE]
-    else:
-        roots = [LIVE / "memory", LIVE / "cpuacct"]
-    folders = [root / name / "job_4711" for root in roots]
-    made: list[Path] = []
-    try:
-        for folder in folders:
-            for part in (folder.parent, folder):
-                part.mkdir()
-                made.append(part)
-                if part is not folder and roots == [LIVE]:
-                    (part / "cgroup.subtree_control").write_text("+memory +cpu")
-        if not (folders[0] / "memory.stat").exists():
-            pytest.skip("the memory controller of cgroups is not available here")
-        yield folders, f"{name}/job_{{job}}"
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
-    finally:
-        for folder in reversed(made):
-            folder.rmdir()
-
-
-HOLD = """
-import os, sys, time
-for file in sys.argv[2:]:
-    with open(file + "/cgroup.procs", "w") as procs:
-        procs.write(str(os.getpid()))
-joined = time.process_time()  # the start of an interpreter takes long on a busy machine, and is no part of the group
-held = bytearray(os.urandom(1000)) * 200_000
-until = joined + 0.5
-while time.process_time() < until:
-    pass
-with open(sys.argv[1], "wb") as file:
-    for _ in range(50):
-        file.write(bytes(1_000_000))
-    file.flush()
-    print("ready", time.process_time() - joined, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_live_process_is_measured(live_group: tuple[list[Path], str], tmp_path: Path) -> None:
-    folders, pattern = live_group
-    command = [sys.executable, "-c", HOLD, str(tmp_path / "cache"), *map(str, folders)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        ready, busy_s = process.stdout.readline().split()
-        assert ready == "ready"
-        missed: list[str] = []
-        reader = CgroupReader(Path("/"), (pattern,))  # another scheduler's jobs on this machine are others
-        (usage,) = reader.read(missed, others=False)
-        resident = int(Path(f"/proc/{process.pid}/status").read_text().split("RssAnon:")[1].split()[0]) * 1024
-        process.communicate("", timeout=30)
-        (after,) = reader.read(missed, others=False)
-        for folder in folders:  # the scheduler runs the job again: the same name, another group
-            folder.rmdir()
-        gone = reader.read(missed, others=False)
-        for folder in folders:
-            folder.mkdir()
-        (again,) = reader.read(missed, others=False)
-        reader.close()
-    finally:
-        process.kill()
-        process.wait()
-    assert missed == []
-    assert usage.job == "4711"
-    assert usage.anon_bytes == pytest.approx(resident, rel=0.02)
-    assert 200 * MB <= (usage.anon_bytes or 0) < 230 * MB
-    assert usage.cpu_s == pytest.approx(float(busy_s), abs=0.15)
-    assert (usage.charged_bytes or 0) >= (usage.anon_bytes or 0)
-    assert (usage.file_bytes or 0) >= 40 * MB or tmp_path.stat().st_dev == Path("/dev/shm").stat().st_dev
-    # The process is gone and its memory with it; the peak stays until the group goes.
-    assert (after.anon_bytes or 0) < 20 * MB
-    assert after.peak_bytes is None or after.peak_bytes >= 200 * MB
-    assert (after.cpu_s or 0) >= (usage.cpu_s or 0)
-    assert gone == ()
-    assert (again.job, again.cpu_s, again.anon_bytes) == ("4711", 0.0, 0)

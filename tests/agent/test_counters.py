@@ -11,15 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests import make
 
-from jobsight_agent.batch import AgentCost, in_batches, pack, to_columns, to_wire
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Reading, from_record, to_record
-from jobsight_server.ingest.counters import correct
-from jobsight_server.ingest.wire import decode, unpack
-from jobsight_server.storage.sample_columns import Totals
 
 from .tree import Node
 
@@ -153,43 +148,6 @@ def test_a_card_that_goes_away_and_one_that_comes(node: Node) -> None:
     gone = reader.read()
     assert ([port.name for port in gone.interfaces], gone.missed) == (["mlx5_0/1"], ("network",))
     assert reader.read().missed == ()
-
-
-def test_the_last_interval_of_a_card_that_goes_away_is_a_gap_at_the_server(node: Node) -> None:
-    """From the node's files through batches to what the server adds up; the card comes back with a fresh counter."""
-    now = [1000.0]
-    reader = NodeReader(node.root, clock=lambda: now[0], boottime=lambda: now[0])
-    node.device("eth0", 0, 0)
-    readings = []
-    for count, eth1 in ((1, 100), (2, 200), (3, None), (4, None), (5, 50), (6, 60)):
-        node.devices["eth0"] = (10 * count, 0)
-        if eth1 is not None and "eth1" not in node.devices:
-            node.device("eth1", eth1, 0)
-        elif eth1 is not None:
-            node.devices["eth1"] = (eth1, 0)
-        elif "eth1" in node.devices:
-            del node.devices["eth1"]
-            shutil.rmtree(node.root / "sys/class/net/eth1")
-            shutil.rmtree(node.root / "sys/devices/eth1")
-        node.network()
-        readings.append(reader.read())
-        now[0] += 10.0
-    state, rows, base = None, [], Totals()
-    cost = AgentCost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
-    for number, group in enumerate(in_batches(readings)):
-        batch = to_wire(to_columns(group), cluster="a", node="n", sequence=number, sent_at=None, cost=cost)
-        corrected = correct(decode(unpack(pack(batch, 1), "gzip", 10**6)), state, 1e10)
-        state = corrected.last
-        begun = (0, base.net_in, 0, 0, 0, base.gap)
-        rows += [
-            [value if value is None else value + before for value, before in zip(row, begun, strict=False)]
-            for row in make.corrected_rows(corrected)
-        ]
-        base += corrected.link
-    assert [row[0] - 1000.0 for row in rows] == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
-    # Both cards; unknown when one goes; one card; unknown when it is back; both.
-    assert [row[5] for row in rows] == [0.0, 0.0, 10.0, 10.0, 20.0, 20.0]
-    assert [row[1] for row in rows] == [0, 110, 110, 120, 120, 140]
 
 
 def test_what_a_listing_does_not_show_is_looked_at_within_a_minute(node: Node) -> None:

@@ -116,16 +116,6 @@ def test_an_outage_that_ends_between_two_batches_rejects_neither(spool: Spool, b
     assert (pusher.accepted, spool.refused) == (3, 0)
 
 
-@pytest.mark.exhaustive
-def test_a_database_that_goes_away_after_another_batch_was_stored_rejects_no_batch(spool: Spool) -> None:
-    """First 500 for one batch, the next one is taken, then 503 for a while, then all is well."""
-    answers = [(500, {})] * 20 + [STORED] + [(503, {"Retry-After": "0"})] * 30 + [(500, {})]
-    spool.close_batches([body(0), body(1), body(2)])
-    with facing(spool, lambda _, count: answers[count] if count < len(answers) else STORED) as (pusher, _):
-        wait_for(lambda: spool.waiting == 0)
-    assert (pusher.accepted, spool.refused) == (3, 0)
-
-
 def test_two_bad_batches_in_a_row_both_go(spool: Spool) -> None:
     bad = {body(0), body(1)}
     spool.close_batches([body(0), body(1), body(2), body(3), body(4)])

@@ -228,19 +228,6 @@ def test_the_clock_of_the_browser_is_used_where_it_is_chosen(browser: Browser, a
 
 
 @pytest.mark.exhaustive
-def test_new_rows_appear_without_reloading(watched: Watched, address: Any) -> None:
-    page = watched.page
-    show(page, "jobs")
-    page.evaluate("document.body.dataset.still = 'here'")
-    with address.engine.begin() as connection:
-        row = dict(connection.execute(select(schema.jobs).where(schema.jobs.c.job_id == "<b>9")).mappings().one())
-        row |= {"id": 9999, "job_id": "new<i>"}
-        connection.execute(schema.jobs.insert().values(row))
-    expect(page.locator("#jobs tbody tr").first.locator("th")).to_have_text("new<i>")
-    assert page.evaluate("document.body.dataset.still") == "here"
-
-
-@pytest.mark.exhaustive
 def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     page = watched.page
     page.goto("/user?cluster=alpha&name=switching")

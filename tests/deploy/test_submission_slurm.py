@@ -93,16 +93,6 @@ def setting(memory: str, time: str) -> dict[str, str]:
     return {"memory": memory, "time": time}
 
 
-@pytest.mark.exhaustive
-def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(run: Run) -> None:
-    [answer] = run("job_submit.lua", [job(admin_comment="by hand")], limit_s="5")
-    assert answer["changed"].keys() == {"admin_comment"}
-    assert answer["changed"]["admin_comment"].startswith("by hand; jobsight: Ask for ")
-    assert (answer["status"], answer["lines"]) == (0, [])
-    [said] = answer["messages"]
-    assert answer["changed"]["admin_comment"] == f"by hand; jobsight: {said}", "prompt and comment say the same"
-
-
 @pytest.mark.parametrize(
     ("partition", "conf", "field"),
     [

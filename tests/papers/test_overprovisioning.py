@@ -24,20 +24,6 @@ EVERY_NAME = [
 ]  # fmt: skip
 
 
-def test_all_estimators_where_none_are_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--trace", trace, "--classes", "4x32M,4x24M", "--policy", "easy", "--workers", 1]
-    account = make.json_of(main, capsys, "overprovisioning", *options)
-    assert [row["estimator"] for row in account["rows"]] == EVERY_NAME
-    assert {(row["second_mb"], row["order"], row["policy"], row["load"]) for row in account["rows"]} == {
-        (24.0, "smallest-fit", "easy", 1.2)
-    }
-    delay = {row["estimator"]: row for row in account["failure_delay"]}
-    assert list(delay) == EVERY_NAME[1:-1]
-    assert all(
-        (row["failed_node_hours"] > 0.0) or row["mean_wait_s"] == row["mean_wait_without_s"] for row in delay.values()
-    )
-
-
 @pytest.mark.exhaustive
 def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--classes", "4x32M,4x24M", "--second-mb", "16", "18", "24", "32", "--workers", "2"]
@@ -65,47 +51,6 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
     assert [row["given_mb"] for row in account["cycles"]][:5] == [32.0, 16.0, 8.0, 4.0, 8.0]
     for number in (1, 3, 4, 5, 6, 7, 8):
         assert "</svg>" in (tmp_path / "plots" / f"figure-{number}.svg").read_text()
-
-
-def test_similarity_is_that_of_the_whole_trace(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--trace", trace, "--classes", "4x32M,4x24M", "--estimators", "none", "--workers", 1]
-    whole = make.json_of(main, capsys, "overprovisioning", *options)["similarity"]
-    assert whole["request_over_use"]["at_least_double_share"] == pytest.approx(0.5, abs=0.06)
-    assert whole["request_over_use"]["largest"] == pytest.approx(32.0 / 7.0)
-    assert whole["group_sizes"]["jobs_share"][0] == 1.0
-    assert whole["gain"]["alike_share"] == 1.0
-    by_user = make.json_of(main, capsys, "overprovisioning", *options, "--group-by", "user")["similarity"]
-    assert by_user["groups"] == 10
-    assert by_user["gain"]["alike_share"] == 0.0  # each uses 7 and 20
-
-
-def test_steps_and_groups_are_ranked_by_what_they_bring(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--trace", trace, "--classes", "4x32M,4x16M", "--estimators", "none", "--steps", "--search-groups"]
-    options += ["--workers", 1]
-    account = make.json_of(main, capsys, "overprovisioning", *options)
-    assert len(account["steps"]) == 19
-    assert {row["retry"] for row in account["steps"]} == {"request", "estimate"}
-    by_use = [row["utilisation"] for row in account["steps"]]
-    assert by_use == sorted(by_use, reverse=True)
-    assert {row["alpha"] for row in account["steps"] if row["utilisation"] == by_use[0]} & {2.0, 4.0}
-    # 32 / 1.5 is rounded to 32 again: nothing is ever lowered.
-    assert all(row["lowered_share"] == 0.0 for row in account["steps"] if row["alpha"] < 2.0)
-    fields = [set(row["fields"]) for row in account["group_fields"]]
-    assert {"user", "application"} <= fields[0]
-    assert len(fields) == 7  # what is the same for all jobs makes no groups
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--classes", "four"], "node class 'four': give COUNTxMEMORYM"),
-        (["--classes", "4x8M,4x4M"], "no job fits on 4x4M,4x8M: 400 request more memory"),
-    ],
-)
-def test_bad_input_is_named(trace: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
-    arguments = ["--trace", str(trace), "--classes", "4x32M,4x24M", *options]
-    assert main(["overprovisioning", *arguments]) == 1
-    assert message in capsys.readouterr().err
 
 
 LANL = (

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from jobsight_papers.__main__ import main
 from jobsight_papers.profile_guided.tune import confirmed
 from jobsight_papers.profile_guided.tuning import GRID, tune_parameter
 from jobsight_predictor.evaluation.jobs import Jobs
@@ -61,34 +56,3 @@ def test_what_the_later_jobs_do_not_confirm_is_not_recommended() -> None:
     line = {"helps": window.helps, "chosen": window.chosen, "default": 5.0}
     same = {"helps": False, "chosen": 10.0, "default": 10.0}
     assert confirmed({"memory": {"parameters": {"window": line, "bins": same, "alpha": same}}}) == {}
-
-
-def trace(file: Path, jobs: Jobs) -> str:
-    """Write a Standard Workload Format trace; memory in KB."""
-    file.write_text(
-        "".join(
-            f"{i} {100 * i} 0 50 1 1 {1e6 * value:.0f} 1 60 -1 1 {str(question.user)[1:]} 1 1 1 1 -1 -1\n"
-            for i, (value, question) in enumerate(zip(jobs.values, jobs.questions, strict=True))
-        )
-    )
-    return str(file)
-
-
-def test_the_command_prints_what_the_later_jobs_confirm(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    file = trace(tmp_path / "walks.swf", wandering(600, 6))
-    assert main(["profile-guided", "--tune", file, "--metric", "memory", "runtime", "--workers", "1", "--json"]) == 0
-    account = json.loads(capsys.readouterr().out)
-    memory = account["metrics"]["memory"]
-    assert (memory["jobs"], memory["earlier"] + memory["later"]) == (600, 594)
-    assert memory["parameters"]["window"]["chosen"] == 1
-    assert memory["beside"]["locality"] == pytest.approx(memory["parameters"]["window"]["accuracy_chosen"])
-    assert account["metrics"]["runtime"]["parameters"]["window"]["gain"] == 0.0  # all alike
-    assert account["confirmed"]["memory"]["window"] == 1
-    assert main(["profile-guided", "--tune", file, "--metric", "memory", "--workers", "1"]) == 0
-    printed = capsys.readouterr().out
-    assert "Confirmed on the later jobs for memory: window 1" in printed
-    assert "Jobsight's forecast" in printed
-    assert "…" not in printed

@@ -111,25 +111,6 @@ def test_an_unknown_user_has_no_history(engine: Engine) -> None:
         assert answer.forecasts == dict.fromkeys(FIVE)
 
 
-def test_many_questions_are_answered_in_their_order(engine: Engine) -> None:
-    fill(engine, "u", [1.0])
-    fill(engine, "v", [2.0], metric="memory")
-    fill(engine, "u", [3.0], cluster="beta")
-    questions = [
-        *(ForecastRequest("alpha", job_question(f"nobody{i}"), "cpu") for i in range(700)),
-        ForecastRequest("beta", job_question("u"), "bandwidth"),
-        ForecastRequest("alpha", job_question("u")),
-        ForecastRequest("alpha", job_question("v"), "memory"),
-        ForecastRequest("beta", job_question("u"), "bandwidth"),
-    ]
-    found = answers(engine, questions)
-    assert len(found) == 700 + 1 + 4 + 1 + 1
-    # Of what a user never had a value of, the site's other jobs tell.
-    assert [answer.level for answer in found[701:705]] == ["user", "site", None, None]
-    assert [answer.value for answer in found[700:]] == [3.0, 1.0, 2.0, None, None, 2.0, 3.0]
-    assert [answer.user for answer in found[:2]] == ["nobody0", "nobody1"]
-
-
 def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
     """Not by reading the whole table, however many are asked at once."""
     plans: list[str] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -72,23 +71,6 @@ def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Cap
     assert all("</svg>" in (tmp_path / "plots" / name).read_text() for name in drawn)
 
 
-def test_sweeps_are_rows_of_their_own_and_tables_fit(
-    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--trace", trace, "--last", 40, "--nodes", 16, "--seeds", 1, "--pmax", ".2", "--workers", 1]
-    swept = ["--penalty", 0.5, 2, "--failures", "constant", "correlated", "--strategy", "conservative", "time-slice"]
-    account = found(capsys, *options, *swept, "--migrate", 0.25, "--low-load", "--mtbf", 2000)
-    assert len(account["rows"]) == 8
-    assert all(row["migration_h"] == 0.25 and row["penalty_ratio"] in (0.5, 2.0) for row in account["rows"])
-    assert all(row["net_hours"]["low"] is None for row in account["rows"])  # of one seed
-    plots = ["--plot", str(tmp_path / "plots")]
-    assert main(["overbooking", *map(str, options), "--exact-estimates", "--strategy", "time-slice", *plots]) == 0
-    printed = capsys.readouterr().out
-    assert "time-slice" in printed
-    assert "5 without a requested time" in " ".join(printed.split())
-    assert all(len(line) <= 80 for line in printed.splitlines())
-
-
 def test_ranges_of_pmax() -> None:
     assert parse_range(".05:.2:.05") == [0.05, 0.1, 0.15, 0.2]
     assert len(parse_range(".05:1:.05")) == 20
@@ -96,19 +78,3 @@ def test_ranges_of_pmax() -> None:
     for bad in ("", "a", ".1:.2", "0:1:0", "nan", "-.1", "1.5", "0:1:1e-30", ".2:.1:.1"):
         with pytest.raises(UserError, match="--pmax"):
             parse_range(bad)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--arrival", "nan"], "--arrival nan: out of range"),
-        (["--low-load", "--arrival", "1"], "give one of them"),
-        (["--seeds", "1000", "--pmax", "0:.9:.001"], "runs; at most"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(
-    trace: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["overbooking", "--trace", str(trace), *arguments]) != 0
-    error = capsys.readouterr().err
-    assert re.search(message, error), error

@@ -265,25 +265,6 @@ def test_a_label_that_changes_in_mid_job_is_one_series(engine: Engine) -> None:
         check_job(measured(engine, preset), memory, variant=(variant, preset, after))
 
 
-@pytest.mark.exhaustive
-def test_the_same_id_on_other_hosts_counts_for_nothing(engine: Engine) -> None:
-    for variant in VARIANTS:
-        rng = random.Random(variant)
-        preset, memory = rng.choice(list(PRESETS)), Memory()
-        domain = rng.choice(["", ".a.example"])
-        nodes = [f"n{number}{domain}" for number in range(1, rng.choice([1, 1, 2, 3]) + 1)]
-        others = rng.sample(["b77", "b78.b.example", "n11", "10.0.0.9", *(["n1.b.example"] if domain else [])], 2)
-        engine.series.clear()
-        for node in [*nodes, *others]:
-            labels = {"instance": f"{node}:9306", "hostname": node, "cluster": "beta" if node in others else "alpha"}
-            exporter = Exporter(labels, rng.uniform(0.0, 20.0))
-            add_job(engine, preset, exporter, memory, 9.0 if node in others else 1.0)
-        found = measured(engine, preset, *nodes)
-        assert set(found.nodes) == set(nodes), variant
-        for node in nodes:
-            check_job(found, memory, node, (variant, preset, nodes, others))
-
-
 def test_hosts_of_one_short_name_in_two_domains_are_told_apart_or_unknown(engine: Engine) -> None:
     for variant in VARIANTS:
         rng = random.Random(variant)
@@ -300,21 +281,6 @@ def test_hosts_of_one_short_name_in_two_domains_are_told_apart_or_unknown(engine
             assert "n1.a.example and n1.b.example are two hosts" in found.refused["memory_bytes"]
         else:
             check_job(found, memory, node, (variant, preset))
-
-
-@pytest.mark.exhaustive
-def test_series_of_two_clusters_with_the_same_names_are_refused(engine: Engine) -> None:
-    for variant in VARIANTS:
-        rng = random.Random(variant)
-        preset, memory = rng.choice(list(PRESETS)), Memory()
-        engine.series.clear()
-        for cluster, factor in (("alpha", 1.0), ("beta", rng.choice([0.5, 2.0, 7.0]))):
-            labels = {"instance": "n1:9306", "hostname": "n1", "cluster": cluster}
-            add_job(engine, preset, Exporter(labels, rng.uniform(0.0, 20.0)), memory, factor)
-        found = measured(engine, preset)
-        assert found.nodes == {}, variant
-        assert 'cluster="' in found.refused["memory_bytes"]
-        check_job(measured(engine, preset, labels={"cluster": "alpha"}), memory, variant=variant)
 
 
 def test_an_only_node_under_another_name_is_used_if_it_is_the_only_one(engine: Engine) -> None:

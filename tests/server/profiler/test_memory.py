@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, history
 from jobsight_server.profiler.memory import (
     FRESH_S,
     Idle,
@@ -22,7 +21,6 @@ from jobsight_server.profiler.memory import (
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import Readings, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing
-from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.sample_columns import SampleColumns
 from jobsight_server.storage.schema import series
 
@@ -199,26 +197,3 @@ def test_an_idle_level_that_is_not_known_is_not_zero(site: Any) -> None:
     assert (site.profile(logged)["memory"].value, site.profile(logged)["memory"].mean) == (300 * MIB, None)
     learned = {(series_row[1], series_row[2]): series_row[3] for series_row in site.dump(series)}
     assert learned["u2", "memory"] == 1
-
-
-def test_a_job_that_ramps_up_is_learned_by_its_peak(site: Any) -> None:
-    """431 MiB on average, 807 at the end: 440 reserved would have killed it."""
-    ramp = [(float(t), 0, 0, 0.0, (500 + (max(0, min(807, (t - 600) * 807 // 840)) if t < 1500 else 0)) * MIB, 0.0)
-            for t in range(0, 2101, 60)]  # fmt: skip
-    site.node("n1", ramp)
-    run = site.run("1.s", 600, 1500, {"n1": 1}, submitted=0.0)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9) == 1
-    row = site.profile(run)["memory"]
-    assert row.value == pytest.approx(807 * MIB)
-    assert row.peak == row.value
-    assert row.mean == pytest.approx(431 * MIB, rel=0.02)
-    assert row.source == "samples"
-    with site.engine.connect() as connection:
-        detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "1.s", 1e9)
-    assert detail is not None
-    shown = detail.runs[0]
-    assert (shown.memory_mean, shown.memory_source, shown.memory_idle_age_s) == (row.mean, "samples", 60)
-    # What is learned is the peak.
-    with site.engine.connect() as connection:
-        learned = history(connection, "alpha", "u1", 1)["memory"].actual
-    assert learned == [row.value]

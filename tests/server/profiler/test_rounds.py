@@ -7,10 +7,9 @@ import math
 from typing import Any, get_args
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import text, update
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.forecast import AtStart
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_server.forecasts import (
     AnswerReader,
@@ -23,55 +22,6 @@ from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, pending_at_start, pending_forecasts, profiles
-
-
-def expected_forecasts(site: Any, planned: list[dict[str, Any]]) -> dict[str, tuple[float | None, ...]]:
-    """Forecasts of one profile in memory at each submission and start; at one instant ends come first."""
-    times = ("end", "submitted", "start")
-    events = [(job[name], kind, i) for kind, name in enumerate(times) for i, job in enumerate(planned)]
-    profile, found = Profile("s", metric="runtime"), {}
-    again: dict[int, AtStart] = {}
-    for _, kind, i in sorted(events):
-        job = planned[i]
-        if kind == 0:
-            profile.learn(site.question(job), job["end"] - job["start"], found[i], at_start=again[i])
-        elif kind == 1:
-            found[i] = profile.forecast_job(site.question(job))
-        else:
-            has_waited = job["start"] > job["submitted"]
-            again[i] = AtStart.of(profile.forecast_job(site.question(job), "start") if has_waited else found[i])
-    return {
-        planned[i]["job_id"]: (forecast.value, forecast.bound, again[i].value, again[i].bound)
-        for i, forecast in found.items()
-    }
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("limit", [1, 7, 200])
-def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted_and_when_it_started(
-    site: Any, plan: Any, limit: int
-) -> None:
-    """However many runs a round takes: an imported log is learned as if the server had been there."""
-    planned = plan(3, 150)
-    for job in planned:
-        site.run(**job)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit) == 150
-    query = (
-        select(
-            jobs.c.job_id,
-            profiles.c.forecast,
-            profiles.c.bound,
-            profiles.c.start_forecast,
-            profiles.c.start_bound,
-        )
-        .join(profiles, profiles.c.run_id == jobs.c.id)
-        .where(profiles.c.metric == "runtime")
-    )
-    with site.engine.connect() as connection:
-        found = {job_id: tuple(forecasts) for job_id, *forecasts in connection.execute(query)}
-    assert found == expected_forecasts(site, planned)
-    assert any(first != again for first, _, again, _ in found.values())
-    assert site.dump(pending_forecasts) == site.dump(pending_at_start) == []
 
 
 def test_what_ended_while_a_job_waited_counts_at_its_start_and_not_before(site: Any) -> None:

@@ -56,20 +56,6 @@ def used_since(rate: float, begin: float = START) -> Curve:
     return lambda at: rate * (at - begin)
 
 
-def add_cgroup_exporter(history: History) -> None:
-    """On cgroup v2, where ``rss`` holds page cache."""
-    for number, node in enumerate(("n1", "n2.site.example")):
-        labels = f'{{cgroup="/system.slice/slurmstepd.scope/job_1",instance="{node}:9306",job="cgroups"}}'
-        other = labels.replace("job_1", "job_11")
-        for names, of_job in ((labels, 1.0), (other, 7.0)):
-            phase = 3.1 + number
-            history.add(f"cgroup_cpu_total_seconds{names}", scrapes(used_since(of_job * BUSY), phase=phase))
-            history.add(
-                f"cgroup_memory_rss_bytes{names}", scrapes(lambda at, k=of_job: k * memory(at) + CACHE, phase=phase)
-            )
-            history.add(f"cgroup_memory_cache_bytes{names}", scrapes(lambda _: CACHE, phase=phase))
-
-
 def add_jobstats(history: History) -> None:
     for step in ("", "0"):
         labels = f'cluster="alpha",jobid="2",step="{step}",task="",instance="n3:9306"'
@@ -173,7 +159,6 @@ LONG_OUTAGE = (START + 0.4 * LIFE_S, START + 0.7 * LIFE_S)
 @pytest.fixture(scope="module", params=[prometheus, victoria_metrics])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     history = History()
-    add_cgroup_exporter(history)
     add_jobstats(history)
     add_idle_gpus(history)
     add_slurm_job_exporter(history)
@@ -196,20 +181,6 @@ def measured(site: Any, run_id: int, **source: Any) -> dict[str, Any]:
 
 def near(value: float) -> Any:
     return pytest.approx(value, rel=0.02)
-
-
-@pytest.mark.exhaustive
-def test_cgroup_exporter_on_two_nodes(site: Any, url: str) -> None:
-    run = site.run("1", START, END, {"n1": 2, "n2": 2})
-    found = measured(site, run, url=url, presets=("cgroup_exporter",))
-    assert found["memory"].value == near(2 * PEAK / 4)
-    assert found["memory"].lower_bound  # shared memory and page cache cannot be separated
-    assert "shared memory" in found["memory"].reason
-    assert found["cpu"].value == near(2 * BUSY / 4)
-    assert (found["memory"].attribution, found["cpu"].attribution) == ("cgroup", "cgroup")
-    assert found["bandwidth"].value is None
-    assert found["bandwidth"].reason == "the site's monitoring has no readings of n1"
-    assert found["runtime"].value == pytest.approx(LIFE_S)
 
 
 @pytest.mark.exhaustive

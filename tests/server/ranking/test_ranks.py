@@ -84,23 +84,3 @@ def test_a_machine_that_stays_is_known_as_soon_as_its_backlog_is_in(farm: Farm) 
     ranks = farm.ranks()
     assert ranks.stays.known.all()
     assert farm.order() == ["steady", "restless"]
-
-
-@pytest.mark.storage
-def test_the_terms_are_those_worked_out_by_hand(farm: Farm) -> None:
-    farm.report("n1", START - 6 * HOUR_S, START - 1, benchmark_flops=1e8, cores=8)
-    farm.report("n2", START - 48 * HOUR_S, START - 1, benchmark_flops=5e7, cores=4)
-    for number in range(5):
-        farm.job(["n1"], start=START - 5000, end=START - 4000 + number)
-    farm.job(["n2"], start=START - 5000, end=START - 4000, state="requeued")
-    farm.round(after_s=0)
-    farm.round(after_s=2)
-    farm.now = START
-    ranks = farm.ranks(method="grv")
-    n1, n2 = (ranks.columns.by_name["alpha", name] for name in ("n1", "n2"))
-    vectors = ranks.vectors
-    assert vectors.availability[[n1, n2]] == pytest.approx([0.25, 1.0])
-    assert vectors.success[[n1, n2]] == pytest.approx([(5 / 20 + 1) / 2, (-1 / 20 + 1) / 2])
-    assert vectors.capacity[[n1, n2]] == pytest.approx([1.0, 0.25])
-    terms = (vectors.availability, vectors.success, vectors.capacity)
-    assert vectors.score[[n1, n2]] == pytest.approx(sum(each[[n1, n2]] for each in terms) / 3)

@@ -152,16 +152,3 @@ def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: F
     with farm.engine.connect() as connection:
         attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
     assert 0.5 < attributes["reliability"] < 1.0
-
-
-@pytest.mark.storage
-def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_session(farm: Farm) -> None:
-    farm.report("n1", START - 7200, START - 3700, uptime_s=10_000.0)
-    farm.report("n1", START - 100_000, START - 97_000, uptime_s=13_060.0)  # set back by a day
-    farm.report("n1", START - 3000, START - 10, uptime_s=16_100.0)  # and forward again
-    farm.round()
-    row = farm.row("n1")
-    assert farm.sessions("n1") == []
-    assert row.since == START - 9610  # 9,600 s by the uptime, up to the last reading
-    assert '"clock_jumps":' in row.presence
-    assert '"clock_jumps":0' not in row.presence

@@ -112,24 +112,6 @@ def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
     assert (none["first_day"], none["rows"]) == (None, [])
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "words"),
-    [
-        ({"since": "2023-13-01"}, 400, "since='2023-13-01' is not a time; give a date"),
-        ({"since": "yesterday"}, 400, "is not a time"),
-        ({"since": "2023-11-16", "until": "2023-11-15"}, 400, "must be before"),
-        ({"by": "job"}, 400, "use one of: user, application, queue, account, cluster"),
-        ({"limit": "0"}, 400, "is not a whole number"),
-        ({"user": "zoe"}, 404, "no user 'zoe'"),
-        ({"cluster": "gamma"}, 404, "unknown cluster"),
-    ],
-)
-def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, words: str) -> None:
-    answer = client.get("/api/v1/waste", query_string=query)
-    assert answer.status_code == status
-    assert words in answer.get_json()["error"]
-
-
 def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     text = " ".join(client.get("/waste").text.split())
     rows = text.split("<tbody>")[1].split("<tr>")[1:]
@@ -209,36 +191,6 @@ def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int,
     row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for)
     template = client.application.jinja_env.get_template("savings_parts.html")
     assert str(template.make_module().why("memory", row)) == f"Memory {words}"  # type: ignore[attr-defined]
-
-
-@pytest.mark.storage
-def test_user_page_and_savings_name_one_application_and_one_amount(
-    client: FlaskClient, engine: Engine, ask: Ask, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two applications alike but for their names, whose jobs are never better off; the last run of one ran out."""
-    at = {"start": NOON + 11 * DAY_S, "end": NOON + 11 * DAY_S + 60}
-    small = {"requested_memory_bytes": GIB, "used_memory_bytes": GIB // 2, **at}
-    write(engine, [ended(2000 + i, user="kim", name=name, **small) for i, name in enumerate(("zeta", "beta"))])
-    learn(engine)
-    for ran_out in (False, True):
-        if ran_out:
-            failed = {"failure": "memory", "used_memory_bytes": GIB, "requested_memory_bytes": GIB, **at}
-            write(engine, [ended(2002, user="kim", name="zeta", **failed)])
-            learn(engine)
-        (row,) = ask(user="kim")["rows"]
-        by_user = {metric: row[f"{metric}_advice"] for metric in ("memory", "runtime")}
-        listed = client.get("/api/v1/user/applications?name=kim").get_json()["applications"]
-        for metric, advice in by_user.items():
-            of_page = next(each for each in listed if each["application"] == advice["application"])
-            for name in ("asked_for", "recommended", "ask_for"):
-                assert of_page[f"{metric}_advice"][name] == advice[name]
-        assert by_user["memory"]["application"] == ("zeta" if ran_out else "beta")
-        page = " ".join(client.get("/user?cluster=alpha&name=kim").text.split())
-        assert ("instead of 1G: " in page) is (by_user["memory"]["ask_for"] is not None)
-    assert main(["savings", "--database", database_url, "--csv", "--by", "application", "--user", "kim"]) == 0
-    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert {line["name"]: line["ask_for"] for line in lines if line["metric"] == "memory"}["beta"] == ""
-    assert all(line["recommended"] for line in lines)
 
 
 def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:

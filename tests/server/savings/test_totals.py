@@ -30,7 +30,7 @@ from jobsight_server.profiler.totals import (
     count_marked,
     days_of,
 )
-from jobsight_server.queries.savings import Days, periods_of, stored_days, sums_of_all, sums_of_user, widened
+from jobsight_server.queries.savings import Days, periods_of, sums_of_all, sums_of_user
 from jobsight_server.storage.event_counts import DAY_S, day_of, mark_all
 from jobsight_server.storage.schema import (
     forecast_scores,
@@ -292,37 +292,6 @@ def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: 
     with engine.begin() as connection:  # the same names lead to the same groups
         name = group_name("alpha", "ann", "sample-129x", "batch", None)
         assert counted_as(connection, [name]) == {name: name._replace(application=OTHER)}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.storage
-def test_a_span_is_read_as_its_days(engine: Engine) -> None:
-    many(engine, 150)
-    learn(engine)
-    by_day = {key: sums for key, sums in totals(engine).items() if key[1:3] == ("group", "day")}
-    with engine.connect() as connection:
-        stored = stored_days(connection)
-        assert stored is not None
-        assert stored == (min(key[3] for key in by_day), max(key[3] for key in by_day))
-        for first, last in ((0, 2**31), (stored.first + 3, stored.last - 4), (stored.first + 5, stored.first + 5)):
-            days = Days(max(first, stored.first), min(last, stored.last))
-            wide = widened(days, stored)
-            for metric in ("memory", "runtime", "cpu"):
-                for noun in ("user", "application", "queue", "account", "cluster"):
-                    wanted: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
-                    of_ann: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
-                    for key, sums in by_day.items():
-                        if key[0] == metric and days.first <= key[3] <= days.last:
-                            name = (key[4], key[4 + NOUNS.index(noun)])
-                            wanted[name] = [a + b for a, b in zip(wanted[name], sums, strict=True)]
-                            if key[4:6] == ("beta", "ann"):
-                                of_ann[name] = [a + b for a, b in zip(of_ann[name], sums, strict=True)]
-                    found = {tuple(row[:2]): list(row[2:]) for row in sums_of_all(connection, metric, wide, noun)}
-                    assert found == wanted
-                    rows = sums_of_user(connection, metric, wide, noun, "beta", "ann")
-                    assert {tuple(row[:2]): list(row[2:]) for row in rows} == of_ann
-                beta = sums_of_all(connection, metric, days, "user", "beta")
-                assert {row[0] for row in beta} <= {"beta"}
 
 
 @settings(max_examples=300)

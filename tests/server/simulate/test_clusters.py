@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests import make
 
-from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import write_swf
 from jobsight_server.cli import main
 from jobsight_server.commands.simulate import command
 
@@ -44,17 +40,6 @@ def test_placements_on_clusters(
     assert sum(waits) / len(waits) == pytest.approx(found["mean_wait_s"])
 
 
-@pytest.mark.exhaustive
-def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--clusters", "32,16,16", "--placement", "naive", "--uplink", "0.05G"]
-    assert main(["simulate", str(trace), *options, "--plot", str(tmp_path / "plots")]) == 0
-    shown = capsys.readouterr().out
-    assert "naive on 64 processors" in shown
-    assert "links saturated" in shown
-    assert max(map(len, shown.splitlines())) <= 120
-    assert "</svg>" in (tmp_path / "plots" / "links.svg").read_text()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -71,17 +56,6 @@ def test_bad_input_is_named(
     file.write_text("\n".join(f"{i} {i * 9} -1 50 4 -1 -1 4 60 -1 1 1 -1 -1 -1 -1 -1 -1" for i in range(1, 9)))
     assert main(["simulate", str(file), "--clusters", "2x4", *options]) == 1
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.exhaustive
-def test_asking_again_beside_not_asking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn = lublin(1500, 64, seed=1)
-    write_swf(replace(drawn, columns={**drawn.columns, "user": np.arange(1500.0) % 100}), tmp_path / "users.swf.gz")
-    options = ["--clusters", "4x32", "--uplink", "10M", "--placement", "aware", "--load", "3", "--validate"]
-    both = make.json_of(main, capsys, "simulate", tmp_path / "users.swf.gz", *options, "--ask-again")
-    assert both["broken_rules"] == 0
-    gained = both["against"]["aware"]["mean_turnaround_s"] - both["mean_turnaround_s"]
-    assert both["against"]["aware"]["difference_turnaround_s"][0] == pytest.approx(gained) != 0.0
 
 
 def test_options_that_do_not_go_together_are_refused(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

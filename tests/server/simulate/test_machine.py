@@ -273,16 +273,6 @@ def test_the_example_runs_as_it_is_documented(trace: Path) -> None:
     )  # fmt: skip
 
 
-def test_weights_of_multifactor(trace: Path, simulate: Command) -> None:
-    found = simulate(trace, "--policy", "multifactor", "--priority", "age=5", "fair-share=0", "--validate")
-    assert found["priority"] == {
-        "age": 5.0, "size": 1000.0, "fair_share": 0.0, "longest_age_days": 7.0, "half_life_days": 7.0,
-    }  # fmt: skip
-    assert found["broken_rules"] == 0
-    against = simulate(trace, "--policy", "easy", "--against", "multifactor", "--priority", "size=-1")["against"]
-    assert list(against) == ["multifactor"]
-
-
 def test_the_same_seed_makes_the_same_jobs_and_the_file_has_them(tmp_path: Path, simulate: Command) -> None:
     file = tmp_path / "made.swf.gz"
     made = ["--synthetic", "lublin", "--jobs", 400, "--processors", 64]

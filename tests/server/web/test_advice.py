@@ -135,14 +135,6 @@ def test_a_request_that_cannot_be_read_is_refused_with_its_place(served: Any) ->
         assert message in answer.json["error"]
 
 
-def test_such_jobs_that_ran_out_are_said(learned: Any) -> None:
-    with learned.engine.begin() as connection:
-        connection.execute(update(schema.jobs).where(schema.jobs.c.id.in_([2001, 2002])).values(failure="memory"))
-        connection.execute(update(schema.jobs).where(schema.jobs.c.id == 2005).values(failure="time"))
-    text = ask(learned, slurm={"num_tasks": 4, "mem": "64G"}).json["text"]
-    assert "ran at most 40 min (2 ran out of memory, 1 ran out of time). This job requests" in text
-
-
 def test_facts_in_a_comment_are_part_of_the_question_and_bad_ones_refuse_nothing(learned: Any) -> None:
     plain = ask(learned, slurm={"num_tasks": 4})
     for comment in ("jobsight:input_bytes=3.1e9", "jobsight:input_bytes=nan"):

@@ -22,14 +22,6 @@ def ask(planted: FlaskClient, **query: Any) -> Any:
     return answer.get_json()
 
 
-def test_which_job_uses_the_network_now(planted: FlaskClient) -> None:
-    found = ask(planted)
-    # Two jobs share n1, by 4 and 2 processors.
-    assert [job["job_id"] for job in found["jobs"]] == ["2.s", "1.s", "3.s", "4.s"]
-    assert [job["bandwidth_bps"] for job in found["jobs"]] == [pytest.approx(bps) for bps in (2e9, 1e9, 1e9, 0)]
-    assert [job["is_shared"] for job in found["jobs"]] == [True, False, True, False]
-
-
 def test_what_may_run_out_within_the_hour(planted: FlaskClient) -> None:
     found = ask(planted, sort="risk")
     risks = {job["job_id"]: job["risks"] for job in found["jobs"]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any
 
@@ -56,19 +55,6 @@ def add_node(connection: Any, memory_bytes: int) -> None:
     texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "a"}
     node = {"cluster": "gamma", "name": "n9", "cpus": 8, "memory_total_bytes": memory_bytes}
     connection.execute(insert(schema.nodes).values(node | texts | dict.fromkeys(numbers, 1)))
-
-
-def test_after_a_job_ran_out_of_its_own_request_what_such_jobs_used_counts(served: Any) -> None:
-    with served.engine.begin() as connection:
-        for number in range(8):
-            run(connection, number)
-        killed = {"failure": "memory", "exit_status": 137, "requested_memory_bytes": 100 * MIB}
-        run(connection, 8, used_memory_bytes=100 * MIB, end=T0 + 7200 * 8 + 3, **killed)
-    learn(served)
-    answer = ask(served, mem="100M")
-    assert "used at most 308M and ran at most 30 min (1 ran out of memory). This job requests 100M" in answer["text"]
-    assert 308 <= answer["slurm"]["mem"] <= 4 * 308
-    assert "ran at most 30 min" in answer["text"], "the three seconds are no run time"
 
 
 @pytest.mark.parametrize(("asked_s", "more"), [(1200.0, True), (36_000.0, False)])
@@ -167,45 +153,6 @@ def test_nothing_is_recommended_of_what_only_strangers_used(served: Any) -> None
     assert answer["text"] == "No similar job of yours has been measured yet."
     assert answer["slurm"] == {"mem": None, "mem_per_cpu": None, "time_limit": None}
     assert answer["forecasts"][0]["reserve"] > 0, "the model's answer is there for programs"
-
-
-def test_a_requirement_rests_on_what_the_log_knows(served: Any) -> None:
-    """Without any report: the same amount as /predictions, and the same chance that it is too little."""
-    with served.engine.begin() as connection:
-        for number in range(12):
-            run(connection, number)
-    learn(served)
-    job = {"cluster": "gamma", "user": "kim", "application": "solve", "processors": 1, "memory_bytes": "64G"}
-    client = served.client("scheduler")
-    found = client.post("/api/v1/requirements", json=job).json
-    asked = {**job, "per": "job", "metric": "memory"}
-    (answer,) = client.post("/api/v1/predictions", json={"questions": [asked]}).json["predictions"]
-    assert 308 * MIB <= answer["bound"] <= found["memory_bytes"] < answer["bound"] + MIB
-    steps = [share for amount, share in answer["need_steps"] if amount <= found["memory_bytes"]]
-    assert found["confidence"] == max(steps) > 0.9
-    assert found["reason"].startswith("From 12 similar jobs (user + application")
-
-
-def test_a_user_whose_jobs_are_killed_half_of_the_time_reads_what_would_have_held(served: Any) -> None:
-    """149 of 276 jobs, killed at the 4 GiB that they asked for; the others used 2.5 GiB."""
-    with served.engine.begin() as connection:
-        for number in range(276):
-            killed = number * 149 // 276 < (number + 1) * 149 // 276
-            used = {"used_memory_bytes": 4096 * MIB, "failure": "memory", "exit_status": 137} if killed else {
-                "used_memory_bytes": 2560 * MIB}  # fmt: skip
-            run(connection, number, requested_memory_bytes=4096 * MIB, **used)
-    learn(served)
-    advice = ask(served, mem="4G")
-    (memory,) = [forecast for forecast in advice["forecasts"] if forecast["metric"] == "memory"]
-    assert memory["reserve"] > 4096 * MIB
-    assert advice["slurm"]["mem"] == math.ceil(memory["reserve"] / MIB) > 4096
-    assert "(108 ran out of memory). This job requests 4G" in advice["text"], "of the last 200"
-    question = {"cluster": "gamma", "user": "kim", "application": "solve", "processors": 1, "memory_bytes": "4G"}
-    client = served.client("scheduler")
-    asked = {"questions": [question | {"metric": "memory", "per": "job"}]}
-    (answer,) = client.post("/api/v1/predictions", json=asked).json["predictions"]
-    assert answer["bound"] == memory["reserve"]
-    assert client.post("/api/v1/requirements", json=question).json["memory_bytes"] == 4096 * MIB, "no more than asked"
 
 
 def predicted(served: Any, metric: str, **question: Any) -> Any:

@@ -109,6 +109,8 @@ LOGGED = (
     "7.head.example.org",
     "8_1",
     "8_2",
+    "9",
+    "9.head",
 )
 
 
@@ -127,6 +129,7 @@ LOGGED = (
         ("6", ["6"]),
         ("8", []),
         ("471", []),
+        ("9", ["9", "9.head"]),  # both an id in full and the beginning of another
     ],
 )
 def test_a_job_is_found_with_or_without_the_domain_of_its_server(served: Any, asked: str, wanted: list[str]) -> None:
@@ -143,16 +146,6 @@ def test_a_job_is_found_with_or_without_the_domain_of_its_server(served: Any, as
     expected = [("6", "of 6"), *((asked, user) for user in theirs if asked != "6")]
     assert [(run["job_id"], run["user"]) for run in many["runs"]] == expected
     assert many["others"] == ([] if wanted else [asked])
-
-
-def test_many_find_every_job_that_one_by_one_finds(served: Any) -> None:
-    """A number that is both an id in full and the beginning of another."""
-    post(served, waiting("4711", user="plain"), waiting("4711.head", user="of a server"))
-    client = served.client("scheduler")
-    for asked, users in (("4711", {"plain", "of a server"}), ("4711.head", {"of a server"})):
-        alone = client.get("/api/v1/job/forecast", query_string={"name": asked, "cluster": "alpha"}).json
-        many = client.post("/api/v1/forecasts", json={"ids": [asked, asked], "cluster": "alpha"}).json
-        assert {run["user"] for run in alone["runs"]} == {run["user"] for run in many["runs"]} == users
 
 
 def test_the_tasks_of_an_array_are_found_by_its_number(served: Any) -> None:

@@ -240,18 +240,3 @@ def test_a_kept_connection_holds_no_old_snapshot(served: Any) -> None:
     busy, in_log, moved = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     raw.close()
     assert (busy, in_log, moved) == (0, 0, 0)
-
-
-def test_a_question_survives_a_restart_of_the_database(served: Any) -> None:
-    if served.engine.dialect.name != "postgresql":
-        pytest.skip("SQLite has no server")
-    ask(served, cluster="alpha", user="ada", metric="bandwidth")
-    served.engine.dispose()
-    with served.engine.connect() as connection:
-        connection.execute(
-            text(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-        )
-    assert ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]["value"] == 300
