@@ -18,6 +18,8 @@ GZIP_CONTAINER = 31
 _LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
 _MOST_JOB_READINGS = 20_000  # the server takes 100,000, of 4,000 jobs
 _MOST_JOBS = 2000
+_PLAIN_COLUMNS = ("memory_used_bytes", "cpu_busy_s", "boottime_s")
+_SENT_COLUMNS = ("time", "bytes_in", "bytes_out", "memory_used_bytes", "cpu_busy_s")
 _COLUMNS_OF_JOB = ("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes")
 
 
@@ -109,24 +111,20 @@ def to_columns(readings: Sequence[Reading]) -> BatchColumns:
     ordered, times = in_order(readings)
     last = ordered[-1]
     ports = range(len(last.interfaces))
+    plain: dict[str, Any] = {name: [getattr(reading, name) for reading in ordered] for name in _PLAIN_COLUMNS}
     jobs: dict[str, list[tuple[int, JobUsage]]] = {}
     for index, reading in enumerate(ordered):
         for usage in reading.jobs:
             jobs.setdefault(usage.job, []).append((index, usage))
     return BatchColumns(
-        boot_id=last.boot_id,
-        cpus=last.cpus,
+        **{name: getattr(last, name) for name in ("boot_id", "cpus", "interfaces", "uncounted")},
         memory_total_bytes=next((r.memory_total_bytes for r in reversed(ordered) if r.memory_total_bytes), None),
-        interfaces=last.interfaces,
         time=times,
         bytes_in=[[reading.bytes_in[port] for reading in ordered] for port in ports],
         bytes_out=[[reading.bytes_out[port] for reading in ordered] for port in ports],
-        memory_used_bytes=[reading.memory_used_bytes for reading in ordered],
-        cpu_busy_s=[reading.cpu_busy_s for reading in ordered],
+        **plain,
         marks=[(index, reading.mark) for index, reading in enumerate(ordered) if reading.mark is not None],
         jobs=jobs,
-        boottime_s=[reading.boottime_s for reading in ordered],
-        uncounted=last.uncounted,
         gpus=[_gpu_to_wire([reading.gpus[number] for reading in ordered]) for number in range(len(last.gpus))],
     )
 
@@ -152,24 +150,15 @@ def to_wire(
         "cpus": columns.cpus,
         "memory_total_bytes": columns.memory_total_bytes,
         "interfaces": [_fields(port) for port in columns.interfaces],
-        "time": columns.time,
-        "bytes_in": columns.bytes_in,
-        "bytes_out": columns.bytes_out,
-        "memory_used_bytes": columns.memory_used_bytes,
-        "cpu_busy_s": columns.cpu_busy_s,
+        **{name: getattr(columns, name) for name in _SENT_COLUMNS},
         "marks": [{"index": index, "job": mark.job, "event": mark.event} for index, mark in columns.marks],
         **({"jobs": [_job_to_wire(job, uses) for job, uses in columns.jobs.items()]} if columns.jobs else {}),
         "agent": {**_fields(cost), "metrics_missed": dict(cost.metrics_missed)},
     }
     if any(columns.boottime_s):
         batch["boottime_s"] = columns.boottime_s
-    if columns.uncounted:
-        batch["uncounted"] = columns.uncounted
-    if columns.gpus:
-        batch["gpus"] = columns.gpus
-    if machine is not None:
-        batch["machine"] = machine
-    return batch
+    more = {"uncounted": columns.uncounted, "gpus": columns.gpus, "machine": machine}
+    return batch | {name: value for name, value in more.items() if value}
 
 
 def _job_to_wire(job: str, uses: Sequence[tuple[int, JobUsage]]) -> dict[str, Any]:

@@ -109,10 +109,7 @@ class NodeReader:
         Raises:
             OSError: it cannot be read.
         """
-        descriptor = self._open.get(name)
-        if descriptor is None:
-            descriptor = self._open[name] = os.open(f"{self._proc}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        contents = b""
+        descriptor, contents = self._descriptor(f"{self._proc}/{name}"), b""
         while piece := os.pread(descriptor, PIECE_BYTES, len(contents)):  # the kernel may hand over a page at a time
             contents += piece
         return contents
@@ -124,10 +121,12 @@ class NodeReader:
             OSError: it cannot be read.
             ValueError: it has no number.
         """
-        descriptor = self._open.get(path)
-        if descriptor is None:
-            descriptor = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        return number(os.pread(descriptor, 64, 0).strip())
+        return number(os.pread(self._descriptor(path), 64, 0).strip())
+
+    def _descriptor(self, path: str) -> int:
+        if path not in self._open:
+            self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._open[path]
 
     def close(self) -> None:
         """Close the files that are kept open; the next reading opens them again."""

@@ -21,6 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from jobsight_agent.procfiles import text
 from jobsight_agent.reading import Interface
 
 ARP_ETHERNET = 1
@@ -72,11 +73,11 @@ def _passes_another(folder: Path, devices: Sequence[Path]) -> bool:
     # A virtual function enslaved to a paravirtual card (Hyper-V, virtio failover): the card's counters include it.
     if (folder / "master" / "device").exists():
         return True
-    if REPRESENTOR.fullmatch(_text(folder / "phys_port_name")) is not None:
+    if REPRESENTOR.fullmatch(text(folder / "phys_port_name")) is not None:
         return True
     # A partition of an InfiniBand card, a port of a switch chip behind a card: same device.
     others = [other for other in devices if other != folder]
-    link, parent, lower = _whole(folder / "iflink"), _text(folder / "parent"), _lower(folder)
+    link, parent, lower = _whole(folder / "iflink"), text(folder / "parent"), _lower(folder)
     return any(
         link == _whole(other / "ifindex", -1)
         or parent == other.name
@@ -111,7 +112,7 @@ def _leads_out(folder: Path, links: Mapping[int, int]) -> bool:
         return False
     if other == own:
         # Without another end, the kernel would name its kind, or it is a dummy or mirror, which have no ARP.
-        plain = _type(folder) == ARP_ETHERNET and "DEVTYPE=" not in _text(folder / "uevent")
+        plain = _type(folder) == ARP_ETHERNET and "DEVTYPE=" not in text(folder / "uevent")
         return plain and not _whole(folder / "flags") & _NO_ARP
     if links.get(other) == own:
         return False  # both ends of a pair
@@ -120,11 +121,11 @@ def _leads_out(folder: Path, links: Mapping[int, int]) -> bool:
 
 def _is_tunnel(folder: Path) -> bool:
     """Return whether it is a tap, a tun or of a kind that the kernel names (VXLAN, WireGuard), no dummy or mirror."""
-    return (folder / "tun_flags").exists() or "DEVTYPE=" in _text(folder / "uevent")
+    return (folder / "tun_flags").exists() or "DEVTYPE=" in text(folder / "uevent")
 
 
 def _is_master(folder: Path) -> bool:
-    return any((folder / sign).exists() for sign in ("bridge", "bonding")) or "DEVTYPE=bridge" in _text(
+    return any((folder / sign).exists() for sign in ("bridge", "bonding")) or "DEVTYPE=bridge" in text(
         folder / "uevent"
     )
 
@@ -163,15 +164,8 @@ def _speed_bps(folder: Path) -> int | None:
 
 def _whole(path: Path, otherwise: int = 0) -> int:
     """Read a file's number, decimal or with ``0x``."""
-    text = _text(path)
+    found = text(path)
     try:
-        return int(text, 16 if text.startswith("0x") else 10) if text.isascii() and len(text) < 20 else otherwise
+        return int(found, 16 if found.startswith("0x") else 10) if found.isascii() and len(found) < 20 else otherwise
     except ValueError:
         return otherwise
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes()[:4096].decode("ascii", "replace").strip()
-    except OSError:
-        return ""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import mul
 from pathlib import Path
 
+from jobsight_agent.procfiles import text
 from jobsight_agent.reading import Reading
 
 _LARGEST_HZ = 1e12
@@ -36,12 +37,12 @@ class NodeDescription:
 
 def read_facts(root: Path, scratch: str, *, flops: float | None = None) -> NodeDescription:
     """Read the facts of the node whose ``proc``, ``sys`` and ``etc`` are under ``root``."""
-    cores, megahertz = processor_facts(_text(root / "proc/cpuinfo"))
+    cores, megahertz = processor_facts(text(root / "proc/cpuinfo"))
     return NodeDescription(
-        id=machine_id(_text(root / "etc/machine-id")),
+        id=machine_id(text(root / "etc/machine-id")),
         system=system_name(),
         cores=cores,
-        clock_hz=clock_hz(_text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), megahertz),
+        clock_hz=clock_hz(text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), megahertz),
         benchmark_flops=flops,
         storage_bytes=_size_bytes(scratch),
     )
@@ -115,13 +116,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if 0.0 < number < 1e15 else None
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _size_bytes(directory: str) -> int | None:

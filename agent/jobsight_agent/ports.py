@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobsight_agent.procfiles import number
+from jobsight_agent.procfiles import number, text
 from jobsight_agent.reading import Interface
 
 WORD_BYTES = 4
@@ -57,7 +57,7 @@ def find_ports(
         port = _chosen(list(_candidates(name, folder, widths or {})), (known or {}).get(name))
         if port is not None:
             ports.append(port)
-        elif not _text(folder / "state").startswith("1:"):
+        elif not text(folder / "state").startswith("1:"):
             uncounted.append(name)
     return tuple(ports), tuple(uncounted)
 
@@ -141,14 +141,7 @@ def _port_width_bits(kind: str, folder: Path, *files: Path) -> int:
 def _port_speed_bps(rate: Path) -> int | None:
     """Read a line such as ``100 Gb/sec (4X EDR)``."""
     try:
-        number, unit = _text(rate).split()[:2]
+        number, unit = text(rate).split()[:2]
         return round(float(number) * 1e9) if unit == "Gb/sec" and 0 < float(number) < 1e6 else None
     except ValueError:
         return None
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 MOST_COUNT = 2**64 - 1  # of the kernel's widest counter
 MOST_BYTES = 2**63 - 1  # of memory, as the wire format holds it
@@ -18,6 +19,14 @@ def number(word: bytes, most: int = MOST_COUNT) -> int:
     if not word.isdigit() or len(word) > 20 or int(word) > most:
         raise ValueError(f"not a count up to {most}: {word[:40]!r}")
     return int(word)
+
+
+def text(file: Path) -> str:
+    """A small file's text without white space around it; empty where it cannot be read."""
+    try:
+        return file.read_bytes().decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def network_rows(contents: bytes) -> dict[str, bytes]:

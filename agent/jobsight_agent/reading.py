@@ -105,28 +105,17 @@ class Reading:
 
 
 def to_record(reading: Reading) -> list[Any]:
-    """Turn a reading into a list for JSON; ``from_record`` reads it."""
-    gpus = [[gpu.gpu, gpu.busy_percent, gpu.used_bytes, gpu.total_bytes] for gpu in reading.gpus]
-    return [
-        reading.time,
-        reading.boot_id,
-        reading.cpus,
-        reading.memory_total_bytes,
-        [[port.name, port.kind, port.width_bits, port.speed_bps] for port in reading.interfaces],
-        reading.bytes_in,
-        reading.bytes_out,
-        reading.memory_used_bytes,
-        reading.cpu_busy_s,
-        None if reading.mark is None else [reading.mark.job, reading.mark.event],
-        reading.missed,
-        [
-            [u.job, u.cpu_s, u.anon_bytes, u.shmem_bytes, u.file_bytes, u.charged_bytes, u.peak_bytes]
-            for u in reading.jobs
-        ],
-        reading.boottime_s,
-        reading.uncounted,
-        *([gpus] if gpus else []),
-    ]
+    """Turn a reading into a list for JSON, its fields in their order; ``from_record`` reads it."""
+    record = [_plain(getattr(reading, name)) for name in reading.__dataclass_fields__]
+    return record if reading.gpus else record[:-1]  # which agents without GPUs read, too
+
+
+def _plain(value: Any) -> Any:
+    """Turn the records in a value into lists of their fields."""
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    fields = getattr(value, "__dataclass_fields__", None)
+    return value if fields is None else [getattr(value, name) for name in fields]
 
 
 def from_record(record: Any) -> Reading:

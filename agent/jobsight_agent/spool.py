@@ -317,7 +317,8 @@ class Aside:
     def __init__(self, directory: Path, max_bytes: int) -> None:
         self.directory = directory
         self._max_bytes = max_bytes
-        self._sizes = {int(file.stem): file.stat().st_size for file in _rejected(directory)}
+        files = _numbered(directory, "", ".gz") if directory.is_dir() else []
+        self._sizes = {number: file.stat().st_size for number, file in files}
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -362,10 +363,3 @@ class Aside:
     def _forget(self, number: int) -> None:
         (self.directory / f"{number}.txt").unlink(missing_ok=True)
         del self._sizes[number]
-
-
-def _rejected(directory: Path) -> list[Path]:
-    try:
-        return [file for file in directory.iterdir() if file.suffix == ".gz" and file.stem.isdecimal()]
-    except OSError:
-        return []

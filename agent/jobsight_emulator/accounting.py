@@ -85,7 +85,7 @@ def _running(cluster: Cluster, run: EmulatedRun) -> list[str]:
         *_identity(job),
         f"start={run.start}",
         f"owner={job.user.name}@login.{cluster.name}.example",
-        f"exec_host={exec_host(places, _form_of(cluster.position, job))}",
+        f"exec_host={exec_host(places, cluster.position % 2 == 1)}",
         *_requested(cluster, job),
     ]
 
@@ -186,38 +186,20 @@ class DayFiles:
             self._file = None
 
 
-def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], form: str) -> str:
-    """Write the ``exec_host`` of (node name, rising slots) in ``form``: slots, ranges, stars or mixed.
+def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], in_ranges: bool) -> str:
+    """Write the ``exec_host`` of (node name, rising slots): every slot, as older servers list them, or ranges.
 
     >>> places = [("n1", (0, 1, 3)), ("n2", (0, 1))]
-    >>> exec_host(places, "slots")
-    'n1/3+n1/1+n1/0+n2/1+n2/0'
-    >>> exec_host(places, "ranges")
-    'n1/0-1+n1/3+n2/0-1'
-    >>> exec_host(places, "stars")
-    'n1/0*3+n2/0*2'
-    >>> exec_host(places, "mixed")
-    'n1/0-1+n1/3+n2/0*2'
+    >>> exec_host(places, False), exec_host(places, True)
+    ('n1/3+n1/1+n1/0+n2/1+n2/0', 'n1/0-1+n1/3+n2/0-1')
     """
-    parts = []
-    for position, (name, slots) in enumerate(places):
-        node_form = ("ranges", "stars", "slots")[position % 3] if form == "mixed" else form
-        if node_form == "slots":
-            parts += [f"{name}/{slot}" for slot in reversed(slots)]
-        elif node_form == "ranges":
+    parts: list[str] = []
+    for name, slots in places:
+        if in_ranges:
             parts += [f"{name}/{low}-{high}" if low < high else f"{name}/{low}" for low, high in _ranges(slots)]
         else:
-            parts.append(f"{name}/{slots[0]}*{len(slots)}")
+            parts += [f"{name}/{slot}" for slot in reversed(slots)]
     return "+".join(parts)
-
-
-def _form_of(cluster_position: int, job: EmulatedJob) -> str:
-    """Choose the form: older servers list every slot; others write ranges, and stars for jobs with whole nodes."""
-    if cluster_position % 2 == 0:
-        return "slots"
-    if not job.user.whole_nodes:
-        return "ranges"
-    return ("stars", "ranges", "mixed")[job.number % 3]
 
 
 def _ranges(slots: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ import random
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from jobsight_agent.batch import BatchColumns
 from jobsight_agent.reading import JobUsage, Mark
@@ -176,6 +177,9 @@ _IDLE_NOISE_KIB = 300.0
 _HOOK_STEP_S = 0.001
 
 
+_OF_NODE, _OF_PORTS = ("time", "memory_used_bytes", "cpu_busy_s"), ("bytes_in", "bytes_out")
+
+
 @dataclass(slots=True)
 class NodeColumns(BatchColumns):
     """Consecutive readings of one boot. ``lost`` counts regular readings dropped on purpose so far."""
@@ -187,13 +191,11 @@ class NodeColumns(BatchColumns):
 
     def part(self, begin: int, end: int) -> NodeColumns:
         """Return the readings from position ``begin`` until ``end``."""
+        parts: dict[str, Any] = {name: getattr(self, name)[begin:end] for name in _OF_NODE}
+        parts |= {name: [column[begin:end] for column in getattr(self, name)] for name in _OF_PORTS}
         return replace(
             self,
-            time=self.time[begin:end],
-            bytes_in=[column[begin:end] for column in self.bytes_in],
-            bytes_out=[column[begin:end] for column in self.bytes_out],
-            memory_used_bytes=self.memory_used_bytes[begin:end],
-            cpu_busy_s=self.cpu_busy_s[begin:end],
+            **parts,
             marks=[(index - begin, mark) for index, mark in self.marks if begin <= index < end],
             jobs={
                 job: part
@@ -246,17 +248,14 @@ class EmulatedReader:
         return [columns for columns in given if columns.time]
 
     def _no_readings(self, boot_id: str) -> NodeColumns:
+        nothing: dict[str, Any] = {name: [] for name in (*_OF_NODE, "marks")}
+        nothing |= {name: [[] for _ in self.node.interfaces] for name in _OF_PORTS}
         return NodeColumns(
             boot_id=boot_id,
             cpus=PROCESSORS,
             memory_total_bytes=MEMORY_BYTES,
             interfaces=self.node.interfaces,
-            time=[],
-            bytes_in=[[] for _ in self.node.interfaces],
-            bytes_out=[[] for _ in self.node.interfaces],
-            memory_used_bytes=[],
-            cpu_busy_s=[],
-            marks=[],
+            **nothing,
         )
 
     def _take_hooks(self, segment: Segment, columns: NodeColumns) -> None:

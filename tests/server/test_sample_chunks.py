@@ -29,7 +29,7 @@ from jobsight_server.storage.sample_columns import (
     linked,
     pack_plain,
 )
-from jobsight_server.storage.samples import CHUNK_S, last_memory, read_samples
+from jobsight_server.storage.samples import CHUNK_S, read_samples
 from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.upkeep import delete_old
 
@@ -123,8 +123,6 @@ def test_readers_find_in_chunks_what_they_find_in_rows(engine: Engine) -> None:
             until = since + rng.choice((10.0, 3600.0, DAY_S))
             same(*(from_first(read_samples(connection, node, since, until)) for node in (2, 1)))
             _holds_five_around(read_samples(connection, 2, since, until, 5), rows, since, until)
-            found, expected = (last_memory(connection, node, since, until) for node in (2, 1))
-            assert found == expected
             for points in (3, 50, 5000):
                 plain, packed = (timeline(connection, node, since, until, 16, points) for node in (1, 2))
                 assert packed.time == plain.time

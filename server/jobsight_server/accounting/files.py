@@ -107,10 +107,6 @@ class Content:
             self.damage = f"file: {error.strerror}"
         return b""
 
-    def head(self) -> bytes:
-        """Return the first bytes, for the fingerprint."""
-        return self.beginning(TAIL_BYTES)
-
     def beginning(self, size: int) -> bytes:
         """Return the first ``size`` bytes, or all if there are fewer; the position is the beginning afterwards."""
         self._rewind()
@@ -201,16 +197,16 @@ class ChunkBuilder:
         """Add a record; ``data`` are its bytes with the separator after it."""
         self._records.append(record)
         self._record_bytes += record.length
-        self._pass(data)
+        self.drop(data)
 
     def skip(self, data: bytes) -> None:
         """Add bytes that belong to no record."""
         self._frame_bytes += len(data)
-        self._pass(data)
+        self.drop(data)
 
     def drop(self, data: bytes) -> None:
-        """Pass bytes of a record that is added later, without them."""
-        self._pass(data)
+        """Pass bytes, as of a record that is added later without them."""
+        self.tail = (self.tail + data[-TAIL_BYTES:])[-TAIL_BYTES:]
 
     def full(self) -> Iterator[Chunk]:
         """Yield the chunk, if it is large enough."""
@@ -222,9 +218,6 @@ class ChunkBuilder:
         if self._records or self._frame_bytes:
             yield Chunk(tuple(self._records), self.tail, self._frame_bytes)
             self._records, self._frame_bytes, self._record_bytes = [], 0, 0
-
-    def _pass(self, data: bytes) -> None:
-        self.tail = (self.tail + data[-TAIL_BYTES:])[-TAIL_BYTES:]
 
 
 def lines_of(read: Read) -> Iterator[bytes]:

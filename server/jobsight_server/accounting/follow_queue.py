@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
@@ -19,13 +19,13 @@ from jobsight_server.accounting.parsers import qstat_json, qstat_xml
 from jobsight_server.accounting.parsers.slurm import squeue
 from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, Listed
 from jobsight_server.accounting.store import Reject, lock_cluster
+from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts, recounted
 from jobsight_server.storage.schema import jobs
 
 SETTLED_S = 60.0
 """Time for a job that has just begun: neither the queue nor the log has it for a moment."""
 
-_JOBS_AT_ONCE = 500
 _PIECE = 1 << 16
 _LONGEST_VALUE = 1 << 16
 _LONGEST_DOCUMENT = 1 << 29
@@ -150,8 +150,7 @@ def remove_gone(connection: Connection, cluster: str, known: Collection[str], be
         if job_id not in known and (since or 0.0) < before
     ]
     with recounted(connection, gone):
-        for begin in range(0, len(gone), _JOBS_AT_ONCE):
-            connection.execute(delete(jobs).where(jobs.c.id.in_(gone[begin : begin + _JOBS_AT_ONCE])))
+        write_many(connection, "DELETE FROM jobs WHERE id = ?", [(run_id,) for run_id in gone])
     if gone:
         add_event_counts(connection, {("accounting_queued_gone", ""): len(gone)})
     return len(gone)

@@ -119,7 +119,7 @@ def find_place(name: str, content: Content, own: Position | None, known: dict[st
     Without ``own``, the content may have been read under another name: the farthest position counts. A file with other
     content is read from its beginning.
     """
-    head = content.head()
+    head = content.beginning(TAIL_BYTES)
     candidates = [own] if own else sorted(known.values(), key=lambda other: -other.offset)
     befores = ((one, bytes_before(content, head, one)) for one in candidates)
     source, before = next((found for found in befores if found[1] is not None), (None, None))

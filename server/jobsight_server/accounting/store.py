@@ -14,10 +14,10 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
-from jobsight_server.storage.engine import lock_until_commit
+from jobsight_server.storage.engine import lock_until_commit, write_many
 from jobsight_server.storage.event_counts import recounted
 from jobsight_server.storage.facts import application
-from jobsight_server.storage.schema import job_nodes, jobs
+from jobsight_server.storage.schema import accounting_rejects, job_nodes, jobs
 
 # Kinds of record that concern the runs of a job.
 RUN_KINDS = frozenset("SERDA")
@@ -39,17 +39,15 @@ _INSERT = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
 KEPT_PER_CLUSTER = 10_000
 _SHOWN = 500
 
-_KEEP = text(
+_KEEP = (
     "INSERT INTO accounting_rejects (cluster, path, line, reason, text) "
-    "VALUES (:cluster, :path, :line, :reason, :text) "
+    "VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (cluster, path, line) DO UPDATE SET reason = excluded.reason, text = excluded.text"
 )
 _FORGET_OLDEST = text(
     "DELETE FROM accounting_rejects WHERE cluster = :cluster AND id <= ("
     "SELECT id FROM accounting_rejects WHERE cluster = :cluster ORDER BY id DESC LIMIT 1 OFFSET :kept)"
 )
-_REASON = text("SELECT reason FROM accounting_rejects WHERE cluster = :cluster AND path = :path AND line = :line")
-_TAKE_BACK = text("DELETE FROM accounting_rejects WHERE cluster = :cluster AND path = :path AND line = :line")
 
 
 def lock_cluster(connection: Connection, cluster: str) -> None:
@@ -103,12 +101,11 @@ def _read(connection: Connection, cluster: str, job_ids: set[str]) -> dict[str, 
 def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, StoredRun]], now: float) -> list[int]:
     """Write the runs; return the ids of new ones."""
     new = [(job_id, run) for job_id, run in changed if run.id is None]
+    older = [run for _, run in changed if run.id is not None]
     if new:
         rows = [{"cluster": cluster, "job_id": job_id, "profiled": False, **_values(run, now)} for job_id, run in new]
         for (_, run), run_id in zip(new, connection.execute(_INSERT, rows).scalars(), strict=True):
             run.id = run_id
-    fresh = {run.id for _, run in new if run.id is not None}
-    older = [run for _, run in changed if run.id not in fresh]
     if older:
         connection.execute(_UPDATE, [{"run_id": run.id, **_values(run, now)} for run in older])
     moved = [run.id for run in older if run.nodes_changed]
@@ -122,7 +119,7 @@ def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, St
     ]
     if places:
         connection.execute(insert(job_nodes), places)
-    return sorted(fresh)
+    return [run.id for _, run in new if run.id is not None]
 
 
 def _values(run: StoredRun, now: float) -> dict[str, Any]:
@@ -148,23 +145,19 @@ def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Seque
     """Store ``rejects``, the newest 10,000 of each cluster; their total is in the event counts."""
     if not rejects:
         return
-    rows: list[dict[str, Any]] = [
-        {"cluster": cluster, "path": path, "line": r.line, "reason": r.reason, "text": printable(r.data)}
-        for r in rejects[-KEPT_PER_CLUSTER:]
-    ]
-    connection.execute(_KEEP, rows)
+    newest = rejects[-KEPT_PER_CLUSTER:]
+    write_many(connection, _KEEP, [(cluster, path, one.line, one.reason, printable(one.data)) for one in newest])
     connection.execute(_FORGET_OLDEST, {"cluster": cluster, "kept": KEPT_PER_CLUSTER})
 
 
 def take_back(connection: Connection, cluster: str, path: str, line: int) -> None:
     """Delete the reject of a line that was incomplete then and is now read again."""
-    connection.execute(_TAKE_BACK, {"cluster": cluster, "path": path, "line": line})
+    connection.execute(delete(accounting_rejects).filter_by(cluster=cluster, path=path, line=line))
 
 
 def reject_label(connection: Connection, cluster: str, path: str, line: int) -> str | None:
     """Return why this record of a file was rejected; None if it was not, or too long ago to know."""
-    reason: str | None = connection.execute(_REASON, {"cluster": cluster, "path": path, "line": line}).scalar()
-    return reason
+    return connection.scalar(select(accounting_rejects.c.reason).filter_by(cluster=cluster, path=path, line=line))
 
 
 def printable(data: bytes) -> str:

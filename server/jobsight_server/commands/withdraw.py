@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from jobsight_server.accounting.figures import StartsOfJobs, count_records
-from jobsight_server.accounting.files import Content, UnreadableError
+from jobsight_server.accounting.files import TAIL_BYTES, Content, UnreadableError
 from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import guess_format
 from jobsight_server.accounting.parallel_tasks import forget_tasks
@@ -113,7 +113,7 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
     name = str(file.absolute()).encode("utf-8", "backslashreplace").decode()
     try:
         with Content(file) as content:
-            head = content.head()
+            head = content.beginning(TAIL_BYTES)
             gone = [path for path, position in known.items() if position.offset and not Path(path).exists()]
             found = {
                 path: known[path] for path in (name, *gone) if path in known and _is_of(content, head, known[path])

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from jobsight_server.ingest.wire import INFINIBAND, Batch, BatchInterface
 from jobsight_server.storage.sample_columns import Totals
@@ -41,19 +41,19 @@ class CounterState(Totals, kw_only=True, array_like=True):
     boottime_s: float | None = None
 
 
-_state_decoder = msgspec.json.Decoder(CounterState)
-
-
 def dump_state(state: CounterState) -> str:
     """Return ``state`` as JSON text."""
     return msgspec.json.encode(state).decode()
 
 
+_state_decoder = msgspec.json.Decoder(CounterState)
+
+
 def load_state(text: str, time: float) -> CounterState:
     """Parse the output of ``dump_state``.
 
-    An upgraded database may have none: release 0.1 could store one that cannot be parsed. The node then continues
-    without counters at ``time``, its last reading: as after a reboot, the interval has no value.
+    Release 0.1 could store one that cannot be parsed. The node then continues without counters at ``time``, its last
+    reading: as after a reboot, the interval has no value.
     """
     try:
         return _state_decoder.decode(text)
@@ -92,7 +92,7 @@ def load_ends(
     """Restore the two states, given what else is stored of the row."""
     first, last = (
         CounterState(
-            *msgspec.structs.astuple(end.totals or Totals()),
+            *astuple(end.totals or Totals()),
             boot_id=boot_id,
             time=time,
             raw_cpu=end.raw_cpu,
@@ -234,7 +234,7 @@ def _state_at(batch: Batch, index: int, totals: Totals) -> CounterState:
         for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True)
     }
     return CounterState(
-        *(totals.net_in, totals.net_out, totals.cpu, totals.gap, totals.ib_in, totals.ib_out),
+        *astuple(totals),
         boot_id=batch.boot_id,
         time=time,
         raw_cpu=batch.cpu_busy_s[index],

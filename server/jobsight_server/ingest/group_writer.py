@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert, select
 
 from jobsight_server.ingest.counters import Corrected, CounterState, correct, dump_ends, dump_state, load_state
 from jobsight_server.ingest.late import interfaces_of, place, rise_after
-from jobsight_server.ingest.wire import Batch, BatchInterface, BatchJob, BatchOutcome, Submission
+from jobsight_server.ingest.wire import Batch, BatchInterface, BatchJob, BatchMachine, BatchOutcome, Submission
 from jobsight_server.storage import late_batches
 from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.gpu_columns import GpuColumns, pack_gpus
@@ -66,20 +66,15 @@ class WriterCache:
         """Add a new node to the database and the cache."""
         state = CounterState(boot_id=batch.boot_id, time=batch.time[0])
         values: dict[str, Any] = {
-            "cluster": batch.cluster,
+            **{name: getattr(batch, name) for name in ("cluster", "boot_id", "cpus", "memory_total_bytes")},
             "name": batch.node,
-            "boot_id": batch.boot_id,
-            "cpus": batch.cpus,
-            "memory_total_bytes": batch.memory_total_bytes,
             "interfaces": "[]",
-            "counters": dump_state(state),
             "agent": "{}",
-            "machine": None,
+            "counters": dump_state(state),
             "first_time": batch.time[0],
             "last_time": batch.time[0],
             "received_at": received_at,
-            "clock_skew_s": None,
-            "two_hosts_at": None,
+            **dict.fromkeys(("machine", "clock_skew_s", "two_hosts_at")),
             **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
         }
         node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
@@ -238,19 +233,11 @@ class GroupWriter:
         stored = len(corrected.columns[0] or ())
         self._counts["samples_stored", ""] += stored
         self._counts["samples_overlapping", ""] += len(batch.time) - stored
+        machine = batch.machine or BatchMachine()
         self._rows.append(
             (
-                node.id,
-                batch.time[0],
-                batch.time[-1],
-                stored,
-                submission.received_at,
-                self._boot(node, batch),
-                batch.sequence,
-                batch.sequence,
-                submission.checksum,
-                batch.machine and batch.machine.uptime_s,
-                batch.machine and batch.machine.owner_present,
+                *(node.id, batch.time[0], batch.time[-1], stored, submission.received_at, self._boot(node, batch)),
+                *(batch.sequence, batch.sequence, submission.checksum, machine.uptime_s, machine.owner_present),
                 encode_link(corrected.link),
                 dump_ends(corrected.first, corrected.last, batch.interfaces),
                 pack_plain(corrected.columns),
@@ -287,12 +274,9 @@ class GroupWriter:
         if newest:
             node.state = corrected.last
             values["last_time"] = batch.time[-1]
-            values["boot_id"] = batch.boot_id
-            values["cpus"] = batch.cpus
-            values["memory_total_bytes"] = batch.memory_total_bytes
+            for name in ("boot_id", "cpus", "memory_total_bytes", "agent", "machine"):
+                values[name] = getattr(batch, name)
             values["interfaces"] = [*batch.interfaces, *map(_uncounted, batch.uncounted)]
-            values["agent"] = batch.agent
-            values["machine"] = batch.machine
             values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
         self._touched[node.id] = node
 
@@ -325,11 +309,8 @@ def _parts(batch: Batch) -> list[Batch]:
         parts.append(
             replace(
                 batch,
-                time=batch.time[some],
-                bytes_in=[column[some] for column in batch.bytes_in],
-                bytes_out=[column[some] for column in batch.bytes_out],
-                memory_used_bytes=batch.memory_used_bytes[some],
-                cpu_busy_s=batch.cpu_busy_s[some],
+                **{name: getattr(batch, name)[some] for name in ("time", "memory_used_bytes", "cpu_busy_s")},
+                **{name: [column[some] for column in getattr(batch, name)] for name in ("bytes_in", "bytes_out")},
                 boottime_s=batch.boottime_s and batch.boottime_s[some],
             )
         )

@@ -26,7 +26,6 @@ from jobsight_server.ingest.wire import (
     Submission,
     UnavailableError,
     UnpackingBudget,
-    check_size,
     decode,
     stated_length,
     unpack,
@@ -41,7 +40,6 @@ _GZIP = b"\x1f\x8b"
 def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]) -> Submission:
     """Return the batch to store; ``permitted`` refuses one that its sender may not send."""
     payload = unpack(body, encoding, settings.max_unpacked_bytes)
-    check_size(payload)
     batch = decode(payload)
     permitted(batch)
     _check_times(batch, settings, now)

@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -197,8 +197,12 @@ def decode(payload: bytes | bytearray) -> Batch:
     """Return the batch in ``payload``, with all columns checked against each other.
 
     Raises:
-        WireError: not JSON, a wrong type or range, columns of unequal length, times that do not rise.
+        WireError: not JSON, more values than any batch has, which would take much memory as objects, a wrong type or
+            range, columns of unequal length, times that do not rise.
     """
+    for sign, most in _MOST_OF.items():
+        if payload.count(sign) > most:
+            raise WireError(f"there are more than {most} {sign.decode()!r} in it: no batch has that many values")
     try:
         batch = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -213,17 +217,14 @@ def decode(payload: bytes | bytearray) -> Batch:
         for interface, column in zip(batch.interfaces, columns, strict=True):
             _check_length(f"{name} of {interface.name}", column, n)
             _check_counter(name, interface, column)
-    _check_length("memory_used_bytes", batch.memory_used_bytes, n)
-    _check_length("cpu_busy_s", batch.cpu_busy_s, n)
-    if batch.boottime_s is not None:
-        _check_length("boottime_s", batch.boottime_s, n)
+    for name in ("memory_used_bytes", "cpu_busy_s", "boottime_s"):
+        if (column := getattr(batch, name)) is not None:
+            _check_length(name, column, n)
     for gpu in batch.gpus:
-        _check_length(f"busy_percent of {gpu.gpu}", gpu.busy_percent, n)
-        _check_length(f"used_bytes of {gpu.gpu}", gpu.used_bytes, n)
-    if len({gpu.gpu for gpu in batch.gpus}) != len(batch.gpus):
-        raise WireError("two gpus have the same name")
-    if len({interface.name for interface in batch.interfaces}) != interfaces:
-        raise WireError("two interfaces have the same name")
+        for name in ("busy_percent", "used_bytes"):
+            _check_length(f"{name} of {gpu.gpu}", getattr(gpu, name), n)
+    _check_apart("gpus have the same name", [gpu.gpu for gpu in batch.gpus])
+    _check_apart("interfaces have the same name", [interface.name for interface in batch.interfaces])
     if batch.time[0] < 0 or not all(map(operator.lt, batch.time, batch.time[1:])):
         index = next((i for i, (a, b) in enumerate(pairwise(batch.time), 1) if a >= b), 0)
         raise WireError(f"time must rise: position {index} holds {batch.time[index]!r}")
@@ -245,23 +246,24 @@ def _check_jobs(batch: Batch) -> None:
         raise WireError("format 1 has no jobs; send format 2")
     if sum(len(job.index) for job in batch.jobs) > MAX_JOB_READINGS:
         raise WireError(f"more than {MAX_JOB_READINGS} readings of jobs")
-    if len({job.job for job in batch.jobs}) != len(batch.jobs):
-        raise WireError("two entries of jobs have the same id")
+    _check_apart("entries of jobs have the same id", [job.job for job in batch.jobs])
     for job in batch.jobs:
         if not job.job.isprintable():
             raise WireError(f"{job.job!r:.100} is not a job id: not printable")
         if not all(map(operator.lt, job.index, job.index[1:])) or job.index[-1] >= len(batch.time):
             raise WireError(f"index of job {job.job!r}: it must rise and stay below {len(batch.time)}")
         for name in ("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes"):
-            if len(getattr(job, name)) != len(job.index):
-                raise WireError(
-                    f"{name} of job {job.job!r} has {len(getattr(job, name))} values for {len(job.index)} readings"
-                )
+            _check_length(f"{name} of job {job.job!r}", getattr(job, name), len(job.index), "readings")
 
 
-def _check_length(name: str, column: list[int | None] | list[float | None], n: int) -> None:
+def _check_apart(what: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise WireError(f"two {what}")
+
+
+def _check_length(name: str, column: Sequence[float | None], n: int, of: str = "times") -> None:
     if len(column) != n:
-        raise WireError(f"{name} has {len(column)} values for {n} times")
+        raise WireError(f"{name} has {len(column)} values for {n} {of}")
 
 
 def _check_counter(name: str, interface: BatchInterface, column: list[int | None]) -> None:
@@ -280,13 +282,10 @@ _SMALLEST_GZIP = 18
 _DECODED_FACTOR = 10
 """A batch takes up to this many times its length: itself, and its numbers as objects."""
 
+_OF_JOBS = 6 * MAX_JOB_READINGS + 8 * MAX_JOBS + 10_000
 # As many as in a batch of the largest allowed shape, and some for punctuation in names.
 _MOST_OF = {
-    b",": MAX_READINGS * (2 * MAX_INTERFACES + 2 * MAX_GPUS + 4)
-    + 3 * MAX_MARKS
-    + 6 * MAX_JOB_READINGS
-    + 8 * MAX_JOBS
-    + 10_000,
+    b",": MAX_READINGS * (2 * MAX_INTERFACES + 2 * MAX_GPUS + 4) + 3 * MAX_MARKS + _OF_JOBS,
     b":": 50_000 + 8 * MAX_JOBS,
     b"[": 20_000 + 6 * MAX_JOBS,
 }
@@ -308,7 +307,18 @@ class UnpackingBudget:
         Raises:
             UnavailableError: it did not become free in time.
         """
-        self._take(self._wanted(unpacked_bytes))
+        me, until, wanted = object(), time.monotonic() + self._patience_s, self._wanted(unpacked_bytes)
+        with self._changed:
+            self._line.append(me)
+            try:
+                while self._line[0] is not me or self._free < wanted:
+                    if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
+                        why = f"other batches use all {self._total} bytes that unpacking may use; try again later"
+                        raise UnavailableError(why, "overloaded")
+                self._free -= wanted
+            finally:
+                self._line.remove(me)
+                self._changed.notify_all()
         try:
             yield
         finally:
@@ -332,22 +342,6 @@ class UnpackingBudget:
     def _wanted(self, unpacked_bytes: int) -> int:
         return min(_DECODED_FACTOR * unpacked_bytes, self._total)
 
-    def _take(self, wanted: int) -> None:
-        me, until = object(), time.monotonic() + self._patience_s
-        with self._changed:
-            self._line.append(me)
-            try:
-                while self._line[0] is not me or self._free < wanted:
-                    if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
-                        raise UnavailableError(
-                            f"other batches use all {self._total} bytes that unpacking may use; try again later",
-                            "overloaded",
-                        )
-                self._free -= wanted
-            finally:
-                self._line.remove(me)
-                self._changed.notify_all()
-
 
 def stated_length(body: bytes, encoding: str, max_unpacked_bytes: int) -> int:
     """Return the unpacked length that ``body`` states; 0 if that is more than allowed."""
@@ -364,26 +358,13 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
         UnreadableError: an encoding other than gzip or identity, or damaged gzip.
         TooLargeError: the result exceeds ``max_unpacked_bytes``; no more than ``stated_length`` is ever held.
     """
-    if encoding in {"", "identity"}:
-        unpacked: bytes | bytearray = body
-        if len(body) > max_unpacked_bytes:
-            raise TooLargeError(f"the batch has more than {max_unpacked_bytes} bytes")
-    elif encoding == "gzip":
-        unpacked = _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
-    else:
+    if encoding == "gzip":
+        return _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
+    if encoding not in {"", "identity"}:
         raise UnreadableError(f"Content-Encoding {encoding[:50]!r} is not supported; use gzip or none")
-    return unpacked
-
-
-def check_size(unpacked: bytes | bytearray) -> None:
-    """Check before decoding: a payload with more values than any batch would take much memory as objects.
-
-    Raises:
-        WireError: the payload has more values.
-    """
-    for mark, most in _MOST_OF.items():
-        if unpacked.count(mark) > most:
-            raise WireError(f"there are more than {most} {mark.decode()!r} in it: no batch has that many values")
+    if len(body) > max_unpacked_bytes:
+        raise TooLargeError(f"the batch has more than {max_unpacked_bytes} bytes")
+    return body
 
 
 def _inflate(body: bytes, stated: int, max_unpacked_bytes: int) -> bytearray:

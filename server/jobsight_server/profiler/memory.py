@@ -17,7 +17,7 @@ from jobsight_server.profiler.runs import AFTER_S, FRESH_S, Readings
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, pieces_of, shares_of
 from jobsight_server.profiler.values import Missing
 from jobsight_server.storage.sample_columns import Floats
-from jobsight_server.storage.samples import last_memory
+from jobsight_server.storage.samples import read_samples
 
 GOOD_FOR_INTERVALS = 2.0
 
@@ -164,9 +164,11 @@ def idle_beside(
 def idle_before(connection: Connection, node_id: int, start: float, others: Sequence[JobInterval]) -> Idle | None:
     """Return the node's last idle level before ``start``, at most a day old; ``others`` are its jobs of that day."""
     for since, until in _idle_times(start, others):
-        if (found := last_memory(connection, node_id, since, until)) is not None:
-            time, used = found
-            return Idle(used, start - time, remembered=True)
+        found = read_samples(connection, node_id, since, until)
+        known = np.flatnonzero(np.isfinite(found.memory_used_bytes) & (found.time > since) & (found.time < until))
+        if len(known):
+            last = known[-1]
+            return Idle(float(found.memory_used_bytes[last]), start - float(found.time[last]), remembered=True)
     return None
 
 

@@ -49,7 +49,6 @@ from jobsight_server.profiler.values import (
     decided,
     from_log,
     is_seen,
-    missing_labels,
     plausible,
     without,
 )
@@ -208,8 +207,9 @@ _STORED = (
 def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
     """Return the entries without invalid values; missing and rejected values are counted by reason."""
     found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
-    for metric, label in missing_labels(found).items():
-        counts["profiles_missing", f"{metric}: {label}"] += 1
+    for metric, entry in found.items():
+        if entry.missing is not None:
+            counts["profiles_missing", f"{metric}: {entry.missing.label}"] += 1
     return found
 
 

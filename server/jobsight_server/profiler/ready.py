@@ -38,6 +38,7 @@ from jobsight_server.profiler.site_monitoring import (
 )
 from jobsight_server.profiler.usage import FASTEST, JobInterval, Speeds, link_speeds, uncounted
 from jobsight_server.profiler.values import Measurements
+from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.samples import CHUNK_S
 
 # Clocks of a node and its scheduler differ a little.
@@ -124,20 +125,19 @@ class SampledNodes:
 def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[EndedRun]:
     """Read ended runs without a profile, with their nodes, in order of (end, id), following ``after``."""
     key = {"no": False, "end": after[0], "id": after[1], "limit": limit}
-    return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_FINISHED, key)])
+    return with_nodes(connection, [EndedRun(*row) for row in connection.execute(_FINISHED, key)])
 
 
 def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[EndedRun]:
     """Read profiled runs that lack a value, started by ``until``, in order of (end, id), following ``after``."""
     key = {"yes": True, "end": after[0], "id": after[1], "until": until, "limit": limit}
-    return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_INCOMPLETE, key)])
+    return with_nodes(connection, [EndedRun(*row) for row in connection.execute(_INCOMPLETE, key)])
 
 
-def _with_nodes(connection: Connection, runs: list[EndedRun]) -> list[EndedRun]:
-    if not runs:
-        return []
+def with_nodes(connection: Connection, runs: Sequence[EndedRun]) -> list[EndedRun]:
+    """Return the runs with their nodes."""
     nodes: dict[int, dict[str, int]] = {}
-    for run_id, node, processors in connection.execute(_NODES_OF, {"runs": [run.id for run in runs]}):
+    for run_id, node, processors in of_runs(connection, _NODES_OF, [run.id for run in runs]):
         nodes.setdefault(run_id, {})[node] = processors
     return [replace(run, nodes=nodes.get(run.id, {})) for run in runs]
 

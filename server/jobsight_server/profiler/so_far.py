@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Engine, delete, select, text
+from sqlalchemy import Connection, Engine, select, text
 
 from jobsight_predictor.profile.running import grown
 from jobsight_server.profiler.memory import idle_before
-from jobsight_server.profiler.ready import SampledNode, SampledNodes
+from jobsight_server.profiler.ready import SampledNode, SampledNodes, with_nodes
 from jobsight_server.profiler.runs import (
     FRESH_S,
     Boundaries,
@@ -26,9 +26,10 @@ from jobsight_server.profiler.runs import (
     read_node_histories,
 )
 from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
+from jobsight_server.storage.engine import pieces, write_many
 from jobsight_server.storage.sample_columns import Floats
 from jobsight_server.storage.samples import read_samples
-from jobsight_server.storage.schema import job_nodes, jobs, running_use
+from jobsight_server.storage.schema import jobs, running_use
 
 # Span of one read; also the longest delay by a silent node of its neighbours' readings.
 _STEP_S = 3600.0
@@ -72,10 +73,9 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
         runs = _running(connection, now)
         known = {row.run_id: Use(*row) for row in connection.execute(select(running_use))}
         sampled_nodes = SampledNodes(connection)
-    for begin in range(0, len(runs), _RUNS_AT_ONCE):
+    for some in pieces(runs, _RUNS_AT_ONCE):
         if stop and stop.is_set():
             return changed
-        some = runs[begin : begin + _RUNS_AT_ONCE]
         with engine.connect().execution_options(reading=True) as connection:
             histories = read_node_histories(connection, some)
             found = [_use(connection, run, known.get(run.id), sampled_nodes, histories) for run in some]
@@ -86,30 +86,19 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
             changed += len(rows)
     if over := sorted(set(known) - {run.id for run in runs}):
         with engine.begin() as connection:
-            for run_id in over:
-                connection.execute(delete(running_use).where(running_use.c.run_id == run_id))
+            write_many(connection, "DELETE FROM running_use WHERE run_id = ?", [(run_id,) for run_id in over])
     return changed + len(over)
 
 
 def _running(connection: Connection, now: float) -> list[EndedRun]:
     """Return the running runs with their nodes, as if they ended now."""
-    columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.start)
-    given = (jobs.c.processors, jobs.c.asked_processors)
-    is_running = (jobs.c.state == "running") & (jobs.c.start < now)
-    nodes: dict[int, dict[str, int]] = {}
-    held = select(job_nodes).join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running)
-    for run_id, node, processors in connection.execute(held):
-        nodes.setdefault(run_id, {})[node] = processors
-    return [
-        EndedRun(
-            *(run_id, cluster, job_id, user, start, now, processors, None, None),
-            asked_processors=asked,
-            nodes=nodes.get(run_id, {}),
-        )
-        for run_id, cluster, job_id, user, start, processors, asked in connection.execute(
-            select(*columns, *given).where(is_running)
-        )
+    columns = ("id", "cluster", "job_id", "user", "start", "processors", "asked_processors")
+    query = select(*(jobs.c[name] for name in columns)).where(jobs.c.state == "running", jobs.c.start < now)
+    runs = [
+        EndedRun(number, cluster, job_id, user, start, now, processors, None, None, asked_processors=asked)
+        for number, cluster, job_id, user, start, processors, asked in connection.execute(query)
     ]
+    return with_nodes(connection, runs)
 
 
 def _use(

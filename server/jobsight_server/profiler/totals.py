@@ -133,27 +133,14 @@ _RAN_OUT_OF_IT = and_(
 
 _JOBS = (
     select(
-        jobs.c.cluster,
-        jobs.c.user,
-        jobs.c.application,
-        jobs.c.queue,
-        jobs.c.account,
-        jobs.c.processors,
-        jobs.c.gpus,
+        *(jobs.c[name] for name in ("cluster", "user", "application", "queue", "account", "processors", "gpus")),
         ASKED_PROCESSORS.label("asked_processors"),
         ASKED_MEMORY.label("asked_memory_bytes"),
         ASKED_WALLTIME.label("asked_walltime_s"),
         _HELD_NODES.label("held_nodes"),
         _RAN_OUT_OF_IT.label("ran_out"),
-        jobs.c.start,
-        jobs.c.end,
-        profiles.c.metric,
-        profiles.c.value,
-        profiles.c.mean,
-        profiles.c.forecast,
-        profiles.c.bound,
-        profiles.c.attempts,
-        profiles.c.shown_only,
+        *(jobs.c.start, jobs.c.end, profiles.c.metric, profiles.c.value, profiles.c.mean),
+        *(profiles.c.forecast, profiles.c.bound, profiles.c.attempts, profiles.c.shown_only),
     )
     .join_from(jobs, profiles, profiles.c.run_id == jobs.c.id)
     .order_by(jobs.c.id)

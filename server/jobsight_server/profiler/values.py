@@ -124,11 +124,6 @@ def from_log(total: float, processors: int, quantity: Quantity | None = None) ->
     return Measurement(total / processors, source="accounting", attribution="cgroup", quantity=quantity)
 
 
-def missing_labels(entries: Measurements) -> dict[str, str]:
-    """Return, for each metric without a value, the reason to count."""
-    return {name: entry.missing.label for name, entry in entries.items() if entry.missing is not None}
-
-
 def is_seen(cpu_s: float | None, run_s: float) -> bool:
     """Return whether a source that counted ``cpu_s`` of CPU time saw the job's processes; None: it counts none."""
     return cpu_s is None or cpu_s > 0 or run_s <= SHORT_S

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
+from jobsight_server.setup.manifest import Manifest
 from jobsight_server.storage.errors import UserError
 
 _LIMIT_S = 60.0
@@ -48,6 +49,14 @@ def succeeds(command: Sequence[str], user: str | None = None) -> bool:
     except UserError:
         return False
     return True
+
+
+def undo(manifest: Manifest, program: str, applies: Callable[[list[str]], bool], say: Callable[[str], None]) -> None:
+    """Take the commands of a program that undo something out of the manifest, and run those that still apply."""
+    for command in manifest.take_undo(program):
+        if applies(command):
+            run(command)
+            say(f"ran {' '.join(command)}")
 
 
 def until_empty(find: Callable[[], list[str]], seconds: float = _EFFECT_S) -> list[str]:

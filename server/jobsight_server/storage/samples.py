@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import cache
 from math import inf, nextafter
 
-import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_server.storage.engine import fetch
@@ -26,10 +25,6 @@ _BEYOND = (
     "(SELECT id, first_time, samples FROM readings WHERE node_id = ? AND {beyond} AND samples > 0 "
     "ORDER BY {order} LIMIT {around}) AS next) AS counted WHERE nearer < {around}"
 )
-_BACK = (
-    "SELECT last_time, packed FROM readings WHERE node_id = ? AND first_time > ? AND first_time < ? AND last_time > ? "
-    "ORDER BY first_time DESC"
-)
 
 
 def read_samples(connection: Connection, node_id: int, since: float, until: float, around: int = 0) -> SampleColumns:
@@ -40,20 +35,6 @@ def read_samples(connection: Connection, node_id: int, since: float, until: floa
     asked = (node_id, node_id, *overlap, *(before if around else ()), until, *(after if around else ()), until)
     columns = linked(fetch(connection, _statement(around), asked)).in_order()
     return columns if around else columns[columns.between(since, nextafter(until, inf))]
-
-
-def last_memory(connection: Connection, node_id: int, since: float, until: float) -> tuple[float, float] | None:
-    """Return time and bytes of the last reading between the two times with the memory in use."""
-    found: tuple[float, float] | None = None
-    for last_time, packed in fetch(connection, _BACK, (node_id, since - CHUNK_S, until, since)):
-        if found is not None and last_time <= found[0]:
-            continue
-        columns = SampleColumns.unpack(packed)
-        used = columns.memory_used_bytes
-        (known,) = np.nonzero(np.isfinite(used) & (columns.time > since) & (columns.time < until))
-        if len(known) and (found is None or columns.time[known[-1]] > found[0]):
-            found = float(columns.time[known[-1]]), float(used[known[-1]])
-    return found
 
 
 @cache

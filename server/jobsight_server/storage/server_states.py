@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select
 
-from jobsight_server.storage.engine import total_bytes
+from jobsight_server.storage.engine import database_file, total_bytes
 from jobsight_server.storage.event_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, server_states
 
@@ -75,9 +74,8 @@ def _oldest(connection: Connection, since: float) -> State | None:
 
 def disk_free_bytes(connection: Connection) -> int | None:
     """Return free bytes on the disk of an SQLite database; None for another server's."""
-    if connection.dialect.name != "sqlite" or not connection.engine.url.database:
-        return None
+    file = database_file(connection.engine)
     try:
-        return shutil.disk_usage(Path(connection.engine.url.database).parent).free
+        return None if file is None else shutil.disk_usage(file.parent).free
     except OSError:
         return None

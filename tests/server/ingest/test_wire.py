@@ -12,15 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.ingest.wire import (
-    RefusedBatchError,
-    TooLargeError,
-    UnreadableError,
-    WireError,
-    check_size,
-    decode,
-    unpack,
-)
+from jobsight_server.ingest.wire import RefusedBatchError, TooLargeError, UnreadableError, WireError, decode, unpack
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "batch.json").read_bytes()
 
@@ -120,7 +112,7 @@ def test_format_1_has_no_jobs_and_nan_is_no_number() -> None:
 def test_a_hundred_thousand_jobs_are_refused_before_they_take_memory() -> None:
     payload = changed(format=2, jobs=[a_job(job=str(number)) for number in range(100_000)])
     with pytest.raises(WireError, match="no batch has that many values"):
-        check_size(payload)
+        decode(payload)
     long = list(range(4000))
     columns = dict.fromkeys(("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes"), long)
     column = [[1] * 4000] * 2

@@ -24,7 +24,7 @@ from jobsight_server.accounting.parsers.quantities import (
     seconds_of,
     signed,
 )
-from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows, whole
+from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows, processors
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 
 KILLED = 137
@@ -90,9 +90,7 @@ def _event(row: Row, origin: Origin) -> JobEvent:
 
 
 def _run(row: Row, user: str, start: float, end: float, submitted: float | None, status: str) -> RunRecord:
-    processors = read_if_given(row, "cpus", whole)
-    if processors is not None and not 0 < processors < 2**16:
-        raise AccountingError("cpus is not a number of processors", row["cpus"])
+    held = read_if_given(row, "cpus", processors)
     exit_status = signed("exit", row["exit"]) if row.get("exit", _NO_EXIT) != _NO_EXIT else None
     run_s = read_if_given(row, "realtime", duration_s)
     time_s = read_if_given(row, "time", duration_s) or None
@@ -107,8 +105,8 @@ def _run(row: Row, user: str, start: float, end: float, submitted: float | None,
         queue=row.get("queue", "")[:LONGEST_TEXT] or None,
         queued=submitted,
         exec_host=host,
-        nodes=() if host is None else ((host, processors or 0),),
-        processors=processors,
+        nodes=() if host is None else ((host, held or 0),),
+        processors=held,
         exit_status=exit_status,
         requested_walltime_s=time_s,
         requested_memory_bytes=read_if_given(row, "memory", size_bytes) or None,

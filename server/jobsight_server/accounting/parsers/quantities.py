@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from math import inf
 from typing import Any, TypeVar
 
 from jobsight_server.accounting.runs import AccountingError
@@ -25,7 +24,12 @@ CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _UNLIMITED = {"unlimited", "infinity", "infinite"}
 _WHOLE = re.compile(r"[0-9]{1,11}", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,11}", re.ASCII)
-_CLOCK = re.compile(r"(?:(?:([0-9]{1,9}):)?([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,4}(?:\.[0-9]{1,9})?)", re.ASCII)
+_CLOCKS = {
+    mark: re.compile(
+        rf"(?:(?:([0-9]{{1,9}}){mark})?([0-9]{{1,9}}):)?([0-9]{{1,9}}):([0-9]{{1,4}}(?:\.[0-9]{{1,9}})?)", re.ASCII
+    )
+    for mark in ":-"
+}
 _SECONDS = re.compile(r"[0-9]{1,11}(?:\.[0-9]{1,9})?", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,18})([kmgtp]?)([bw]?)", re.ASCII)
 _POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
@@ -56,14 +60,20 @@ def duration_s(key: str, text: str) -> float:
     >>> duration_s("cput", "144:00:01"), duration_s("cput", "1:02:00:00"), duration_s("cput", "6")
     (518401.0, 93600.0, 6.0)
     """
-    if clock := _CLOCK.fullmatch(text):
+    return float(text) if _SECONDS.fullmatch(text) and float(text) <= LONGEST_S else clock_s(key, text)
+
+
+def clock_s(key: str, text: str, after_days: str = ":") -> float:
+    """Return the seconds of ``MM:SS.mmm``, ``HH:MM:SS`` or ``D:HH:MM:SS``; Slurm has a ``-`` after the days.
+
+    >>> clock_s("cput", "1:02:00:01"), clock_s("Elapsed", "1-02:00:01", "-"), clock_s("TotalCPU", "00:01.513")
+    (93601.0, 93601.0, 1.513)
+    """
+    if clock := _CLOCKS[after_days].fullmatch(text):
         days, hours, minutes = (int(part or 0) for part in clock.groups()[:3])
-        value = ((days * 24 + hours) * 60 + minutes) * 60 + float(clock[4])
-    else:
-        value = float(text) if _SECONDS.fullmatch(text) else inf
-    if value > LONGEST_S:
-        raise AccountingError(f"{key} is not a duration", text)
-    return value
+        if (found := ((days * 24 + hours) * 60 + minutes) * 60 + float(clock[4])) <= LONGEST_S:
+            return found
+    raise AccountingError(f"{key} is not a duration", text)
 
 
 def requested_s(key: str, text: str) -> float | None:

@@ -14,11 +14,11 @@ from typing import Any, TypeVar, get_args
 
 from jobsight_server.accounting.parsers.quantities import (
     CONTROL,
-    INT32,
     LARGEST_BYTES,
     LONGEST_INDEXED,
     LONGEST_S,
     LONGEST_TEXT,
+    signed,
     text_field,
 )
 from jobsight_server.accounting.parsers.table_columns import (
@@ -34,8 +34,8 @@ from jobsight_server.accounting.parsers.table_columns import (
     json_object,
     parser_of_rows,
     places,
+    processors,
     seconds_of_epoch,
-    whole,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 from jobsight_server.storage.facts import FoundFacts, found_facts
@@ -137,8 +137,8 @@ def _event(row: Mapping[str, str]) -> JobEvent:
 
 def _run(values: Mapping[str, Any], facts: FoundFacts) -> RunRecord:
     given, start, end = values.get, values["start"], values.get("end")
-    exec_host, processors = given("nodes"), given("processors")
-    nodes = {} if exec_host is None else places(exec_host, processors)
+    exec_host, held = given("nodes"), given("processors")
+    nodes = {} if exec_host is None else places(exec_host, held)
     return RunRecord(
         user=values["user"],
         start=start,
@@ -147,7 +147,7 @@ def _run(values: Mapping[str, Any], facts: FoundFacts) -> RunRecord:
         **{name: given(name) for name in _SAME},
         exec_host=exec_host,
         nodes=tuple(nodes.items()),
-        processors=processors or sum(nodes.values()) or None,
+        processors=held or sum(nodes.values()) or None,
         requested_walltime_s=given("requested_walltime") or None,
         requested_memory_bytes=given("requested_memory"),
         used_cpu_s=given("used_cpu"),
@@ -160,20 +160,6 @@ def _run(values: Mapping[str, Any], facts: FoundFacts) -> RunRecord:
 
 def _bytes(column: str, text: str) -> int | None:
     return int(amount(column, text, LARGEST_BYTES)) or None
-
-
-def _count(column: str, text: str) -> int:
-    found = whole(column, text)
-    if not 0 < found < INT32:
-        raise AccountingError(f"{column} is not a number of processors", text)
-    return found
-
-
-def _exit_status(column: str, text: str) -> int:
-    found = whole(column, text)
-    if not -INT32 <= found < INT32:
-        raise AccountingError("exit_status is not a whole number of 32 bits", text)
-    return found
 
 
 def _choice(column: str, text: str, choices: Mapping[str, _Choice]) -> _Choice:
@@ -189,8 +175,8 @@ _READ: Mapping[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(TIMES, seconds_of_epoch),
     **dict.fromkeys(DURATIONS, partial(amount, largest=LONGEST_S)),
     **dict.fromkeys(SIZES, _bytes),
-    "processors": _count,
-    "exit_status": _exit_status,
+    "processors": processors,
+    "exit_status": signed,
     "failure": partial(_choice, choices=_FAILURES),
 }
 """Field -> what reads its value, given the column and the text."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from jobsight_server.accounting.parsers.pbs import MOST_PER_JOB, MOST_PER_NODE
-from jobsight_server.accounting.parsers.quantities import LATEST
+from jobsight_server.accounting.parsers.quantities import INT32, LATEST
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
@@ -37,7 +37,6 @@ FACT = "fact_"
 
 _EARLIEST_MS = 2.0**33 / 1000.0  # seconds taken as milliseconds are before this
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
-_WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _PLACE = re.compile(r"([^\s:]{1,255})(?::([0-9]{1,7}))?", re.ASCII)
 
 
@@ -107,10 +106,10 @@ def amount(column: str, text: str, largest: float) -> float:
     return value
 
 
-def whole(column: str, text: str) -> int:
-    """Return a whole number, which may be negative."""
-    if not _WHOLE.fullmatch(text):
-        raise AccountingError(f"{column} is not a whole number", text)
+def processors(column: str, text: str) -> int:
+    """Return a number of processors."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) < INT32):
+        raise AccountingError(f"{column} is not a number of processors", text)
     return int(text)
 
 

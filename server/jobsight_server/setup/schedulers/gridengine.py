@@ -13,7 +13,7 @@ from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, Item
 from jobsight_server.setup.reporting import reporting_nodes
-from jobsight_server.setup.run import run
+from jobsight_server.setup.run import run, undo
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.storage.errors import UserError
 
@@ -66,11 +66,7 @@ def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> lis
     """
     if shutil.which("qconf") is None:
         return []
-    for command in manifest.take_undo("qconf"):
-        _, _, _, hook, _, queue = command
-        if _is(queue, hook, f"root@{places.hooks / hook}"):
-            run(command)
-            say(f"ran {' '.join(command)}")
+    undo(manifest, "qconf", lambda command: _is(command[5], command[3], f"root@{places.hooks / command[3]}"), say)
     queues = run(["qconf", "-sql"]).split()
     values = {f"{hook} of {queue}": _value(queue, hook) for queue in queues for hook in _HOOKS}
     return [f"{name} {value}" for name, value in values.items() if str(places.hooks) in value]

@@ -13,8 +13,8 @@ from pathlib import Path
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
-from jobsight_server.setup.run import run
-from jobsight_server.setup.schedulers.scheduler import SchedulerSetup, submission_files
+from jobsight_server.setup.run import run, undo
+from jobsight_server.setup.schedulers.scheduler import SchedulerSetup, asked_there, submission_files
 from jobsight_server.setup.shipped import shipped
 
 _MOM_HOOKS = ("prologue", "epilogue", "prologue.parallel", "epilogue.parallel")
@@ -30,7 +30,7 @@ def read_pbs(places: Places) -> SchedulerSetup:
     home = _home(Path("/etc/pbs.conf"), "PBS_HOME", "/var/spool/pbs")
     token = PlannedToken(places.at("etc/jobsight/pbs-token"), 0o400, _me(places), name="pbs_server")
     scripts = places.hooks
-    values = {**_asked(places, token), "breaker_file": f"{home}/server_priv/jobsight-submission"}
+    values = {**asked_there(places, _cluster(places), token), "breaker_file": f"{home}/server_priv/jobsight-submission"}
     choices, hook = submission_files("pbs/queuejob.py", scripts / "queuejob.py", 0o644, values, places)
     advice = hook.wanted().decode()
     mark = shipped("pbs/jobsight_hook.py").replace("/usr/local/lib/jobsight", str(scripts))
@@ -68,7 +68,7 @@ def read_torque(places: Places) -> SchedulerSetup:
     """
     home = "/var/spool/torque"
     token = PlannedToken(places.at("etc/jobsight/submitter-token"), 0o444, _me(places), name="users")
-    values = _asked(places, token)
+    values = asked_there(places, _cluster(places), token)
     library = File(places.hooks / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py"))
     target = places.at("usr/local/sbin/torque_submitfilter")
     choices, submit_filter = submission_files("torque/submit-filter", target, 0o755, values, places)
@@ -86,10 +86,7 @@ def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -
     """
     if shutil.which(_QMGR[0]) is None:
         return []
-    for command in manifest.take_undo(_QMGR[0]):
-        if _has_hook(command[-1].split()[-1]):
-            run(command)
-            say(f"ran {' '.join(command)}")
+    undo(manifest, _QMGR[0], lambda command: _has_hook(command[-1].split()[-1]), say)
     return [f"hook {name}" for name in ("jobsight_advice", "jobsight_mark") if _has_hook(name)]
 
 
@@ -124,9 +121,8 @@ def _server_name() -> str:
     return found[1] if found else socket.gethostname()
 
 
-def _asked(places: Places, token: PlannedToken) -> dict[str, str | int]:
-    cluster = places.cluster or _server_name().partition(".")[0]
-    return {"address": places.address, "port": places.port, "cluster": cluster, "token_file": str(token.path)}
+def _cluster(places: Places) -> str:
+    return places.cluster or _server_name().partition(".")[0]
 
 
 def _me(places: Places) -> str:

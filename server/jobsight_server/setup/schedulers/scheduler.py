@@ -45,6 +45,11 @@ class Finding:
     todo: str = ""
 
 
+def asked_there(places: Places, cluster: str, token: PlannedToken) -> dict[str, str | int]:
+    """Return the settings with which a scheduler's plugin asks this server."""
+    return {"address": places.address, "port": places.port, "cluster": cluster, "token_file": str(token.path)}
+
+
 def submission_files(
     name: str, target: Path, mode: int, values: Mapping[str, str | int], places: Places
 ) -> tuple[File, File]:

@@ -15,7 +15,7 @@ from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run, succeeds, until_empty
-from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup, submission_files
+from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup, asked_there, submission_files
 from jobsight_server.setup.schedulers.slurm_conf import configured, has, without
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
 from jobsight_server.setup.shipped import shipped, with_toml_settings
@@ -40,12 +40,7 @@ def read(places: Places) -> SchedulerSetup:
     slurm_user = config["SlurmUser"].partition("(")[0]
     token = PlannedToken(places.at("etc/jobsight/slurm-token"), 0o400, slurm_user, name="slurmctld")
     library = lua_problem(config)
-    values: dict[str, str | int] = {
-        "address": places.address,
-        "port": places.port,
-        "cluster": cluster,
-        "token_file": str(token.path),
-    }
+    values = asked_there(places, cluster, token)
     items: list[Item] = [
         File(slurm_conf.with_name("jobsight.lua"), 0o644, content=shipped("slurm/jobsight.lua")),
         *submission_files("slurm/job_submit.lua", slurm_conf.with_name("job_submit.lua"), 0o644, values, places),

@@ -197,23 +197,12 @@ class Catalogue:
         self._present.clear()
 
     def _read_resources(self, connection: Connection) -> None:
-        for number, name, kind, attributes, capacities, cost, static, at, owner, source in fetch(
-            connection, _RESOURCES, (self.version,)
-        ):
+        for number, name, kind, attributes, capacities, *rest in fetch(connection, _RESOURCES, (self.version,)):
             before = self.resources.get(number)
             if before is not None and before.type != kind:
                 self._by_type[before.type].discard(number)
             self.resources[number] = StoredResource(
-                number,
-                name,
-                kind,
-                decode_attributes(attributes),
-                decode_capacities(capacities),
-                cost,
-                bool(static),
-                at,
-                None if owner is None else bool(owner),
-                source,
+                number, name, kind, decode_attributes(attributes), decode_capacities(capacities), *rest
             )
             self.id_of[name] = number
             self._by_type.setdefault(kind, set()).add(number)

@@ -20,6 +20,7 @@ from jobsight_scheduler.matching.check import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.storage.engine import rows_of, write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.lock import FencedError
 from jobsight_server.systems.matching.catalogue import Catalogue
@@ -46,8 +47,6 @@ log = logging.getLogger(__name__)
 _LOOK_S = 0.05
 _EXPLAINED_AGAIN = 10
 """Rounds after which the reason of a job that still does not fit is determined again."""
-
-_DOCUMENTS_AT_ONCE = 300  # below every SQLite's limit of parameters
 
 _QUEUED = matches.c.state == "queued"
 
@@ -128,10 +127,8 @@ class MatchingRounds:
         self._jobs = {number: self._jobs[number] for number in numbers if number in self._jobs}
         self._said = {number: self._said[number] for number in numbers if number in self._said}
         new = [number for number in numbers if number not in self._jobs]
-        for begin in range(0, len(new), _DOCUMENTS_AT_ONCE):
-            query = select(matches.c.id, matches.c.job).where(matches.c.id.in_(new[begin : begin + _DOCUMENTS_AT_ONCE]))
-            for row in connection.execute(query):
-                self._jobs[row.id] = self._read_one(row)
+        for row in rows_of(connection, select(matches.c.id, matches.c.job), matches.c.id, new):
+            self._jobs[row.id] = self._read_one(row)
 
     def _read_one(self, row: Any) -> MatchJob | ResourceError:
         try:
@@ -160,13 +157,9 @@ class MatchingRounds:
             numbers = [int(match.job) for match in fitting]
             waiting = set(connection.scalars(select(matches.c.id).where(matches.c.id.in_(numbers), _QUEUED)))
             numbered = [(int(match.job), match) for match in fitting if int(match.job) in waiting]
-            rows = [
-                {"number": n, "since": now, "end": until_of(jobs[match.job], hold_s, now), "of": change.version}
-                for n, match in numbered
-            ]
-            if rows:
-                connection.execute(_HOLD, rows)
-                add_holds(connection, catalogue, problem, numbered)
+            ends = [(until_of(jobs[match.job], hold_s, now), number) for number, match in numbered]
+            write_many(connection, _HOLD, [(now, end, change.version, number) for end, number in ends])
+            add_holds(connection, catalogue, problem, numbered)
         lost = {match.job for match in found} - {match.job for match in fitting}
         taken = [Unmatched(name, "held", "another request took it meanwhile") for name in lost]
         self._pass_over([*unmatched, *taken])
@@ -174,34 +167,17 @@ class MatchingRounds:
 
     def _pass_over(self, unmatched: Sequence[Unmatched]) -> None:
         said = {int(entry.job): (entry.tier, entry.reason) for entry in unmatched}
-        rows = [
-            {"number": number, "why": tier, "because": reason}
-            for number, (tier, reason) in said.items()
-            if self._said.get(number) != (tier, reason)
-        ]
+        rows = [(*why, number) for number, why in said.items() if self._said.get(number) != why]
         self._said |= said
         if rows:
             with self._engine.begin() as connection:
-                connection.execute(_EXPLAIN, rows)
+                write_many(connection, _EXPLAIN, rows)
 
 
 _HOLD = (
-    update(matches)
-    .where(matches.c.id == bindparam("number"))
-    .values(
-        state="held",
-        matched_at=bindparam("since"),
-        until=bindparam("end"),
-        version=bindparam("of"),
-        tier=None,
-        reason=None,
-    )
+    "UPDATE matches SET state = 'held', matched_at = ?, until = ?, version = ?, tier = NULL, reason = NULL WHERE id = ?"
 )
-_EXPLAIN = (
-    update(matches)
-    .where(matches.c.id == bindparam("number"), _QUEUED)
-    .values(tier=bindparam("why"), reason=bindparam("because"))
-)
+_EXPLAIN = "UPDATE matches SET tier = ?, reason = ? WHERE id = ? AND state = 'queued'"
 _AGE = update(matches).where(_QUEUED, matches.c.id <= bindparam("last")).values(rounds=matches.c.rounds + 1)
 
 

@@ -13,8 +13,8 @@ from jobsight_server.forecasts.record import PAGE_SIZE, Page, Record, pages_of
 from jobsight_server.systems.matching.catalogue import MOST_POLICIES, Catalogue, HeldPart, ResourcePolicy
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.store_matches import NO_MATCH
-from jobsight_server.systems.matching.submissions import document_of
-from jobsight_server.systems.matching.tables import holds, matches
+from jobsight_server.systems.matching.submissions import document_of, held_resources
+from jobsight_server.systems.matching.tables import matches
 
 MatchState = Literal["queued", "held", "released", "expired", "lost", "cancelled"]
 STATES: tuple[str, ...] = get_args(MatchState)
@@ -91,11 +91,7 @@ def match_detail(connection: Connection, number: int, now: float) -> MatchDetail
 
 
 def _entries(connection: Connection, rows: Sequence[Row[Any]], now: float) -> list[MatchEntry]:
-    resources: dict[int, dict[str, list[str]]] = {row.id: {} for row in rows}
-    if rows:
-        query = select(holds.c.match_id, holds.c.dependency, holds.c.resource).where(holds.c.match_id.in_(resources))
-        for number, dependency, name in connection.execute(query.order_by(holds.c.dependency, holds.c.resource)):
-            resources[number].setdefault(dependency, []).append(name)
+    resources = held_resources(connection, [row.id for row in rows])
     return [_entry(row, resources[row.id], now) for row in rows]
 
 
@@ -200,18 +196,14 @@ def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDeta
         )
         for kind, capacity in present.capacities.items()
     }
+    same = {field: getattr(stored, field) for field in ("name", "type", "attributes", "cost", "state_at", "source")}
     return ResourceDetail(
-        name=stored.name,
-        type=stored.type,
-        attributes=stored.attributes,
+        **same,
         capacities=capacities,
-        cost=stored.cost,
-        static=stored.is_static,
+        static=bool(stored.is_static),  # SQLite has numbers
         stale=present.unavailable is not None,
         age_s=max(0.0, now - stored.state_at),
-        state_at=stored.state_at,
-        owner_present=stored.owner_present,
-        source=stored.source,
+        owner_present=None if stored.owner_present is None else bool(stored.owner_present),
         policies=len(present.policies),
         matches_running=present.running,
         holds=parts[:HOLDS_LISTED],

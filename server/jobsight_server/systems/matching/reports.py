@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 
 from jobsight_scheduler.matching.records import decoded
 from jobsight_server.forecasts.record import Record
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.storage.samples import read_samples
@@ -33,7 +34,6 @@ from jobsight_server.systems.matching.tables import resources
 REJECTED = "resource_reports_rejected"
 """Counted by reason."""
 
-_AT_ONCE = 300  # names in a statement, below every SQLite's limit of parameters
 _KEPT = ("attributes", "capacities", "state_at", "owner_present", "source", "version")
 
 
@@ -72,7 +72,9 @@ def take_reports(
         return ReportsTaken(0, 0, [])
     with engine.begin() as connection:
         change = begin_change(connection)
-        known = {row["name"]: row for row in _rows(connection, last)}
+        names = [name for name in last if "\0" not in name]
+        stored = rows_of(connection, select(resources), resources.c.name, names)
+        known: dict[str, Any] = {row.name: row for row in stored}
         changed: list[dict[str, Any]] = []
         new: list[dict[str, Any]] = []
         rejected: list[RejectedReport] = []
@@ -81,7 +83,7 @@ def take_reports(
             try:
                 with refused():
                     report = entry if isinstance(entry, ResourceReport) else decoded(entry, ResourceReport, "report")
-                if not refuse_late and name in known and (report.time or now) <= known[name]["state_at"]:
+                if not refuse_late and name in known and (report.time or now) <= known[name].state_at:
                     continue
                 row = _row(report, known.get(name), now, future_s)
             except ResourceError as error:
@@ -102,13 +104,6 @@ def take_reports(
     return ReportsTaken(len(changed), len(new), rejected)
 
 
-def _rows(connection: Connection, names: Iterable[str]) -> Iterable[Any]:
-    asked = [name for name in names if "\0" not in name]
-    for begin in range(0, len(asked), _AT_ONCE):
-        query = select(resources).where(resources.c.name.in_(asked[begin : begin + _AT_ONCE]))
-        yield from connection.execute(query).mappings()
-
-
 def _row(report: ResourceReport, before: Any, now: float, future_s: float) -> dict[str, Any]:
     check_name(report.name, "name")
     at = now if report.time is None else report.time
@@ -117,18 +112,18 @@ def _row(report: ResourceReport, before: Any, now: float, future_s: float) -> di
     at = min(at, now)
     if before is None and report.type is None:
         raise ResourceError("unknown resource; give its type to have it created")
-    if before is not None and report.type not in (None, before["type"]):
-        raise ResourceError(f"type = {report.type!r}, but it is a {before['type']!r}; delete it first")
-    if before is not None and at < before["state_at"]:
-        raise ResourceError(f"measured {before['state_at'] - at:.0f} s before the state that is stored", 409)
+    if before is not None and report.type not in (None, before.type):
+        raise ResourceError(f"type = {report.type!r}, but it is a {before.type!r}; delete it first")
+    if before is not None and at < before.state_at:
+        raise ResourceError(f"measured {before.state_at - at:.0f} s before the state that is stored", 409)
     row: dict[str, Any] = {"state_at": at, "owner_present": report.owner_present}
     if before is None:
         new = {"name": report.name, "type": report.type, "cost": 1.0, "is_static": False}
         return row | state_row(report, ({}, {})) | new
     if report.owner_present is None:
-        row["owner_present"] = before["owner_present"]
-    stored = decode_attributes(before["attributes"]), decode_capacities(before["capacities"])
-    return row | state_row(report, stored) | {"number": before["id"]}
+        row["owner_present"] = before.owner_present
+    stored = decode_attributes(before.attributes), decode_capacities(before.capacities)
+    return row | state_row(report, stored) | {"number": before.id}
 
 
 def _report_owner(connection: Connection, report: ResourceReport, row: dict[str, Any]) -> None:

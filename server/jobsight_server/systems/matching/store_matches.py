@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, delete, select, true, 
 from jobsight_scheduler.matching.check import Match, faults
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import MatchJob, Problem
-from jobsight_server.storage.engine import driver_sql, write_many
+from jobsight_server.storage.engine import driver_sql, pieces, write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.systems.matching.catalogue import Catalogue, StoredResource
 from jobsight_server.systems.matching.resource_state import ResourceError
@@ -134,7 +134,6 @@ ENDED = "matches_ended"
 """Counted by how: released, expired, lost, cancelled."""
 
 OPEN = ("queued", "held")
-_AT_ONCE = 500
 
 
 def release(engine: Engine, numbers: Sequence[int], now: float) -> list[int]:
@@ -142,8 +141,8 @@ def release(engine: Engine, numbers: Sequence[int], now: float) -> list[int]:
     ended = []
     with engine.begin() as connection:
         change = begin_change(connection)
-        for begin in range(0, len(numbers), _AT_ONCE):
-            some = matches.c.id.in_(numbers[begin : begin + _AT_ONCE])
+        for part in pieces(numbers):
+            some = matches.c.id.in_(part)
             _expire(connection, some, now, change.version)
             for before, after in (("held", "released"), ("queued", "cancelled")):
                 ended += _end(connection, some & (matches.c.state == before), after, None, now, change.version)

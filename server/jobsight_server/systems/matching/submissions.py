@@ -5,7 +5,7 @@ The key stands before the job's own fields in the stored document, and is kept a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.matching.check import Answer, Match, Unmatched
 from jobsight_server.forecasts.record import Record
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.systems.matching.predicted import PredictedAmount
 from jobsight_server.systems.matching.tables import holds, matches
 
@@ -98,14 +99,23 @@ def earlier(connection: Connection, key: str | None) -> Earlier:
     query = select(matches.c.id, matches.c.name, matches.c.state, matches.c.until).where(
         func.substr(matches.c.job, 1, len(start)) == start
     )
-    for number, name, state, until in connection.execute(query).all():
+    rows = connection.execute(query).all()
+    held = held_resources(connection, [row.id for row in rows])
+    for number, name, state, until in rows:
         found.numbers[name] = number
         if until is None:
             found.waiting.append(Unmatched(name, "turn", f"it was submitted before: match {number} is {state}"))
-            continue
-        held: dict[str, list[str]] = {}
-        parts = select(holds.c.dependency, holds.c.resource).where(holds.c.match_id == number)
-        for dependency, resource in connection.execute(parts.order_by(holds.c.dependency, holds.c.resource)):
-            held.setdefault(dependency, []).append(resource)
-        found.made.append(MadeMatch(name, {d: tuple(names) for d, names in held.items()}, number, until))
+        else:
+            resources = {dependency: tuple(names) for dependency, names in held[number].items()}
+            found.made.append(MadeMatch(name, resources, number, until))
+    return found
+
+
+def held_resources(connection: Connection, numbers: Sequence[int]) -> dict[int, dict[str, list[str]]]:
+    """Return the names of the resources of each of these matches, by dependency."""
+    found: dict[int, dict[str, list[str]]] = {number: {} for number in numbers}
+    query = select(holds.c.match_id, holds.c.dependency, holds.c.resource)
+    query = query.order_by(holds.c.dependency, holds.c.resource)
+    for number, dependency, name in rows_of(connection, query, holds.c.match_id, numbers):
+        found[number].setdefault(dependency, []).append(name)
     return found

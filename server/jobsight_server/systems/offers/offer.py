@@ -113,13 +113,10 @@ def _row(
     predicted = 0.0 if config.strategy == "conservative" else decision.raw_pof
     return {
         "question": question_text(request.job),
-        "nodes": request.nodes,
+        **{name: getattr(request, name) for name in ("nodes", "requested_s", "release", "deadline", "job_id")},
         "places": places_text(place.processors.tolist()),
-        "requested_s": request.requested_s,
-        "release": request.release,
         "planned_start": max(place.start_h * HOUR_S, request.release),
         "planned_end": min(place.end_h * HOUR_S, request.deadline),
-        "deadline": request.deadline,
         "p_available": success.available,
         "p_executable": success.executable,
         "p_success": success.survives,
@@ -133,5 +130,4 @@ def _row(
         "strategy": config.strategy,
         "offered_at": now,
         "expires_at": now + config.hold_s,
-        "job_id": request.job_id,
     }

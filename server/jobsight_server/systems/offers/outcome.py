@@ -131,14 +131,8 @@ _SIGNALLED = 256  # TORQUE adds it to the number of the signal
 
 _REPORTED = (
     select(
-        offers.c.id,
-        offers.c.state,
-        offers.c.requested_s,
-        offers.c.planned_end,
-        jobs.c.state.label("run_state"),
-        jobs.c.start,
-        jobs.c.end,
-        jobs.c.exit_status,
+        *(offers.c[name] for name in ("id", "state", "requested_s", "planned_end")),
+        *(jobs.c.state.label("run_state"), jobs.c.start, jobs.c.end, jobs.c.exit_status),
     )
     .join(jobs, (jobs.c.cluster == offers.c.cluster) & (jobs.c.job_id == offers.c.job_id))
     .where(

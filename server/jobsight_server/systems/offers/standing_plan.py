@@ -239,14 +239,8 @@ def risk_of(config: OffersSettings, gap: Gap, accuracy: RuntimeAccuracy, correct
     charge_h, penalty_h = stakes(config, gap.requested_s)
     fits = 1.0 - success.executable < config.max_failure
     return Risk(
-        cluster=gap.cluster,
-        user=gap.job.user,
-        application=gap.job.application,
-        queue=gap.job.queue,
-        nodes=gap.nodes,
-        requested_s=gap.requested_s,
-        start=gap.start,
-        end=gap.end,
+        **{name: getattr(gap, name) for name in ("cluster", "nodes", "requested_s", "start", "end")},
+        **{name: getattr(gap.job, name) for name in ("user", "application", "queue")},
         p_available=success.available,
         p_executable=success.executable,
         p_success=success.survives,

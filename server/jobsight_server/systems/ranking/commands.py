@@ -78,15 +78,8 @@ def run(args: argparse.Namespace) -> int:
             run_time_s, settings.section(RankingSettings).method, args.cluster, everywhere=not args.free
         )
         limit = args.limit or (_LISTED if args.format == "table" else _ALL)
-        found = machine_ranking(
-            connection,
-            columns,
-            question,
-            time.time(),
-            predicted=predicted,
-            name=args.name,
-            limit=limit,
-        )
+        now = time.time()
+        found = machine_ranking(connection, columns, question, now, predicted=predicted, name=args.name, limit=limit)
     if args.format == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif args.format == "table":
@@ -133,7 +126,7 @@ def _read_condor(args: argparse.Namespace, console: Console) -> int:
         with existing(args) as engine, args.read_condor.open("rb") as file:
             newest = args.read_condor.stat().st_mtime
             log = read_condor_log(iter(lambda: file.readline(LONGEST_LINE + 1), b""), newest)
-            done = count_attempts(engine, args.cluster, "", log.attempts)
+            done = count_attempts(engine, args.cluster, log.attempts)
     except OSError as error:
         raise UserError(f"{args.read_condor}: {error.strerror}") from error
     ends = Counter(attempt.outcome for attempt in log.attempts)

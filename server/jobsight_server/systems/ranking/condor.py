@@ -16,6 +16,8 @@ from typing import Literal
 
 from sqlalchemy import Engine
 
+from jobsight_predictor.reliability.resource_vector import JobEnd
+from jobsight_server.storage.engine import pieces
 from jobsight_server.systems.ranking.learning import learn, lock_reliability, write_reliability
 from jobsight_server.systems.ranking.outcomes import JudgedRun, count_end, counted_before, ends_of
 from jobsight_server.systems.ranking.rows import read_machines, write_machines
@@ -188,27 +190,20 @@ class AttemptsCounted:
     machines: int = 0
 
 
-def count_attempts(engine: Engine, cluster: str, user: str, attempts: Sequence[LoggedAttempt]) -> AttemptsCounted:
-    """Count the attempts of ``user``'s jobs, some thousand in a transaction.
+def count_attempts(engine: Engine, cluster: str, attempts: Sequence[LoggedAttempt]) -> AttemptsCounted:
+    """Count the attempts, some thousand in a transaction.
 
     Events fade by their age relative to the newest, so that an old log counts.
     """
     newest = max((attempt.end for attempt in attempts), default=0.0)
     done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))
-    for begin in range(0, len(attempts), _AT_ONCE):
-        _count(engine, cluster, user, attempts[begin : begin + _AT_ONCE], newest, done)
+    for some in pieces(attempts, _AT_ONCE):
+        _count(engine, cluster, some, newest, done)
     return done
 
 
-def _count(
-    engine: Engine,
-    cluster: str,
-    user: str,
-    attempts: Sequence[LoggedAttempt],
-    now: float,
-    done: AttemptsCounted,
-) -> None:
-    runs = [(attempt, _run(cluster, user, attempt)) for attempt in attempts]
+def _count(engine: Engine, cluster: str, attempts: Sequence[LoggedAttempt], now: float, done: AttemptsCounted) -> None:
+    runs = [(attempt, _run(cluster, attempt)) for attempt in attempts]
     with engine.begin() as connection:
         state = lock_reliability(connection)
         names = dict.fromkeys((cluster, attempt.host) for attempt in attempts)
@@ -220,12 +215,10 @@ def _count(
                 done.known += 1
                 continue
             known.add(key)
-            end = attempt.outcome
+            end: JobEnd = attempt.outcome
             if end == "failed":
-                blamed = ends_of(connection, run, found, set(), may_wait=False)
-                count_end(found[cluster, attempt.host], run, (blamed or {})[attempt.host], now)
-            else:
-                count_end(found[cluster, attempt.host], run, end, now)
+                end = (ends_of(connection, run, found, set(), may_wait=False) or {})[attempt.host]
+            count_end(found[cluster, attempt.host], run, end, now)
             done.counted += 1
         rows = list(found.values())
         learn(connection, state, rows)
@@ -233,17 +226,8 @@ def _count(
         write_reliability(connection, state)
 
 
-def _run(cluster: str, user: str, attempt: LoggedAttempt) -> JudgedRun:
-    status = 1 if attempt.outcome == "failed" else 0
-    return JudgedRun(
-        cluster=cluster,
-        job_id=f"condor {attempt.job_id}",
-        start=attempt.start,
-        end=attempt.end,
-        user=user,
-        application="",
-        nodes={attempt.host: 1},
-        requeued=False,
-        exit_status=status,
-        recorded_at=attempt.end,
-    )
+def _run(cluster: str, attempt: LoggedAttempt) -> JudgedRun:
+    """Return the attempt as a run of a job without a user: the log names none."""
+    job_id, status = f"condor {attempt.job_id}", int(attempt.outcome == "failed")
+    nodes, end = {attempt.host: 1}, attempt.end
+    return JudgedRun(cluster, job_id, attempt.start, end, "", "", nodes, False, status, recorded_at=end)

@@ -24,7 +24,7 @@ _BEFORE_S, _AFTER_S = 900.0, 300.0
 _COMPARED = 100
 
 _WENT_AWAY = (
-    "WITH asked(machine_id, since, until) AS (VALUES {asked}) SELECT asked.machine_id, asked.since FROM asked "
+    "WITH asked(machine_id, at, since, until) AS (VALUES {asked}) SELECT asked.machine_id, asked.at FROM asked "
     'CROSS JOIN machine_sessions AS s WHERE s.machine_id = asked.machine_id AND s."end" >= asked.since '
     'AND s."end" <= asked.until'
 )
@@ -69,13 +69,13 @@ def went_away(
 ) -> set[tuple[int, float]]:
     """Return (machine, end of a run) where the machine's session ended at about that time."""
     keys = {
-        (machine.id, run.end - _BEFORE_S, run.end + _AFTER_S)
+        (machine.id, run.end, run.end - _BEFORE_S, run.end + _AFTER_S)
         for run in runs
         if run.is_bad
         for machine in (found[run.cluster, node] for node in run.nodes)
         if machine.id is not None
     }
-    return {(number, since + _BEFORE_S) for number, since in fetch_by_keys(connection, _WENT_AWAY, sorted(keys))}
+    return {(number, end) for number, end in fetch_by_keys(connection, _WENT_AWAY, sorted(keys))}
 
 
 def ends_of(
@@ -91,7 +91,7 @@ def ends_of(
             return {}
         return dict.fromkeys(run.nodes, "success" if run.exit_status == 0 else "user-failed")
     machines = {node: found[run.cluster, node] for node in run.nodes}
-    gone = [node for node, one in machines.items() if any((one.id, end) in away for end in _same(run.end))]
+    gone = [node for node, one in machines.items() if (one.id, run.end) in away]
     if gone:
         return dict.fromkeys(gone, "requeued" if run.requeued else "evicted")
     if run.requeued and len(machines) == 1:
@@ -101,11 +101,6 @@ def ends_of(
     if run.requeued:
         return dict.fromkeys(run.nodes, "requeued")
     return {node: _follows(connection, run, one) for node, one in machines.items()}
-
-
-def _same(end: float) -> tuple[float, ...]:
-    """Return the end of a run with the rounding of the sum in ``went_away``."""
-    return (end, end - _BEFORE_S + _BEFORE_S)
 
 
 def _unseen_since(machine: MachineRow, time: float) -> bool:

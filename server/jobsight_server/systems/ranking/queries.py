@@ -112,18 +112,10 @@ def machine_ranking(
         for rank, number in enumerate(ranks.order if name is not None else ranks.order[:limit], 1)
         if name is None or columns.names[number][1] == name
     ]
+    absent, busy = ranks.asked & ~ranks.present, ranks.asked & ranks.present & ~ranks.free
     return MachineRanking(
-        now,
-        question.method,
-        question.run_time_s,
-        "predicted" if predicted else "given",
-        DEFAULTS.weights,
-        len(columns),
-        len(ranks.order),
-        NotRanked(
-            int((ranks.asked & ~ranks.present).sum()),
-            int((ranks.asked & ranks.present & ~ranks.free).sum()),
-        ),
+        *(now, question.method, question.run_time_s, "predicted" if predicted else "given", DEFAULTS.weights),
+        *(len(columns), len(ranks.order), NotRanked(int(absent.sum()), int(busy.sum()))),
         _rows(connection, ranks, places[:limit], now),
     )
 
@@ -131,7 +123,10 @@ def machine_ranking(
 def _rows(
     connection: Connection, ranks: MachineRanks, places: Sequence[tuple[int, int]], now: float
 ) -> list[RankedMachine]:
-    columns, vectors = ranks.columns, ranks.vectors
+    columns, ranking, vectors = ranks.columns, ranks.ranking, ranks.vectors
+    terms = {"survival": ranks.stays.mean, "sound": ranks.sound.mean}
+    terms |= {name: getattr(ranking, name) for name in ("score", "low", "high")}
+    terms |= {name: getattr(vectors, name) for name in ("availability", "success", "capacity")}
     ids = [int(columns.ids[number]) for _, number in places]
     stored = {row.id: row for row in rows_of(connection, select(machines), machines.c.id, ids)}
     found = []
@@ -143,22 +138,11 @@ def _rows(
                 row,
                 rank=rank,
                 state=_state(ranks, number, presence),
-                score=float(ranks.ranking.score[number]),
-                low=float(ranks.ranking.low[number]),
-                high=float(ranks.ranking.high[number]),
-                known=bool(ranks.ranking.known[number]),
-                survival=float(ranks.stays.mean[number]),
-                sound=float(ranks.sound.mean[number]),
-                availability=float(vectors.availability[number]),
-                success=float(vectors.success[number]),
-                capacity=float(vectors.capacity[number]),
+                known=bool(ranking.known[number]),
                 age_s=None if row.since is None else max(now - row.since, 0.0),
-                boots=presence.boots,
-                clock_jumps=presence.clock_jumps,
-                installations=presence.installations,
-                processors=facts.processors,
-                memory_bytes=facts.memory_bytes,
-                flops=facts.flops,
+                **{name: float(term[number]) for name, term in terms.items()},
+                **{name: getattr(presence, name) for name in ("boots", "clock_jumps", "installations")},
+                **{name: getattr(facts, name) for name in ("processors", "memory_bytes", "flops")},
             )
         )
     return found

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import msgspec
 
@@ -51,6 +52,8 @@ _STATES = _REQUEUED | _EVICTED | _ENDED | _RUNS | {"PENDING"}
 # Flags that Slurm adds to a job's state.
 _FLAGS = frozenset({"POWER_UP_NODE", "UPDATE_DB", "RESV_DEL_HOLD", "EXPEDITING", "POWERING_UP_NODE", "RESERVED"})
 
+_TEXTS = {"group": "Group", "account": "Account", "queue": "Partition"}
+_COUNTS = ("AllocCPUS", "NCPUS", "ReqCPUS", "NNodes", "AllocNodes", "ReqNodes")
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
 _SHOWN_ID = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}", re.ASCII)
 _MIB = 2**20
@@ -143,34 +146,23 @@ def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float
     if user is None:
         raise AccountingError("user is missing")
     allocated, requested = tres("AllocTRES", row.get("AllocTRES", "")), tres("ReqTRES", row.get("ReqTRES", ""))
-    processors = (
-        _count(row, "AllocCPUS")
-        or int(allocated.get("cpu", 0))
-        or _count(row, "NCPUS")
-        or int(requested.get("cpu", 0))
-        or _count(row, "ReqCPUS")
-    )
-    asked_processors = int(requested.get("cpu", 0)) or _count(row, "ReqCPUS")
-    node_count = (
-        int(allocated.get("node", 0))
-        or _count(row, "NNodes")
-        or _count(row, "AllocNodes")
-        or int(requested.get("node", 0))
-        or _count(row, "ReqNodes")
-    )
+    of_columns = {name: _count(row, name) for name in _COUNTS}
+    asked_processors = int(requested.get("cpu", 0)) or of_columns["ReqCPUS"]
+    held = (of_columns["AllocCPUS"], int(allocated.get("cpu", 0)), of_columns["NCPUS"])
+    processors = next(filter(None, held), asked_processors)
+    asked_nodes = int(requested.get("node", 0)) or of_columns["ReqNodes"]
+    on_nodes = (int(allocated.get("node", 0)), of_columns["NNodes"], of_columns["AllocNodes"])
+    node_count = next(filter(None, on_nodes), asked_nodes)
     comments = row.get("Comment"), row.get("AdminComment")
     facts = facts_in(*comments)
+    texts: dict[str, Any] = {name: _text(row.get(of), of.lower(), LONGEST_TEXT) for name, of in _TEXTS.items()}
     asked = _asked(row.get("AdminComment") or "")
     per_node, per_cpu = asked.get("mem_per_node"), asked.get("mem_per_cpu")
     return RunRecord(
         user=user,
         start=start,
-        group=_text(row.get("Group"), "group", LONGEST_TEXT),
-        account=_text(row.get("Account"), "account", LONGEST_TEXT),
-        name=_text(
-            readable_name(row.get("JobName"), row.get("Comment"), row.get("AdminComment")), "name", LONGEST_TEXT
-        ),
-        queue=_text(row.get("Partition"), "partition", LONGEST_TEXT),
+        **texts,
+        name=_text(readable_name(row.get("JobName"), *comments), "name", LONGEST_TEXT),
         queued=submitted,
         eligible=moment("Eligible", row.get("Eligible", "")),
         exec_host=row["NodeList"] if nodes else None,

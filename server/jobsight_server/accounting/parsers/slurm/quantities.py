@@ -6,7 +6,8 @@ import re
 from datetime import datetime
 from itertools import product
 
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, LONGEST_S, seconds_of
+from jobsight_server.accounting.parsers import quantities
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, seconds_of
 from jobsight_server.accounting.runs import AccountingError
 
 UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "NONE", "(null)", "unknown", "INVALID", "Invalid"})
@@ -15,7 +16,6 @@ _UNLIMITED = frozenset({"UNLIMITED", "Partition_Limit", "PartitionLimit", "NOT_S
 
 _EPOCH = re.compile(r"[0-9]{1,11}", re.ASCII)
 _STAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]{2}:?[0-9]{2})?", re.ASCII)
-_CLOCK = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,4}(?:\.[0-9]{1,9})?)", re.ASCII)
 _AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([KMGTPE]?)", re.ASCII)
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
@@ -59,22 +59,15 @@ def life(start: str, end: str, length_s: float | None) -> tuple[float | None, fl
 
 
 def clock_s(what: str, text: str) -> float | None:
-    """Return the seconds of ``D-HH:MM:SS``, ``HH:MM:SS`` or ``MM:SS.mmm``; None if unknown or unlimited.
+    """Return the seconds of a duration; None if unknown or unlimited.
 
-    >>> clock_s("Elapsed", "1-02:00:01"), clock_s("TotalCPU", "00:01.513"), clock_s("Timelimit", "UNLIMITED")
-    (93601.0, 1.513, None)
+    >>> clock_s("Elapsed", "1-02:00:01"), clock_s("Timelimit", "UNLIMITED")
+    (93601.0, None)
 
     Raises:
         AccountingError: it has another form.
     """
-    if text in UNKNOWN or text in _UNLIMITED:
-        return None
-    if match := _CLOCK.fullmatch(text):
-        days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
-        found = ((days * 24 + hours) * 60 + minutes) * 60 + float(match[4])
-        if found <= LONGEST_S:
-            return found
-    raise AccountingError(f"{what} is not a duration", text)
+    return None if text in UNKNOWN or text in _UNLIMITED else quantities.clock_s(what, text, "-")
 
 
 def amount(what: str, text: str) -> float:

@@ -157,6 +157,9 @@ class _Tres(Struct):
     count: Any = None
 
 
+_USES = ("total", "min", "max")
+
+
 class _Requested(Struct):
     total: list[_Tres] = []
     min: list[_Tres] = []
@@ -214,6 +217,11 @@ class _Sacct(Struct):
 
 
 _decode = msgspec.json.Decoder(_Sacct).decode
+# Column of the text -> its name in JSON.
+_TEXTS = {"SLUID": "sluid", "Group": "group", "JobName": "name", "Partition": "partition", "NodeList": "nodes"}
+_TEXTS |= {"SubmitLine": "submit_line"}
+_TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End": "end"}
+_TIMES |= {"ElapsedRaw": "elapsed", "TimelimitRaw": "limit"}
 
 
 def rows_of(data: bytes) -> list[Row]:
@@ -233,26 +241,16 @@ def rows_of(data: bytes) -> list[Row]:
     job = {
         "JobIDRaw": f"{record.job_id}",
         "JobID": f"{array}_{task}" if array not in ("", "0") and task else of_het,
-        "SLUID": record.sluid or "",
+        **{column: getattr(record, name) or "" for column, name in _TEXTS.items()},
         "User": record.user or of_association.user or "",
         "Cluster": of_association.cluster or record.cluster or "",
         "State": _words("state.current", record.state.get("current")),
-        "Submit": _number("time.submission", time.get("submission")),
-        "Eligible": _number("time.eligible", time.get("eligible")),
-        "Start": _number("time.start", time.get("start")),
-        "End": _number("time.end", time.get("end")),
-        "ElapsedRaw": _number("time.elapsed", time.get("elapsed")),
+        **{column: _number(f"time.{name}", time.get(name)) for column, name in _TIMES.items()},
         "Suspended": _clock(float(_number("time.suspended", time.get("suspended")) or 0)),
-        "TimelimitRaw": _number("time.limit", time.get("limit")),
-        "Group": record.group or "",
         "Account": record.account or of_association.account or "",
-        "JobName": record.name or "",
-        "Partition": record.partition or "",
-        "NodeList": record.nodes or "",
         "AllocTRES": _tres(of_tres.allocated, ("cpu", "mem", "node", "gres"), "M"),
         "ReqTRES": _tres(of_tres.requested, ("cpu", "mem", "node", "gres"), "M"),
         "ReqMem": _per(record.required),
-        "SubmitLine": record.submit_line or "",
         "ReqCPUS": _number("required", record.required.get("CPUs")),
         "ExitCode": _exit("exit_code", record.exit_code),
         "DerivedExitCode": _exit("derived_exit_code", record.derived_exit_code),
@@ -300,9 +298,7 @@ def _step(job_id: int, step: _Step) -> Row:
         "ExitCode": _exit("steps.exit_code", step.exit_code),
         "NTasks": _number("steps.tasks.count", step.tasks.get("count")),
         "TotalCPU": _clock(cpu_s),
-        "TRESUsageInTot": _tres(used.total, ("mem", "gres")),
-        "TRESUsageInMin": _tres(used.min, ("mem", "gres")),
-        "TRESUsageInMax": _tres(used.max, ("mem", "gres")),
+        **{f"TRESUsageIn{kind[:3].title()}": _tres(getattr(used, kind), ("mem", "gres")) for kind in _USES},
     }
 
 
