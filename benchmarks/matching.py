@@ -1,10 +1,11 @@
-"""Matching against HiGHS alone: what each rung of the ladder brings on crowded and on small batches.
+"""Matching against HiGHS alone, and without each rung of its ladder, on crowded, small and large batches.
 
     python benchmarks/matching.py [--batches N] [--deadline S] [--shapes NAME ...] [--no-alone]
 
 Crowded batches ask for many times what their nodes have: each job needs slots and memory of one node, a quarter of them
 with a predicate. ``alone`` is HiGHS on the plain program, a column for each job and node, with ten times the deadline.
-Small batches are the published ones of 5 to 30 jobs. All times are processor seconds.
+Small batches are the published ones of 5 to 60 jobs; ``500on200`` is one of 500 on 200 resources. All times are
+processor seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_papers.matching.workload import MatchingWorkload, matching_file
+from jobsight_papers.matching.workload import PUBLISHED, MatchingWorkload, matching_file
 from jobsight_scheduler.matching import Problem, match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.ladder import RUNGS
@@ -26,7 +27,8 @@ from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.program import Program
 
 CROWDED = ((500, 10), (1_000, 10), (2_000, 10), (2_000, 50))
-SMALL = (5, 10, 20, 30)
+SMALL = (5, 10, 20, 30, 40, 60)
+PUBLISHED_LARGE = ((100, 100), (500, 200), (1_000, 500))
 ALONE_TIMES = 10.0
 
 
@@ -81,31 +83,37 @@ def shapes(chosen: list[str], batches: int) -> Iterator[tuple[str, list[Problem]
         if f"{jobs}" in chosen:
             workload = MatchingWorkload(jobs=jobs)
             yield f"{jobs}", [read_problem(matching_file(workload, number)) for number in range(10 * batches)]
+    for jobs, resources in PUBLISHED_LARGE:
+        if f"{jobs}on{resources}" in chosen:
+            workload = MatchingWorkload(jobs, dict.fromkeys(PUBLISHED, resources // len(PUBLISHED)), jobs_at_load=None)
+            yield f"{jobs}on{resources}", [read_problem(matching_file(workload, number)) for number in range(batches)]
 
 
 def main() -> None:
     names = [*(f"{jobs}x{nodes}" for jobs, nodes in CROWDED), *map(str, SMALL)]
+    names += [f"{jobs}on{resources}" for jobs, resources in PUBLISHED_LARGE]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=2, metavar="N", help="batches of each shape; small ones tenfold")
     parser.add_argument("--deadline", type=float, default=1.0, metavar="S")
     parser.add_argument("--shapes", nargs="+", default=names, choices=names, metavar="NAME")
     parser.add_argument("--no-alone", action="store_true", help="without HiGHS alone")
     args = parser.parse_args()
-    print(f"{'shape':>9} {'rung':>11} {'value':>9} {'bound':>9} {'of alone':>9} {'median ms':>10} {'optimal':>8}")
+    ladders = {"all": RUNGS} | {f"no {one}": tuple(r for r in RUNGS if r != one) for one in RUNGS[1:]} | {"greedy": ()}
+    print(f"{'shape':>9} {'rungs':>13} {'value':>9} {'bound':>9} {'of alone':>9} {'median ms':>10} {'optimal':>8}")
     for name, problems in shapes(args.shapes, args.batches):
         found = [] if args.no_alone else [alone(problem, ALONE_TIMES * args.deadline) for problem in problems]
         best = mean(one[0] for one in found) if found else float("nan")
         if found:
             bound = mean(one[2] or float("nan") for one in found)
             print(
-                f"{name:>9} {'alone':>11} {best:9,.1f} {bound:9,.1f} {'':>9} {median(o[1] for o in found) * 1e3:10,.1f}"
+                f"{name:>9} {'alone':>13} {best:9,.1f} {bound:9,.1f} {'':>9} {median(o[1] for o in found) * 1e3:10,.1f}"
             )
-        for rung in RUNGS:
-            rows = [match(p, clock=time.process_time, deadline_s=args.deadline, rung=rung) for p in problems]
+        for label, rungs in ladders.items():
+            rows = [match(p, clock=time.process_time, deadline_s=args.deadline, rungs=rungs) for p in problems]
             value = mean(row.objective for row in rows)
             bounds, spent = mean(row.bound or float("nan") for row in rows), median(row.cpu_s for row in rows)
             proven = sum(row.status == "optimal" for row in rows)
-            head = f"{name:>9} {rung:>11} {value:9,.1f} {bounds:9,.1f} {value / best:9.1%}"
+            head = f"{name:>9} {label:>13} {value:9,.1f} {bounds:9,.1f} {value / best:9.1%}"
             print(f"{head} {spent * 1e3:10,.1f} {proven:5}/{len(rows)}", flush=True)
 
 

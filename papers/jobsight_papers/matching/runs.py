@@ -11,7 +11,7 @@ import numpy as np
 from jobsight_papers.matching.workload import PUBLISHED, MatchingWorkload, matching_file
 from jobsight_scheduler.matching import Answer, Problem, match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility
-from jobsight_scheduler.matching.heuristics import best_fit, by_density, greedy
+from jobsight_scheduler.matching.heuristics import aligned, by_density, greedy
 from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.packing import Packing
 from jobsight_scheduler.matching.problem import Objective
@@ -106,7 +106,7 @@ def measured(problem: Problem, answer: Answer) -> dict[str, float]:
 
 
 def greedily(problem: Problem, order: str) -> int:
-    """Return the number of jobs that greedy matching in this order matches, best fit."""
+    """Return the number of jobs that greedy matching in this order matches."""
     eligibility = Eligibility(problem)
     packing = Packing(eligibility, eligibility.eligible())
     density = by_density(eligibility, np.ones(len(problem.jobs)))
@@ -116,7 +116,7 @@ def greedily(problem: Problem, order: str) -> int:
         "largest first": density[::-1],
         "highest priority first": sorted(range(len(problem.jobs)), key=lambda job: -problem.jobs[job].priority),
     }
-    greedy(packing, orders[order], best_fit(packing))
+    greedy(packing, orders[order], aligned(packing))
     return len(packing.placed)
 
 

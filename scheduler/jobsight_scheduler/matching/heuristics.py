@@ -1,11 +1,13 @@
 """The fast rungs of the ladder: greedy by density, in the order of a relaxation, ruin and recreate.
 
-Source of the last: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, Record breaking optimization results using
-the ruin and recreate principle (Journal of Computational Physics 159, 2000).
+Sources: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, Record breaking optimization results using the ruin
+and recreate principle (Journal of Computational Physics 159, 2000); R. Panigrahy, K. Talwar, L. Uyeda, U. Wieder,
+Heuristics for vector bin packing (Microsoft Research, 2011), for the resource that suits a job.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +19,14 @@ from .objectives import LinearForm
 from .packing import Packing, Placement, Score
 from .program import relaxed_by_type
 
-_TRIED = 30
+_TRIED = 15
 """Unmatched jobs to try in a round of search."""
+
+_RUINED = 4
+"""Placed jobs to remove in a round of search, at most."""
+
+_LESS_LEFT = 1e-6
+"""Weight of what is left beside the angle between it and the needs: it decides where there is one kind only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,56 +57,63 @@ class Heuristics:
         return self._clock() >= self._until
 
     def greedy(self) -> Incumbent:
-        """Match by density, best fit."""
+        """Match by density."""
         order = [job for job in by_density(self._eligibility, self._worth) if self._worth[job] > 0.0]
-        greedy(self._packing, order, self._prefer or best_fit(self._packing))
+        greedy(self._packing, order, self._prefer or aligned(self._packing))
         bound = float(self._worth[(self._worth > 0.0) & self._eligibility.possible(self._candidates)].sum())
         return Incumbent(dict(self._packing.placed), self._value(), "greedy", bound)
 
-    def by_types(self, best: Incumbent) -> Incumbent:
+    def relaxed(self, best: Incumbent, classes: Sequence[Sequence[int]]) -> Incumbent:
         """Match in the order of worth beyond cost, with all resources of a type as one."""
         possible = self._eligibility.possible(self._candidates)
-        relaxed = relaxed_by_type(self._eligibility, np.where(possible, self._worth, 0.0), self._clock, self._until)
+        worth = np.where(possible, self._worth, 0.0)
+        relaxed = relaxed_by_type(self._eligibility, classes, worth, self._clock, self._until)
         if relaxed is None:
             return best
         bound, margins = relaxed
-        best = replace(best, bound=min(best.bound, bound))
-        return self.relaxed(best, np.where(possible, margins, -np.inf), self._prefer)
+        self._order = np.where(possible & (self._worth > 0.0), margins, -np.inf)
+        jobs = [job for job in np.argsort(-self._order, kind="stable").tolist() if np.isfinite(self._order[job])]
+        self._packing = Packing(self._eligibility, self._candidates)
+        greedy(self._packing, jobs, self._prefer or aligned(self._packing))
+        return self._better(replace(best, bound=min(best.bound, bound)), "relaxation")
 
     def searched(self, best: Incumbent, target: float, until: float, rng: np.random.Generator) -> Incumbent:
-        """Empty and refill resources, up to ``target`` or the time ``until``; undo each worse result."""
+        """Exchange some placed jobs for others, up to ``target`` or the time ``until``; undo each worse result."""
         packing = self._packing = Packing(self._eligibility, self._candidates, best.placed)
-        score = self._prefer or best_fit(packing)
-        jobs = np.flatnonzero(np.isfinite(self._order))
-        spread = float(np.std(self._order[jobs])) if len(jobs) else 0.0
+        score = self._prefer or aligned(packing)
+        is_open = np.isfinite(self._order)
+        spread = float(np.std(self._order[is_open])) if is_open.any() else 0.0
+        is_open[list(packing.placed)] = False
         value = best.value
-        while len(jobs) and value < target and self._clock() < until:
-            before = packing.snapshot()
-            for job in _ruined(packing, rng):
-                packing.remove(job)
-            open_jobs = np.array([job for job in jobs.tolist() if job not in packing.placed], dtype=np.int64)
-            noisy = self._order[open_jobs] + rng.normal(0.0, 0.3 * spread + 1e-9, len(open_jobs))
-            for job in open_jobs[np.argsort(-noisy, kind="stable")[:_TRIED]].tolist():
+        while is_open.any() and value < target and self._clock() < until:
+            placed = list(packing.placed)
+            ruined = rng.integers(len(placed), size=min(len(placed), 1 + int(rng.integers(_RUINED)))).tolist()
+            before = {job: packing.remove(job) for job in {placed[index] for index in ruined}}
+            is_open[list(before)] = True
+            jobs = np.flatnonzero(is_open)
+            noisy = self._order[jobs] + rng.normal(0.0, 0.3 * spread + 1e-9, len(jobs))
+            after: dict[int, Placement] = {}
+            for job in jobs[np.argsort(-noisy, kind="stable")[:_TRIED]].tolist():
                 if self._clock() >= until:
                     break
-                packing.place(job, score)
-            now = self._value()
-            if now >= value - 1e-12:
-                value = now
-            else:
-                packing.restore(before)
+                if packing.place(job, score):
+                    after[job] = packing.placed[job]
+            change = self._gain(after) - self._gain(before)
+            if change < -1e-12:
+                for job in after:
+                    packing.remove(job)
+                for job, placement in before.items():
+                    packing.put(job, placement)
+                after, change = before, 0.0
+            value += change
+            is_open[list(after)] = False
         return self._better(best, f"{best.rung.removesuffix(', search')}, search")
+
+    def _gain(self, placed: dict[int, Placement]) -> float:
+        return self._form.value(self._eligibility, self._candidates, placed) - self._form.constant
 
     def _value(self) -> float:
         return self._form.value(self._eligibility, self._candidates, self._packing.placed)
-
-    def relaxed(self, best: Incumbent, order: Floats, score: Score) -> Incumbent:
-        """Match in the order of a relaxation, on the resources that it chooses."""
-        self._order = np.where(self._worth > 0.0, order, -np.inf)
-        jobs = [job for job in np.argsort(-self._order, kind="stable").tolist() if np.isfinite(self._order[job])]
-        self._packing = Packing(self._eligibility, self._candidates)
-        greedy(self._packing, jobs, score)
-        return self._better(best, "relaxation")
 
     def _better(self, best: Incumbent, rung: str) -> Incumbent:
         value = self._value()
@@ -138,15 +153,18 @@ def by_density(eligibility: Eligibility, weights: Floats) -> list[int]:
     return order
 
 
-def best_fit(packing: Packing) -> Score:
-    """Score resources by the rest left on them, as a share of the capacity free at first."""
+def aligned(packing: Packing) -> Score:
+    """Score resources by how far the capacities left are in proportion to the needs, then by how little is left."""
     eligibility = packing.eligibility
-    share = {name: 1.0 / np.maximum(of.free.T, 1) for name, of in eligibility.types.items()}
+    unit = {name: 1.0 / np.maximum(np.maximum(of.free, 0).mean(axis=0), 1.0) for name, of in eligibility.types.items()}
+    needs = [eligibility.types[at.of.type].needs[at.row] * unit[at.of.type] for at in eligibility.dependencies]
 
     def score(number: int, resources: Integers) -> Floats:
         of_type = eligibility.dependencies[number].of.type
-        left: Floats = (packing.left[of_type][:, resources] * share[of_type][:, resources]).sum(axis=0)
-        return left
+        left = packing.left[of_type].take(resources, axis=1) * unit[of_type][:, None]
+        lengths = np.sqrt((left * left).sum(axis=0))
+        found: Floats = _LESS_LEFT * left.sum(axis=0) - needs[number] @ left / np.maximum(lengths, 1e-12)
+        return found
 
     return score
 
@@ -155,21 +173,3 @@ def greedy(packing: Packing, order: list[int], score: Score) -> None:
     """Place the jobs of ``order`` that fit, in turn."""
     for job in order:
         packing.place(job, score)
-
-
-def _ruined(packing: Packing, rng: np.random.Generator) -> set[int]:
-    """Return the jobs on a random resource of a placed job, and up to three others."""
-    placed, eligibility = list(packing.placed), packing.eligibility
-    if not placed:
-        return set()
-    ruined = {placed[int(rng.integers(len(placed)))] for _ in range(1 + int(rng.integers(4)))}
-    seed = next(iter(ruined))
-    if numbers := eligibility.numbers[seed]:
-        index = int(rng.integers(len(numbers)))
-        of_type = eligibility.dependencies[numbers[index]].of.type
-        resource = int(packing.placed[seed][index][0])
-        for job, placement in packing.placed.items():
-            for number, chosen in zip(eligibility.numbers[job], placement, strict=True):
-                if eligibility.dependencies[number].of.type == of_type and resource in chosen:
-                    ruined.add(job)
-    return ruined

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +13,6 @@ from jobsight_scheduler.matching.check import STATUSES, Answer, Match, Objective
 from jobsight_scheduler.matching.eligibility import job_classes
 
 from .check import faults
-from .columns import Floats, Integers
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
 from .highs import Clock, Solved
@@ -26,11 +25,9 @@ from .why_not import why_not
 log = logging.getLogger(__name__)
 
 DEADLINE_S = 1.0
-RUNGS = ("greedy", "relaxation", "integer")
+RUNGS = ("greedy", "relaxation", "search", "integer")
 
-RELAXED_AT_MOST = 40_000  # columns; beyond, the relaxation has all resources of a type as one
-
-SMALL = 2_000  # columns of the largest program for sets and integer HiGHS
+SMALL = 2_000  # columns of the largest program for HiGHS, which comes before search then
 
 _SOLVING = 0.85  # of the deadline; the rest is for check and reasons
 
@@ -38,24 +35,19 @@ PROVEN = 1e-6  # a value this close to its bound, as a share of it, is good enou
 
 DOUBT = 1e-9  # error of a bound, as a share of it, since solvers compute in floating point
 
-_SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS proves or improves its result
+_PROVING = 0.7  # of the time left, for HiGHS before search
 
 
-def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rung: str = RUNGS[-1]) -> Answer:
+def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rungs: Sequence[str] = RUNGS) -> Answer:
     """Match each job of ``problem`` wholly or not at all.
 
     ``clock`` returns the seconds spent, like ``time.process_time`` or ``time.monotonic``; after ``deadline_s`` the
     answer is the best matches so far. Greedy matching always completes, so a batch of thousands may take longer.
-    ``rung`` is the highest step of the ladder to climb; the log and the answer name a failed one, and the others
-    answer. All matches are checked against the records.
-
-    Raises:
-        ValueError: there is no such rung.
+    ``rungs`` are the steps of the ladder to climb after ``greedy``; the log and the answer name a failed one, and the
+    others answer. All matches are checked against the records.
     """
-    if rung not in RUNGS:
-        raise ValueError(f"unknown rung {rung!r}; known: {', '.join(RUNGS)}")
     start = clock()
-    run = _Run(problem, clock, start + _SOLVING * deadline_s, RUNGS.index(rung))
+    run = _Run(problem, clock, start + _SOLVING * deadline_s, rungs)
     bounds = run.climb()
     statuses = {status for _, status in bounds}
     matches = matches_of(run.eligibility, run.best.placed)
@@ -92,8 +84,8 @@ def _gap(value: float, bound: float | None) -> float | None:
 class _Run:
     """One climb of the ladder."""
 
-    def __init__(self, problem: Problem, clock: Clock, until: float, rung: int) -> None:
-        self._problem, self._clock, self._until, self._rung = problem, clock, until, rung
+    def __init__(self, problem: Problem, clock: Clock, until: float, rungs: Sequence[str]) -> None:
+        self._problem, self._clock, self._until = problem, clock, until
         self._rng = np.random.default_rng(0)
         self.eligibility = Eligibility(problem)
         self.candidates = self.eligibility.eligible()
@@ -112,6 +104,7 @@ class _Run:
         self._size = len(self._classes) + sum(
             len(self.candidates[number]) for jobs in self._classes for number in numbers[jobs[0]]
         )
+        self._rungs = {*rungs} - ({"integer"} if self._size > SMALL else set())
 
     def climb(self) -> list[tuple[float | None, Status]]:
         """Optimise one objective after the other; return the bound of each, and how far it is reached."""
@@ -128,31 +121,23 @@ class _Run:
         return form.value(self.eligibility, self.candidates, self.best.placed if placed is None else placed)
 
     def _first(self, form: LinearForm, share: float) -> None:
-        until = self._part(share)
+        until = self._part(share, self._until)
         if not form.is_max or form.s or form.f:
             self._try("integer", lambda: self._integer(form, until))
             return
         ladder = Heuristics(self.eligibility, self.candidates, form, self._clock, until)
-        for name, climb in self._rungs(form, ladder, until):
-            self._try(name, climb)
+        steps: dict[str, Callable[[], None]] = {
+            "greedy": lambda: self._take(ladder.greedy()),
+            # From the result of greedy matching, HiGHS takes longer to prove it.
+            "integer": lambda: self._integer(form, self._part(_PROVING, until), is_started=False),
+            "relaxation": lambda: self._take(ladder.relaxed(self.best, self._classes)),
+            "search": lambda: self._take(ladder.searched(self.best, self._target(form), until, self._rng)),
+        }
+        for name, climb in steps.items():
+            if name == "greedy" or name in self._rungs:
+                self._try(name, climb)
             if self.best.value >= self._target(form) or ladder.is_due():
                 break
-
-    def _rungs(self, form: LinearForm, ladder: Heuristics, until: float) -> Iterator[tuple[str, Callable[[], None]]]:
-        """Return the rungs to try, in order, to maximise an objective in Z and X."""
-        yield "greedy", lambda: self._take(ladder.greedy())
-        is_integer = self._rung == 2 and self._size <= SMALL
-        if self._rung and self._size <= RELAXED_AT_MOST:
-            yield "relaxation", lambda: self._relax(form, ladder, until)
-        elif self._rung:
-            yield "relaxation", lambda: self._take(ladder.by_types(self.best))
-        if self._rung == 2:
-            pause = self._clock() + (_SEARCH_FIRST if is_integer else 1.0) * (until - self._clock())
-            target = self._target(form)
-            yield "search", lambda: self._take(ladder.searched(self.best, target, pause, self._rng))
-        if is_integer:
-            # From the result of search, HiGHS takes six times as long to prove it.
-            yield "integer", lambda: self._integer(form, until, is_started=False)
 
     def _try(self, rung: str, climb: Callable[[], None]) -> None:
         """Climb a rung; if it fails, for want of memory or by a fault of ours or of a solver, keep the best so far."""
@@ -165,26 +150,13 @@ class _Run:
     def _take(self, best: Incumbent) -> None:
         self.best = best
 
-    def _relax(self, form: LinearForm, ladder: Heuristics, until: float) -> None:
-        program = self._built()
-        relaxed = program.solve(program.costs(form), True, self._clock, until, is_relaxed=True)
-        if relaxed.values is None or relaxed.bound is None:
-            return
-        self.best = replace(self.best, bound=min(self.best.bound, relaxed.bound))
-        matched, chosen = program.spread(relaxed.values)
-
-        def score(number: int, resources: Integers) -> Floats:
-            return -chosen[number][np.searchsorted(self.candidates[number], resources)]
-
-        self.best = ladder.relaxed(self.best, matched, score)
-
-    def _part(self, share: float) -> float:
-        """Return the end of this share of the time left."""
+    def _part(self, share: float, until: float) -> float:
+        """Return the end of this share of the time until then."""
         now = self._clock()
-        return now + share * (self._until - now)
+        return now + share * (until - now)
 
     def _next(self, form: LinearForm, share: float) -> None:
-        until = self._part(share)
+        until = self._part(share, self._until)
         self._try("moves", lambda: self._move(form))
         self._try("integer", lambda: self._integer(form, until))
 
@@ -204,7 +176,7 @@ class _Run:
 
     def _integer(self, form: LinearForm, until: float, is_started: bool = True) -> None:
         """Run HiGHS if the program is small enough; its result replaces the best only if it is better."""
-        if self._rung < 2 or self._size > SMALL or self._clock() >= until:
+        if "integer" not in self._rungs or self._clock() >= until:
             return
         program, sign = self._built(), form.sign
         solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until)

@@ -98,17 +98,6 @@ class Packing:
         """Undo ``take``."""
         self._left_of[number][:, chosen] += self._needs[number]
 
-    def snapshot(self) -> tuple[dict[str, Integers], dict[int, Placement]]:
-        """Return the present state, for ``restore``."""
-        return {name: left.copy() for name, left in self.left.items()}, dict(self.placed)
-
-    def restore(self, state: tuple[dict[str, Integers], dict[int, Placement]]) -> None:
-        """Return to a state."""
-        left, placed = state
-        for name in left:
-            self.left[name][:] = left[name]
-        self.placed = dict(placed)
-
     def _in_turn(self, numbers: list[int], order: list[int], score: Score) -> Placement | None:
         found: list[Integers] = [_NONE] * len(numbers)
         for step, index in enumerate(order):

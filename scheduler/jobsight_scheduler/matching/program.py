@@ -92,20 +92,6 @@ class Program(HighsProgram):
                 found[job] = tuple(chosen[position::matched] for chosen in dealt)
         return found
 
-    def spread(self, values: Floats) -> tuple[Floats, list[Floats]]:
-        """Return how far a relaxed solution matches each job (jobs,), and each dependency on each candidate.
-
-        All jobs of a class have equal shares.
-        """
-        matched = np.zeros(len(self._eligibility.problem.jobs))
-        chosen: list[Floats] = [np.empty(0)] * len(self._eligibility.dependencies)
-        for at, jobs in enumerate(self.classes):
-            matched[jobs] = values[at] / len(jobs)
-            for job in jobs:
-                for index, number in enumerate(self._eligibility.numbers[job]):
-                    chosen[number] = values[self._x[self._eligibility.numbers[jobs[0]][index]]] / len(jobs)
-        return matched, chosen
-
     def exclude(self, values: Floats) -> bool:
         """Exclude a solution that exceeds capacities by less than HiGHS's tolerance; whether there is such a capacity.
 
@@ -267,35 +253,31 @@ def _is_sought(form: LinearForm) -> bool:
     return any(bool((values > 0.0).any() if form.is_max else (values < 0.0).any()) for values in form.s.values())
 
 
-def relaxed_by_type(eligibility: Eligibility, worth: Floats, clock: Clock, until: float) -> tuple[float, Floats] | None:
+def relaxed_by_type(
+    eligibility: Eligibility, classes: Sequence[Sequence[int]], worth: Floats, clock: Clock, until: float
+) -> tuple[float, Floats] | None:
     """Solve the linear relaxation of a batch with all resources of a type as one, for jobs worth ``worth`` (jobs,).
 
-    It has a row for each capacity of each type, so that it is fast where the whole relaxation takes too long, and its
-    bound is valid. Return the bound and each job's worth beyond its cost; None when out of time.
+    It has a column for each class of identical jobs and a row for each capacity of each type, so that it is fast at any
+    size, and its bound is valid. Return the bound and each job's worth beyond its cost; None when out of time.
     """
     program = HighsProgram()
-    program.add_columns(np.zeros(len(worth)), np.ones(len(worth)), is_whole=False)
-    none = np.empty(0, dtype=np.int64)
-    rows, columns, shares = [none], [none], [np.empty(0)]
-    count = 0
+    first = [jobs[0] for jobs in classes]
+    program.add_columns(np.zeros(len(first)), np.array([float(len(jobs)) for jobs in classes]), is_whole=False)
+    shares: list[Floats] = []
     for name, of in eligibility.types.items():
         entries = [eligibility.dependencies[number] for number in eligibility.rows[name]]
         counts = np.array([at.of.count for at in entries], dtype=np.float64)
         totals = np.maximum(np.maximum(of.free, 0).sum(axis=0, dtype=np.float64), 1.0)
-        share = counts[:, None] * of.needs / totals
-        row, kind = np.nonzero(share)
-        rows.append(count + kind)
-        columns.append(np.array([at.job for at in entries], dtype=np.int64)[row])
-        shares.append(share[row, kind])
-        count += len(of.kinds)
-    # A job's dependencies of one type are one coefficient.
-    places, index = np.unique(np.concatenate(rows) * len(worth) + np.concatenate(columns), return_inverse=True)
-    row_of, column_of = places // len(worth), places % len(worth)
-    values = np.bincount(index, np.concatenate(shares)).astype(np.float64)
-    program.at_most(row_of, column_of, values, np.ones(count))
-    solved = program.solve(worth, True, clock, until, is_relaxed=True)
+        of_jobs = np.zeros((len(worth), len(of.kinds)))  # a job's dependencies of one type are one coefficient
+        np.add.at(of_jobs, [at.job for at in entries], counts[:, None] * of.needs / totals)
+        shares += list(of_jobs.T)
+    by_kind = np.array(shares).reshape(len(shares), len(worth))
+    rows, columns = np.nonzero(by_kind[:, first])
+    program.at_most(rows, columns, by_kind[:, first][rows, columns], np.ones(len(shares)))
+    solved = program.solve(worth[first], True, clock, until)
     if solved.duals is None:
         return None
     prices = np.maximum(solved.duals, 0.0)
-    margins = worth - np.bincount(column_of, values * prices[row_of], len(worth))
+    margins = worth - prices @ by_kind
     return float(prices.sum() + np.maximum(margins, 0.0).sum()), margins  # valid at any prices

@@ -71,7 +71,7 @@ def match_round(
     deadline_s: float = DEADLINE_S,
     objectives: Sequence[Objective] = (Objective("throughput"),),
     hour: float | None = None,
-    rung: str = RUNGS[-1],
+    rungs: Sequence[str] = RUNGS,
 ) -> RoundAnswer:
     """Match ``waiting`` at ``now_s``, the oldest first.
 
@@ -103,7 +103,7 @@ def match_round(
         chosen = tuple(islice(_openings(left, [job for job in asked if job.name not in taken], blocked), WINDOW))
         looked.update(job.name for job in chosen)
         seconds = max(1e-3, share * (deadline_s - (clock() - start)))
-        answer = match(replace(left, jobs=chosen), clock=clock, deadline_s=seconds, rung=rung)
+        answer = match(replace(left, jobs=chosen), clock=clock, deadline_s=seconds, rungs=rungs)
         matches.extend(answer.matches)
         failed.extend(answer.failed)
 

@@ -50,4 +50,4 @@ def test_the_answer_survives_a_rung_that_fails(error: type[Exception], objective
         failed |= {one.split(":")[0] for one in answer.failed}
         assert all(f"{error.__name__}: out of luck" in one for one in answer.failed)
         assert [f"failed: {one}" for one in answer.failed] == [one for one in answer.warnings if "failed" in one]
-    assert {"throughput", "relaxation"} <= failed
+    assert {"throughput", "integer"} <= failed

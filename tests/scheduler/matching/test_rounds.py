@@ -177,7 +177,7 @@ def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
             for name, slots in nodes.items()
         ]
         resources = [*(replace(one, policies=policies) for one in resources), seats]
-        found = match_round(resources, waiting, now_s=now, clock=time.process_time, rung="greedy")
+        found = match_round(resources, waiting, now_s=now, clock=time.process_time, rungs=())
         jobs = {one.job.name: one.job for one in waiting}
         matched = {one.job for one in found.matches}
         assert {one.job for one in found.unmatched} == jobs.keys() - matched
