@@ -206,11 +206,12 @@ def test_until_a_few_jobs_of_an_application_have_ended_its_limit_pays_for_cautio
     found = prospect([[Witness(group)]]).cut(1e4)
     for objective in ("coverage", "waste"):
         bounds = grown_up(Priced(0.9, objective))  # type: ignore[arg-type]
-        cautious, usual, unlimited = (
-            bounds.reserve(found, Case(request=1e4, is_limit=is_limit, ended=ended)).value
-            for is_limit, ended in ((True, FEW - 1), (True, FEW), (False, 0))
+        cautious, two_bursts, usual, unlimited = (
+            bounds.reserve(found, Case(request=1e4, is_limit=is_limit, ended=ended, bursts=bursts)).value
+            for is_limit, ended, bursts in ((True, FEW - 1, 1), (True, FEW - 1, 2), (True, FEW, 1), (False, 0, 0))
         )
         assert cautious > usual == unlimited
+        assert two_bursts == (usual if objective == "waste" else cautious)
 
 
 def test_least_waste_fails_more_often_and_wastes_less() -> None:

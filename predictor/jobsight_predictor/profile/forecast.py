@@ -176,9 +176,9 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
             forecasts[number * width : (number + 1) * width] = [value * asked for value in group.forecasts()]
     shortfall = profile.shortfalls.of(keys)
 
-    def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0) -> Case:
+    def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0, bursts: int = 0) -> Case:
         missed = 0.0 if explained else shortfall.share
-        return Case(question.requested_time_s, request, False, ended, evidence, missed, largest)
+        return Case(question.requested_time_s, request, False, ended, bursts, evidence, missed, largest)
 
     if not values:
         unknown = with_shortfall(Prospect({}, 0.0), shortfall, 0)
@@ -192,18 +192,20 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
     anyone = question.user is None
     evidence = next((group.evidence for bits, group in reversed(values) if bits & USER or anyone), 0)
     fields = keys.application[0]
-    ended = max([group.mode.n for bits, group in values if bits & fields == fields], default=0)
+    of_application = [group for bits, group in values if bits & fields == fields]
+    ended = max([group.mode.n for group in of_application], default=0)
+    bursts = max([group.evidence for group in of_application], default=0)
     by_groups = prospect(levels, of_time=profile.of_time)
     decides = with_shortfall(by_groups, shortfall, ended)
     largest = max([group.top * scale for group, scale, _ in levels[0]])
-    of_groups = case(decides is by_groups, largest, evidence, ended)
+    of_groups = case(decides is by_groups, largest, evidence, ended, bursts)
     similar = SimilarJobs(keys, forecasts, values[0][1], decides, of_groups)
     similar.of_first_jobs = of_first_jobs
     history = profile.facts.get(keys.application) if question.facts else None
     by_facts = None if history is None else history.prospect(question.facts)
     if history is not None and by_facts is not None:
         raised = with_shortfall(by_facts, shortfall, ended)
-        similar.by_facts = raised, case(raised is by_facts, inf, evidence, ended)
+        similar.by_facts = raised, case(raised is by_facts, inf, evidence, ended, bursts)
         similar.facts_are_better = history.is_better
         decides = raised if history.is_better else decides
     if request is not None:

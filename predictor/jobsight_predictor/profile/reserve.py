@@ -235,6 +235,7 @@ class MeanJob(Stored):
 
 
 FEW = 5  # jobs of an application needed before reservations may be below its own quantile
+FEW_BURSTS = 2  # bursts of them, that are enough where waste alone counts
 CAUTION = 0.03  # share; limit on its failures, since jobs of a burst fail together
 
 Basis = Literal["quantile", "largest seen", "request", "facts", "similar jobs"]
@@ -254,15 +255,16 @@ class Case(NamedTuple):
     """Properties of a job besides its prospect.
 
     ``seconds``: time for which it may hold the reservation, None if unknown; ``request`` by the user, and whether that
-    ``is_limit``; ``ended``: jobs of its application; ``own``: evidence from the user's jobs; ``shortfall``: probability
-    that it exceeds a recent insufficient reservation, beyond its distribution; ``largest``: largest value of similar
-    jobs.
+    ``is_limit``; ``ended``: jobs of its application, in so many ``bursts``; ``own``: evidence from the user's jobs;
+    ``shortfall``: probability that it exceeds a recent insufficient reservation, beyond its distribution; ``largest``:
+    largest value of similar jobs.
     """
 
     seconds: float | None = None
     request: float | None = None
     is_limit: bool = False
     ended: int = 0
+    bursts: int = 0
     own: int = 1
     shortfall: float = 0.0
     largest: float = inf
@@ -273,9 +275,9 @@ class Bounds:
 
     With the objective ``coverage``, the price follows the site's failures (``FailurePrice``): cheap jobs are safer than
     expensive ones, and the chosen share fits in the long run. With ``waste`` it is zero: a failed attempt costs only
-    its reservation. Until ``FEW`` jobs of an application have ended, and with ``coverage`` also while they lately
-    needed more than they had, a job gets at least the quantile of its own distribution, which with little evidence lies
-    above the largest value seen.
+    its reservation. Until ``FEW`` jobs of an application have ended (with ``waste``, of two bursts), and with
+    ``coverage`` also while they lately needed more than they had, a job gets at least the quantile of its own
+    distribution, which with little evidence lies above the largest value seen.
 
     Raises:
         ValueError: ``coverage`` is not a share of jobs, or the objective is unknown.
@@ -306,7 +308,7 @@ class Bounds:
             if not self._of_time:
                 price /= self.mean_job.seconds(case.seconds)
         value, exceeds = cheapest(steps, prospect, ceiling, price, of_time=self._of_time)
-        is_new = case.ended < FEW and case.is_limit
+        is_new = case.ended < FEW and case.is_limit and (self.objective == "coverage" or case.bursts < FEW_BURSTS)
         if is_new or (self.objective == "coverage" and case.shortfall > may_fail):
             cautious = quantile(steps, prospect.beyond, min(may_fail, CAUTION) if is_new else may_fail)
             value, exceeds = max((value, exceeds), cautious)
