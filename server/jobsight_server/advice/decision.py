@@ -36,7 +36,8 @@ IN_A_ROW = 3
 """Factor on it for each failure in a row after the amount was raised, and the failures that count, at most."""
 
 LIKELY = 0.5
-"""Share of jobs that a lowered request must be enough for by the forecast, which also knows reported failures."""
+"""Share of jobs that a lowered request must be enough for by the forecast, which also knows reported failures. A run
+time must be enough for all but ``MAY_EXCEED``, unless no job failed or used more than ``HALF`` of the request."""
 
 LONGEST = 1.25
 """Limit of a recommended run time, as a multiple of the longest similar run."""
@@ -155,7 +156,9 @@ def decide(
     if amount > asked > 0.0 and not (is_too_little or need.by_facts):
         return kept("enough requested")
     rounded = min(_up(amount, step), most)
-    if rounded < asked and not few and need.share(rounded) < LIKELY:
+    is_wide = not has_failed and largest <= HALF * asked
+    likely = LIKELY if resource == "memory" or is_wide else 1.0 - MAY_EXCEED
+    if rounded < asked and not few and need.share(rounded) < likely:
         return kept("forecast higher")
     if few and rounded < asked:
         return kept(few)

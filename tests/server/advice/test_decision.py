@@ -122,6 +122,18 @@ def test_enough_evidence_is_used(resource: Resource, uses: list[Use], need: Need
         assert found.amount < times * largest
 
 
+@given(amounts, evidence(5), needs())
+def test_a_time_limit_is_lowered_where_it_is_twice_the_longest_or_the_forecast_is_sure(
+    requested: float, uses: list[Use], need: Need
+) -> None:
+    found = decide("runtime", requested, uses, need, STEP)
+    if found.amount is None or found.amount >= requested:
+        return
+    assert not few(uses)
+    is_wide = not any(use.failed for use in uses) and max(use.amount for use in uses) <= 0.5 * requested
+    assert is_wide or need.share(found.amount) >= 0.95
+
+
 @given(requests, evidence(5), needs())
 def test_run_times_stay_near_the_longest(requested: float | None, uses: list[Use], need: Need) -> None:
     assume(not few(uses))
