@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from filled_server import ask, cpu_seconds, fill, free_port, wait_until_ready
+from filled_server import ask, cpu_seconds, fill, free_port, wait_for
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts import rebuild
@@ -79,13 +79,8 @@ def main() -> int:
         with engine.begin() as connection:
             _, token = create_token(connection, "submitter", "benchmark", time.time())
             fill(connection, args.users, args.jobs)
-            asked = {
-                "name": "cfd_1",
-                "queue": "batch",
-                "requested_memory_bytes": 2**36,
-                "requested_walltime_s": 86400.0,
-            }
-            connection.execute(jobs.update().values(asked))
+            asked = {"requested_memory_bytes": 2**36, "requested_walltime_s": 86400.0}
+            connection.execute(jobs.update().values(asked | {"name": "cfd_1", "application": "cfd", "queue": "batch"}))
         rebuild(engine)
         engine.dispose()
         port, ingest_port = free_port(), free_port()
@@ -94,7 +89,7 @@ def main() -> int:
         with Path(folder, "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            wait_until_ready(port, server)
+            wait_for(port)
             found = measure(port, token, server.pid, args.users, args.questions)
         finally:
             server.terminate()

@@ -19,7 +19,6 @@ import http.server
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from filled_server import free_port
 
 import jobsight_agent
 from jobsight_agent.counters import NodeReader
@@ -108,12 +109,6 @@ def print_cgroups_cost(jobs: int = 64, rounds: int = 500) -> None:
     finally:
         for folder in reversed(made):
             folder.rmdir()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def scrape(port: int, interval: float, stop: threading.Event) -> None:

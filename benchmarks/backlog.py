@@ -1,18 +1,16 @@
 """A backlog of short jobs: jobs per CPU second read from the accounting log, profiled and learned.
 
-    python benchmarks/backlog.py [TRACE.swf.gz] [--jobs N] [--limit N] [--nodes N] [--profile FILE] [--directory DIR]
-        [--json]
+    python benchmarks/backlog.py [TRACE.swf.gz] [--jobs N] [--limit N] [--nodes N] [--directory DIR] [--json]
 
 Jobs of a minute, one submitted a second, of five users; on half of the nodes a reading a second, on the others none.
 Of every second job the log gives memory and CPU time. With a trace, its first jobs instead, repeated later by other
 users if it has fewer, and no readings. The log is read with the code of `jobsight import`, the backlog profiled with
-that of the background worker, or, with a trace, of the import. `--profile` writes cProfile's data on the second part.
+that of the background worker, or, with a trace, of the import.
 """
 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import json
 import resource
 import tempfile
@@ -103,9 +101,7 @@ def timed(work: Callable[[], Any]) -> dict[str, float]:
     }
 
 
-def measure(
-    directory: Path, trace: Path | None, count: int, node_count: int, limit: int | None, profile: Path | None
-) -> dict[str, Any]:
+def measure(directory: Path, trace: Path | None, count: int, node_count: int, limit: int | None) -> dict[str, Any]:
     """Measure both parts, in jobs per CPU second, and the size of the model."""
     engine = open_engine(f"sqlite:///{directory / 'backlog.db'}")
     upgrade(engine)
@@ -118,13 +114,7 @@ def measure(
         limit = limit or IMPORTED_AT_ONCE
     taken_in = timed(lambda: import_files(engine, [log], CLUSTER, lambda: NOW))
     options = {} if limit is None else {"limit": limit}
-    profiler = cProfile.Profile()
-    if profile is not None:
-        profiler.enable()
     profiled = timed(lambda: profile_finished(engine, 0.0, lambda: NOW, **options))
-    if profile is not None:
-        profiler.disable()
-        profiler.dump_stats(profile)
     both = {"taken in": taken_in, "profiled and learned": profiled}
     found: dict[str, Any] = {name: {**times, "jobs_per_cpu_s": count / times["cpu_s"]} for name, times in both.items()}
     with engine.connect() as connection:
@@ -140,12 +130,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=30_000, help="default %(default)s")
     parser.add_argument("--nodes", type=int, default=8, help="half of them send samples (default %(default)s)")
     parser.add_argument("--limit", type=int, help="jobs committed together (default: the background worker's)")
-    parser.add_argument("--profile", type=Path, help="a file for cProfile's statistics; everything is slower then")
     parser.add_argument("--directory", help="where the database is; on a disk, for bytes written (default: temporary)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.directory) as directory:
-        found = measure(Path(directory), args.trace, args.jobs, args.nodes, args.limit, args.profile)
+        found = measure(Path(directory), args.trace, args.jobs, args.nodes, args.limit)
     if args.json:
         print(json.dumps(found))
         return

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
-import subprocess
 import time
 import urllib.request
-from pathlib import Path
 
+import psutil
 from sqlalchemy import Connection, insert
 
 from jobsight_server.storage import schema
@@ -44,26 +42,27 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def family(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
 def cpu_seconds(pid: int) -> float:
     """Return user and system seconds of a process and its descendants."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    total = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            total += cpu_seconds(int(child))
-    return total
+    return sum(sum(one.cpu_times()[:2]) for one in family(pid))
 
 
-def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
+def wait_for(port: int, path: str = "/ready") -> None:
+    """Wait until this address answers without an error."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
-                if answer.status == 200:
-                    return
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
+                return
         except OSError:
             time.sleep(0.1)
-    raise SystemExit("the server did not come up within a minute")
+    raise SystemExit(f"nothing answers {path} on port {port} within a minute")
 
 
 def ask(port: int, request: bytes) -> bytes:

@@ -16,8 +16,7 @@ and a batch on the writer's, each on a connection of its own; and questions on o
 processes, threads and sockets of the server beside those before.
 
 With `--attack`: how long 1,000 questions a second take while the same crowd is at the main port and four more clients
-send 2 million lines of trailers once a second each. `fronts.py` has more kinds: those that send as much as they can,
-and requests generated from the grammar, cut off anywhere.
+send 2 million lines of trailers once a second each.
 
 Only 127.0.0.1 is ever connected to, numbers and time are bounded, and it stops by itself.
 """
@@ -29,7 +28,6 @@ import contextlib
 import http.client
 import json
 import os
-import random
 import selectors
 import socket
 import statistics
@@ -43,12 +41,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(Path(__file__).parent)]
 
-import filled_server  # noqa: E402
+from filled_server import cpu_seconds, family, fill  # noqa: E402
 
 from jobsight_server.forecasts import rebuild  # noqa: E402
 from jobsight_server.storage.engine import open_engine  # noqa: E402
@@ -63,60 +62,20 @@ REQUESTS = {
     "deaf": b"GET /login HTTP/1.1\r\nHost: x\r\n\r\n" * 16,
 }
 KINDS = tuple(REQUESTS)
-_HEAD = b"POST /health HTTP/1.1\r\nHost: x\r\n"
-CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-REQUESTS |= {
-    "trailers": CHUNKED + b"0\r\n" + b"a:\r\n" * 250_000,
-    "extensions": CHUNKED + b"1;" + b"x" * 1_000_000,
-    "small chunks": CHUNKED + b"1\r\na\r\n" * 170_000,
-    "names": _HEAD + b"a: b\r\n" * 5_000,
-    "long header": _HEAD + b"a: " + b"x" * 1_000_000,
-    "pipelined": b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 5_000,
-    "upgrade": _HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 99\r\n\r\nx",
-    "half-closed": _HEAD + b"Content-Length: 99\r\n\r\nx",
-    "anywhere": b"",
-}
-ALL_KINDS = tuple(REQUESTS)
-ATTACK = CHUNKED + b"0\r\n" + b"a:\r\n" * 2_000_000
+ATTACK = b"POST /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a:\r\n" * 2_000_000
 ATTACKERS, RATE, ASKERS = 4, 1000, 16
-
-
-def generated(rng: random.Random) -> bytes:
-    """Generate a request of the grammar, cut off anywhere: in its first line, header, chunk, extension, body or
-    trailer."""
-    fields = (b"Host: x", b"A: b", b"A: " + b"c" * rng.randrange(2000), b"Upgrade: h2c", b"Connection: upgrade")
-    names = [rng.choice(fields) for _ in range(rng.randrange(20))]
-    line = rng.choice((b"GET /health", b"POST /api/v1/samples", b"PUT http://x/y", b"OPTIONS *", b"CONNECT x:1"))
-    chunks = b"".join(
-        b"%x%b\r\n%b\r\n" % (size, rng.choice((b"", b";a=b", b';a="' + b"d" * 900 + b'"')), b"e" * size)
-        for size in (rng.randrange(1, 5000) for _ in range(rng.randrange(5)))
-    )
-    body = rng.choice((
-        b"Content-Length: 5000\r\n\r\n" + b"f" * 5000,
-        b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n" + b"T: u\r\n" * rng.randrange(50) + b"\r\n",
-    ))  # fmt: skip
-    whole = b"%b HTTP/1.%d\r\n%b\r\n%b" % (line, rng.randrange(2), b"\r\n".join([b"Host: x", *names]), body)
-    return (whole * rng.randrange(1, 4))[: rng.randrange(1, len(whole))]
 
 
 MOST_CONNECTIONS, MOST_SECONDS = 2000, 300.0
 TIMEOUT_S = 20.0
-_rng = random.Random(1)
 SETTLE_S = 30.0
 LATE_THREADS = 2
 """Threads of periodic work that start up to a minute after the server."""
 
 
-def crowd(
-    port: int,
-    connections: int,
-    ready: threading.Event,
-    stop: threading.Event,
-    ended: Counter[str],
-    kinds: tuple[str, ...] = KINDS,
-) -> None:
+def crowd(port: int, connections: int, ready: threading.Event, stop: threading.Event, ended: Counter[str]) -> None:
     """Keep hostile connections to ``port`` until ``stop``; count in ``ended`` those that the server ended."""
-    missing = [kinds[number % len(kinds)] for number in range(connections)]
+    missing = [KINDS[number % len(KINDS)] for number in range(connections)]
     until = time.monotonic() + MOST_SECONDS
     silent: dict[socket.socket, str] = {}  # written to once a second, never read
     with selectors.DefaultSelector() as selector:
@@ -127,7 +86,7 @@ def crowd(
                 connection = connect(port, kind)
                 if connection is None:
                     missing.append(kind)
-                elif kind in {"drip", "deaf", "anywhere"}:
+                elif kind in {"drip", "deaf"}:
                     silent[connection] = kind
                 else:
                     selector.register(connection, selectors.EVENT_READ, kind)
@@ -162,9 +121,7 @@ def connect(port: int, kind: str) -> socket.socket | None:
         connection.connect((HOST, port))
         connection.settimeout(0.1)  # a server need not read on after a refusal
         with contextlib.suppress(TimeoutError):
-            connection.sendall(REQUESTS[kind] or (generated(_rng) if kind == "anywhere" else b""))
-        if kind == "half-closed":
-            connection.shutdown(socket.SHUT_WR)
+            connection.sendall(REQUESTS[kind])
     except OSError:
         connection.close()
         return None
@@ -273,23 +230,16 @@ class Honest:
 
 def holdings(pid: int) -> dict[str, int]:
     """Count processes, threads and sockets of a process and its descendants."""
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        descriptors = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]
-    except OSError:
-        return dict.fromkeys(("processes", "threads", "sockets"), 0)
-    found = {"processes": 1, "threads": len(tasks), "sockets": sum(one.startswith("socket:") for one in descriptors)}
-    for task in tasks:
-        for child in (task / "children").read_text().split():
-            found = {name: found[name] + more for name, more in holdings(int(child)).items()}
-    return found
+    found = Counter({"processes": 0, "threads": 0, "sockets": 0})
+    for one in family(pid):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            found.update(processes=1, threads=one.num_threads(), sockets=len(one.net_connections(kind="all")))
+    return dict(found)
 
 
 def resident_bytes(pid: int) -> int:
     """Return the resident memory of a process and its descendants; shared pages count once for each."""
-    own = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-    children = (one for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split())
-    return own + sum(resident_bytes(int(child)) for child in children)
+    return sum(one.memory_info().rss for one in family(pid))
 
 
 def settled(pid: int) -> dict[str, int]:
@@ -403,15 +353,15 @@ def under_attack(site: Site, connections: int, seconds: float) -> dict[str, Any]
     pid, port, token = site.process.pid, int(site.url.rpartition(":")[2]), site.token("scheduler")
     found: dict[str, Any] = {"seconds": seconds, "connections": connections, "load_average": os.getloadavg()[0]}
     paced(port, token, 1.0)
-    before, used = resident_bytes(pid), filled_server.cpu_seconds(pid)
-    found["alone"] = paced(port, token, seconds) | {"server_cpu_s": filled_server.cpu_seconds(pid) - used}
+    before, used = resident_bytes(pid), cpu_seconds(pid)
+    found["alone"] = paced(port, token, seconds) | {"server_cpu_s": cpu_seconds(pid) - used}
     with hostile([port], connections) as end:
         command = [sys.executable, __file__, "--attack-on", str(port)]
         attackers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(ATTACKERS)]
         time.sleep(3.0)  # wait until the pages for the deaf are made
-        used = filled_server.cpu_seconds(pid)
+        used = cpu_seconds(pid)
         try:
-            found["beside"] = paced(port, token, seconds) | {"server_cpu_s": filled_server.cpu_seconds(pid) - used}
+            found["beside"] = paced(port, token, seconds) | {"server_cpu_s": cpu_seconds(pid) - used}
             most = resident_bytes(pid)
         finally:
             for one in attackers:
@@ -463,7 +413,7 @@ def main() -> None:
         if args.attack:
             engine = open_engine(site.database)
             with engine.begin() as connection:
-                filled_server.fill(connection, users=20, jobs=20)
+                fill(connection, users=20, jobs=20)
             rebuild(engine)
             engine.dispose()
         with site.serve():

@@ -14,9 +14,7 @@ import argparse
 import gzip
 import http.client
 import json
-import os
 import shutil
-import socket
 import sqlite3
 import statistics
 import subprocess
@@ -27,39 +25,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from filled_server import cpu_seconds, free_port, wait_for
 from remote_write import series, snappy
 
 VALUES_PER_SAMPLE = 8
 INTERFACES = 3
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return user and system seconds of a process and its living descendants."""
-    total, ticks = 0.0, os.sysconf("SC_CLK_TCK")
-    for candidate in [pid, *descendants(pid)]:
-        try:
-            fields = Path(f"/proc/{candidate}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += (int(fields[11]) + int(fields[12])) / ticks
-    return total
-
-
-def descendants(pid: int) -> list[int]:
-    found = []
-    try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *descendants(int(child))]
-    except OSError:
-        return found
-    return found
 
 
 def jobsight_batch(node: str, sequence: int, readings: int) -> bytes:
@@ -206,18 +176,6 @@ def wait_until_idle(pid: int) -> None:
         if cpu_seconds(pid) - before <= 0.05:
             return
     raise SystemExit("the server does not become idle")
-
-
-def wait_for(port: int, path: str = "/health") -> None:
-    for _ in range(300):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-            connection.request("GET", path)
-            connection.getresponse().read()
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise SystemExit(f"nothing answers on port {port}")
 
 
 def bench_jobsight(args: argparse.Namespace, work: Path) -> dict[str, float]:
