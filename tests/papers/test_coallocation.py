@@ -10,41 +10,15 @@ import pytest
 from scipy import stats
 
 from jobsight_papers.coallocation.results import account, worth
-from jobsight_papers.coallocation.runs import ExperimentCase, known, run_case
-from jobsight_papers.coallocation.scenarios import Scenario
+from jobsight_papers.coallocation.runs import ExperimentCase, run_case
 from jobsight_papers.intervals import changes, holm, p_value
-from jobsight_scheduler.coallocation.communication import draw_communication
 from jobsight_scheduler.figures import interval
-from jobsight_scheduler.workload.canonical import canonical
-from jobsight_scheduler.workload.lublin import lublin
 
 TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 
 
 def case(policy: str, seed: int = 0, scenario: str = "100 Mb/s", jobs: int = 0) -> ExperimentCase:
     return ExperimentCase("t.swf", scenario, policy, seed, jobs)
-
-
-def test_statements_and_names_of_a_scenario() -> None:
-    trace = lublin(3000, 32, seed=1)
-    drawn = draw_communication(trace, canonical(trace, 32), seed=2)
-    right = [question.application for question in drawn.questions]
-    assert set(right) <= {"0", "1", "2", "3"}
-
-    def names(wrong: float, missing: float) -> list[str | None]:
-        scenario = Scenario((1e8,) * 4, wrong_names=wrong, missing_names=missing)
-        return [question.application for question in known(drawn, scenario, 1).questions]
-
-    assert names(0.0, 0.0) == right
-    assert set(names(0.0, 1.0)) == {None}
-    wrong, mixed = names(0.3, 0.0), names(0.3, 0.2)
-    changed = [a != b for a, b in zip(right, wrong, strict=True)]
-    assert np.mean(changed) == pytest.approx(0.3, abs=0.03)
-    assert set(wrong) == {"0", "1", "2", "3"}
-    assert all(a == b for a, b, is_wrong in zip(mixed, wrong, changed, strict=True) if is_wrong)
-    assert mixed.count(None) == pytest.approx(600, abs=100)
-    tenth = known(drawn, Scenario((1e8,) * 4, stated=0.1), 1)
-    np.testing.assert_allclose(tenth.stated_bps, drawn.stated_bps / 10.0)
 
 
 def figures(turnaround: float, saturated: float = 0.0) -> dict[str, float]:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.evaluation.backtest import run_backtest
-from jobsight_predictor.evaluation.baselines import BASELINES
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped, in_time, known_when_asked
 from jobsight_predictor.evaluation.replay import (
     pqm_when_asked,
@@ -21,7 +20,7 @@ from jobsight_predictor.evaluation.replay import (
     replay_jobsight,
 )
 from jobsight_predictor.evaluation.scores import accuracies, auc, summary
-from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.forecasters import FORECASTERS
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import accuracy, pqm, recent_pqm
 
@@ -229,25 +228,6 @@ def test_auc_is_the_share_of_pairs_in_order() -> None:
     pairs = [(a > b) + 0.5 * (a == b) for a in scores[positive] for b in scores[~positive]]
     assert auc(scores, positive) == pytest.approx(np.mean(pairs))
     assert auc(scores, np.ones(80, dtype=bool)) is None
-
-
-@pytest.mark.parametrize("protocol", ["completion", "start", "submission"])
-@pytest.mark.parametrize("group", ["user", "template"])
-def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> None:
-    account = run_backtest(workload(200), protocol=protocol, group=group)  # type: ignore[arg-type]
-    json.dumps(account, allow_nan=False)
-    assert set(account) >= {
-        "trace", "metric", "protocol", "jobs", "users", "skipped", "forecasters", "jobsight", "bounds", "pqm"
-    }  # fmt: skip
-    assert set(FIVE) <= set(account["forecasters"])
-    for line in (*account["forecasters"].values(), account["jobsight"]):
-        assert set(line) == {"micro", "macro", "within20", "under_rate", "jobs", "share"}
-        assert all(value is None or value >= 0 for value in line.values())
-    assert set(account["bounds"]) >= {"target", "coverage", "failures", "maq"}
-    assert set(account["pqm"]) == {"auc", "users_above_0.8", "accuracy_above_0.8"}
-    assert set(account["baselines"]) == {"request", *BASELINES}
-    assert account["jobs"] == 200
-    assert account["skipped"] == {"no value": 2}
 
 
 def test_accuracy_is_reported_by_how_much_was_known() -> None:

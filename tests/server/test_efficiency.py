@@ -122,13 +122,6 @@ def test_what_was_not_measured_is_said_and_never_zero(seff: Seff) -> None:
     assert found["bandwidth"]["apportioned"] is True
 
 
-def test_what_was_not_measured_was_not_apportioned(seff: Seff) -> None:
-    _, out, _ = seff("26.head")
-    assert [line for line in out.splitlines() if line.startswith("Bandwidth: ")] == ["Bandwidth: no samples of n1."]
-    # The note is one paragraph, wrapped by the terminal's width.
-    assert "Next time: the reservation recommended now for a similar job; - if unknown or \nthe same as " in out
-
-
 def test_a_job_that_ran_out_used_at_least_so_much(seff: Seff) -> None:
     _, out, _ = seff("21.head")
     assert "(ran out of memory)" in out

@@ -75,24 +75,6 @@ def test_an_evicted_job_starts_over_before_those_that_wait() -> None:
     assert grid.evictions.tolist() == [1, 0, 0, 0]
 
 
-def test_an_oracle_takes_the_machine_that_is_left_soonest_after_the_end() -> None:
-    sessions: Sessions = [[(0.0, 100.0)], [FOREVER], [(0.0, 300.0)]]
-    grid = run(sessions, jobs_of([10, 20, 30], [200, 50, 400]), "oracle")
-    assert [(one.job, one.machine) for one in sorted(grid.attempts, key=lambda one: one.job)] == [
-        (0, 2),
-        (1, 0),
-        (2, 1),
-    ]
-    assert grid.evictions.sum() == 0
-
-
-def test_eager_binding_waits_for_its_own_machine() -> None:
-    sessions: Sessions = [[(500.0, 1e9)], [FOREVER]]
-    jobs = jobs_of([0, 10, 20], [100, 100, 100])
-    assert run(sessions, jobs, eager=True).end_s.tolist() == [600.0, 110.0, 700.0]
-    assert run(sessions, jobs, "lazy").end_s.tolist() == [100.0, 200.0, 300.0]
-
-
 @settings(max_examples=60)
 @given(
     st.integers(0, 2**32),
@@ -138,13 +120,3 @@ def test_what_holds_in_every_run(seed: int, kind: str, on_eviction: OnEviction, 
             assert done == pytest.approx(jobs.work_s[job])
     assert len(of_job) == len(jobs), "completed and restarted jobs are all jobs"
     assert grid.lost_s.sum() == pytest.approx(lost)
-
-
-def test_no_jobs_and_a_time_that_ends() -> None:
-    assert len(run([[FOREVER]], jobs_of([], [])).end_s) == 0
-    known = Availability([np.array([0.0])], [np.array([50.0])], 0.0, 100.0)
-    view = new_view(np.ones(1))
-    grid = CampusGrid(jobs_of([0], [60]), known, FirstCome(view), view)
-    grid.run()
-    assert np.isinf(grid.end_s).all()
-    assert grid.evictions.tolist() == [1]

@@ -101,16 +101,6 @@ def test_no_job_starts_later_than_planned_or_shares_a_processor(
     assert sum(figures["calibration"]["jobs"]) == figures["accepted"]
 
 
-def test_static_plans_keep_unused_time_and_release_resells_it() -> None:
-    """One processor. A requests 10 h and ends after 1; B, submitted at 2, needs 5 h until 8."""
-    a = OfferedJob(1, Question(requested_time_s=36_000.0), 1, 10.0, 0.0, 0.0, 50.0, 1.0)
-    b = OfferedJob(2, Question(requested_time_s=18_000.0), 1, 5.0, 2.0, 2.0, 8.0, 5.0)
-    for name, accepted in (("conservative", [1]), ("release", [1, 2])):
-        simulation = OverbookingSimulation(1, STRATEGIES[name], SimpleAccuracy(), NEVER, no_downtimes(1))
-        simulation.run([a, b])
-        assert [job.job for job in simulation.accepted] == accepted
-
-
 def test_a_job_is_killed_at_the_next_booked_start_or_moved() -> None:
     """One job is booked on 0 and 1 from 6 to 10; another that requests 8 h and runs for 6 is sold 0 from 2 to 6."""
     strategy = OverbookingStrategy(AcceptanceRule(pmax=0.9), "simple")
@@ -132,19 +122,6 @@ def test_a_job_is_killed_at_the_next_booked_start_or_moved() -> None:
     assert (found[2].ended_h, found[2].has_succeeded, found[2].moves) == (8.5, True, 1)
     assert found[1].started_h == 6.0
     assert run_figures(simulation.accepted, simulation.rejected)["averted"] == 1
-
-
-def test_nodes_that_fail_end_jobs() -> None:
-    downtimes = Downtimes([[3.0], []], [[5.0], []])
-    jobs = [
-        OfferedJob(1, Question(), 1, 4.0, 0.0, 0.0, 4.0, 4.0),  # on 0: fails at 3
-        OfferedJob(2, Question(), 1, 4.0, 0.0, 0.0, 4.0, 4.0),  # on 1
-        OfferedJob(3, Question(), 1, 1.0, 0.1, 4.0, 5.0, 1.0),  # on 0, which is down from the start
-    ]
-    simulation = OverbookingSimulation(2, STRATEGIES["conservative"], SimpleAccuracy(), NEVER, downtimes)
-    simulation.run(jobs)
-    ended = {job.job: (job.ended_h, job.node_failed) for job in simulation.accepted}
-    assert ended == {1: (3.0, True), 2: (4.0, False), 3: (4.0, True)}
 
 
 @pytest.mark.parametrize("model", sorted(FAILURE_MODELS))

@@ -155,20 +155,6 @@ def test_import_refuses_a_wrong_format_before_anything_is_read(
     assert (status, f"{unknown}: no known format: it begins with 'free text'. Name one: torque, " in said) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("word", "shown"),
-    [
-        ("condor", "no such file: condor; formats are torque, "),
-        ("20261101", "no such file: 20261101; formats are "),
-    ],
-)
-def test_what_is_no_format_is_said(
-    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, shown: str
-) -> None:
-    status, _, said = run_import(sqlite_engine, capsys, word, written(tmp_path, GRIDENGINE))
-    assert (status, shown in said) == (1, True)
-
-
 def test_the_summary_has_words_and_no_line_for_what_there_is_none_of(
     sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,15 +164,6 @@ def test_the_summary_has_words_and_no_line_for_what_there_is_none_of(
     assert out.splitlines() == [*lines, "1 new run, 1 profiled"]
     assert main(["import", str(file), "--database", sqlite_engine.url.render_as_string()]) == 0
     assert "into cluster c, the only one known\n" in capsys.readouterr().out
-
-
-def test_what_cannot_be_read_is_said_once(
-    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    status, out, _ = run_import(sqlite_engine, capsys, "torque", tmp_path)
-    hint = "file: not a regular file; it is a directory: name the files in it"
-    assert (status, out) == (1, f"into cluster c\nunreadable: {tmp_path}: {hint}\n")
-    assert caplog.messages == []
 
 
 def follow(engine: Engine, file: Path, named: AccountingFormat | None = "gridengine") -> LoadReport:

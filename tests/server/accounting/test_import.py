@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
-import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,6 @@ from jobsight_server.accounting.parsers.torque import parse_line
 from jobsight_server.accounting.runs import JobEvent
 from jobsight_server.cli import main
 from jobsight_server.storage.clusters import stored_clusters
-from jobsight_server.storage.engine import open_engine
 
 ROOT = Path(__file__).parents[3]
 REAL_DAY = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces")).parent / (
@@ -183,42 +179,3 @@ def test_a_misspelt_cluster_does_not_become_one(
     assert (status, "known: alpha, beta" in said) == (1, True)
     with engine.connect() as connection:
         assert stored_clusters(connection) == {"alpha", "beta"}
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not REAL_DAY.exists(), reason=f"{REAL_DAY} is absent; set JOBSIGHT_TRACES")
-def test_a_real_day(tmp_path: Path, capsys: pytest.CaptureFixture[str], dump: Callable[[Engine], Any]) -> None:
-    url = f"sqlite:///{tmp_path / 'real.db'}"
-
-    # Of the file itself, without our parser.
-    end_lines = subprocess.run(["zgrep", "-c", ";E;", REAL_DAY], capture_output=True, text=True, check=True).stdout
-    assert main(["import", "torque", str(REAL_DAY), "--cluster", "x", "--database", url, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["records"]["E"] == int(end_lines) == 5340
-    assert (found["runs"], found["job_ids"], found["users"]) == (5340, 5310, 52)
-    assert (found["ran_more_than_once"], found["runs_of_these"]) == _ran_more_than_once(REAL_DAY)
-    assert (found["lines"], found["rejected"], found["lost_without_reason"]) == (20271, {}, 0)
-    assert found["profiled"] == 5340
-    engine = open_engine(url)
-    rows = dump(engine)["jobs"]
-    engine.dispose()
-    assert sum(row["state"] == "ended" for row in rows) == 5340
-    # Every record shows the server to be five hours west of UTC, so requeued runs end where their R records say.
-    requeued = [row for row in rows if row["state"] == "requeued"]
-    assert all(0 <= row["end"] - row["start"] < 86400 for row in requeued)
-    assert max(row["end"] for row in requeued) <= max(row["end"] or 0 for row in rows) + 60
-
-
-def _ran_more_than_once(file: Path) -> tuple[int, int]:
-    """Jobs with more than one start, and how many starts these have, without our parser."""
-    starts: dict[str, set[str]] = {}
-    for line in gzip.decompress(file.read_bytes()).decode().splitlines():
-        _, kind, job_id, message = line.split(";", 3)
-        if kind in "SE" and "[]" not in job_id:
-            found = re.search(r" start=([0-9]+)", message)
-            assert found is not None
-            starts.setdefault(job_id, set()).add(found[1])
-    repeated = [len(of_job) for of_job in starts.values() if len(of_job) > 1]
-    assert repeated
-    return len(repeated), sum(repeated)

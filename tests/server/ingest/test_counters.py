@@ -256,15 +256,3 @@ def test_an_interval_in_which_the_clock_was_set_is_unknown(
         if not is_set:
             assert in1 - in0 == pytest.approx(100 * elapsed, abs=2)
             assert cpu1 - cpu0 == pytest.approx(2.0 * elapsed, abs=1e-6)
-
-
-@pytest.mark.parametrize("step_s", [-3600.0, -400.0, -5.0])
-def test_a_clock_that_was_set_back_leaves_no_false_rate(make_batch: MakeBatch, step_s: float) -> None:
-    """The batch after it begins before the last reading: it is held against an earlier one, whose clock was another."""
-    before = correct(make_batch(boottime_s=[1.0, 11.0, 21.0]), None, SPEED).first
-    times = [before.time + 30.0 + (20.0 + step_s) % 7, before.time + 50.0]
-    boottimes = [500.0, 500.0 + times[1] - times[0]]
-    batch = make_batch(sequence=2, time=times, bytes_in=[5000, 5100], cpu_busy_s=[400.0, 410.0], boottime_s=boottimes)
-    result = correct(batch, before, SPEED)
-    assert gaps(result) == [times[0] - before.time] * 2
-    assert net_in(result) == [0, 100]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,17 +11,13 @@ from sqlalchemy import select
 
 from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import Faults, SitePlan
-from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.forecasts.record import Asked
+from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission, decode, unpack
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.queries.savings import Asking
-from jobsight_server.queries.waste import SORTS, WasteRequest, newest_day, waste
 from jobsight_server.storage.schema import jobs, profiles, series
 
 INTERVAL_S = 60
-GIB_HOUR = 2.0**30 * 3600.0
 REQUESTED = 4 * 2**30
 END = 1_790_000_040
 
@@ -90,7 +86,6 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
     assert sum(n.values()) == sum(row.value is not None and not row.shown_only for row in rows)
     assert len(wrong) <= 0.01 * seen["judged"], wrong
     assert seen["missing"] <= 0.05 * seen["judged"]
-    _savings_agree(site, truths, rows)
 
 
 def test_jobs_on_shared_nodes_are_measured_and_learned_by_their_cgroups(sqlite_site: Any) -> None:
@@ -120,39 +115,3 @@ def test_jobs_on_shared_nodes_are_measured_and_learned_by_their_cgroups(sqlite_s
     for metric in ("memory", "cpu"):
         assert measured[f"{metric} cgroup"] > 20
         assert measured[f"{metric} cgroup"] > 0.95 * sum(n for key, n in measured.items() if key.startswith(metric))
-
-
-def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -> None:
-    """Check that requested and used amounts are within 1 % of the truth, over the jobs that count.
-
-    Of a user's jobs, those that are too short to be judged may be wrong by as much as they used.
-    """
-    true: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
-    for row in rows:
-        if row.metric == "memory" and row.value is not None and row.bound is not None and not row.shown_only:
-            truth = truths[row.job_id, row.start]
-            seconds = truth.processors * truth.runtime_s
-            used = truth.memory_peak_bytes_per_processor * seconds
-            short = not truth.exclusive or truth.runtime_s < 10 * INTERVAL_S
-            sums = true[truth.cluster, truth.user]
-            amounts = (1, REQUESTED * seconds, used, used if short else 0.01 * used)
-            sums[:] = [a + b for a, b in zip(sums, amounts, strict=True)]
-    with site.engine.connect() as connection:
-        reader = AnswerReader(site.engine, ForecastConfig())
-        last = newest_day(connection) or 0
-        wasted = waste(
-            connection, Asking(connection, reader), WasteRequest(last - 29, last, listed=Asked(SORTS[0], limit=1000))
-        )
-    found = {(row.cluster, row.name): row.memory for row in wasted.rows if row.memory.jobs}
-    assert found.keys() == true.keys()
-    for user, (count, requested, used, tolerance) in true.items():
-        row = found[user]
-        assert (row.jobs, row.requested_hours, row.used_hours) == (
-            count,
-            pytest.approx(requested / GIB_HOUR),
-            pytest.approx(used / GIB_HOUR, abs=tolerance / GIB_HOUR),
-        )
-    of_all = [sum(column) for column in zip(*true.values(), strict=True)]
-    assert of_all[3] < 0.05 * of_all[2]  # what is too short hardly counts
-    assert wasted.memory.used_hours == pytest.approx(of_all[2] / GIB_HOUR, rel=0.01)
-    assert wasted.memory.jobs > 100

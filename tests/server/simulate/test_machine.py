@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -83,24 +82,6 @@ def test_the_report_has_the_means_of_all_jobs(trace: Path, capsys: pytest.Captur
     assert "Mean wait 12 s, mean bounded slowdown 1.5." in capsys.readouterr().out
 
 
-def test_asking_again_beside_not_asking(tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last job is backfilled at 10, once two jobs of its user have ended, instead of at 40."""
-    file = tmp_path / "again.swf"
-    rows = [swf(1, 0, 10, 1, 100), swf(2, 0, 10, 1, 100), swf(3, 0, 30, 1, 30, 2), swf(4, 1, 10, 3, 10, 2)]
-    file.write_text("\n".join(["; MaxProcs: 3", *rows, swf(5, 2, 10, 1, 100)]))
-    options = ["--policy", "easy++", "--ask-again", "--against", "easy++", "--validate"]
-    found = simulate(file, *options, "--schedule-out", tmp_path / "out.csv")
-    assert (found["predictor"], found["ask_again"], found["broken_rules"]) == ("last-two", True, 0)
-    with (tmp_path / "out.csv").open() as stream:
-        assert [row["start_s"] for row in csv.DictReader(stream)] == ["0", "0", "0", "30", "10"]
-    assert found["against"]["easy++"]["difference_wait_s"][0] == pytest.approx(30 / 5)
-    assert "ask_again" not in simulate(file, "--policy", "easy++")
-    assert main(["simulate", str(file), *options]) == 0
-    shown = capsys.readouterr().out
-    assert "easy++ with run times by last-two, asked again" in shown
-    assert re.findall(r"^  (easy\S+(?: \(again\))?)", shown, re.MULTILINE) == 2 * ["easy++ (again)", "easy++"]
-
-
 def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(trace), "--plot", str(tmp_path / "new" / "plots"), "--against", "easy++"]) == 0
     shown = capsys.readouterr().out
@@ -150,25 +131,6 @@ def test_bad_input_is_named(
     file.write_text(content)
     assert main(["simulate", str(file), *arguments]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_what_is_dropped_and_mended_is_shown_by_reason_with_its_first_place(
-    tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "t.swf"
-    lines = ["\ufeff; MaxProcs: 4", swf(1, 0, 10, 1), swf(4, 1, 1e17, 1), swf(5, 1, 10, 1, 1e300), "x" * 70_000]
-    file.write_text("\n".join([*lines, swf(6, 1, 10, 5), swf(10, 3, 10, 4)]))
-    found = simulate(file)
-    assert (found["jobs"], found["dropped"], found["processors"]) == (2, 3, 4)
-    assert found["dropped_because"] == {"times beyond 1e+11 s": 2, "more than the machine's 4 processors": 1}
-    mended = ("begins with a byte order mark: mark left out", "longer than 65,536 characters: left out")
-    assert found["repairs"] == dict.fromkeys(mended, 1)
-    assert found["first_places"]["times beyond 1e+11 s"] == "line 3: 1e+17"
-    assert found["first_places"][mended[1]] == f"line 5: '{'x' * 40}'"
-    assert main(["simulate", str(file)]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "2 dropped: times beyond 1e+11 s (first: line 3: 1e+17)" in shown
-    assert "1 begins with a byte order mark: mark left out (first: line 1: " in shown
 
 
 def test_the_finished_jobs_of_a_site(

@@ -76,29 +76,6 @@ def test_advice_has_them_as_predictions_do(site: Any) -> None:
     assert site.client("submitter").post("/api/v1/advice", json={**asked, "gpus": -1}).status_code == 400
 
 
-def test_values_of_the_whole_job_are_not_multiplied(site: Any) -> None:
-    one, whole = (
-        predictions(site, user="kim", application="solve", processors=4, metric="gpu_memory", per=per)[0]
-        for per in ("processor", "job")
-    )
-    assert (one["value"], one["bound"]) == (whole["value"], whole["bound"])
-
-
-def test_a_running_job_is_forecast_in_them_if_it_has_gpus(site: Any) -> None:
-    with site.engine.begin() as connection:
-        run(connection, 20, state="running", end=None, gpus=2, used_memory_bytes=None)
-        run(connection, 21, state="running", end=None, used_memory_bytes=None)
-    found = {
-        job: {
-            entry["metric"]: entry["forecast"]
-            for entry in site.client("scheduler").get(f"/api/v1/job?name={job}").json["runs"][0]["profile"]
-        }
-        for job in ("20", "21")
-    }
-    assert 30 * GIB <= found["20"]["gpu_memory"] <= 31 * GIB
-    assert list(found["21"]) == OTHERS
-
-
 def test_pages_show_them_where_they_were_used(site: Any) -> None:
     client = site.person()
     job = " ".join(client.get("/job?cluster=gamma&name=7").text.split())

@@ -9,9 +9,7 @@ import pytest
 from sqlalchemy import select, update
 from tests import make
 
-from jobsight_predictor.profile import Profile
 from jobsight_server.forecasts import rebuild
-from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 
@@ -44,27 +42,6 @@ def ask(served: Any, **arguments: Any) -> Any:
     assert answer.status_code == 200, answer.text
     [found] = answer.json["predictions"]
     return found
-
-
-def test_the_answer_is_that_of_a_profile_in_memory(two_applications: Any) -> None:
-    profile = Profile("bytes per processor", metric="memory")
-    for i in range(40):
-        size = 8 if i % 2 else 1
-        name = f"big_{i}.sh" if i % 2 else "small"
-        profile.learn(job_question("eve", name, "q", size, size * 2**30), value_of(i))
-    given = {**BIG, "queue": "q", "memory_bytes": "8gb"}
-    expected = profile.answer(job_question("eve", "big_99.sh", "q", 8, 8 * 2**30))
-    found = ask(two_applications, **given)
-    assert found["value"] == expected.value
-    assert found["bound"] == 2**30  # the request: all jobs are of one burst
-    assert found["need"] == expected.need
-    assert found["probability"] == expected.probability
-    assert found["level"] == expected.level
-    assert found["last_values"] == list(expected.last_values)
-    batch = two_applications.client("scheduler").post(
-        URL, json={"questions": [{"cluster": "gamma", "user": "eve", "metric": "memory", **given}]}
-    )
-    assert batch.json["predictions"] == [found]
 
 
 def test_without_a_cluster_the_users_own_clusters_answer(two_applications: Any) -> None:

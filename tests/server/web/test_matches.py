@@ -23,8 +23,6 @@ from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.matching.store_matches import begin_change, delete_ended, expire_matches
 from jobsight_server.web.kit.units import FORMATS
 
-from .test_one_answer import learn, run
-
 API = "/api/v1"
 
 
@@ -160,35 +158,6 @@ def test_predicted_amounts_are_the_bounds_of_the_users_job(served: Any, admin: A
     ):
         [entry] = post(admin, wrong)["unmatched"]
         assert (entry["tier"], why in entry["reason"]) == ("predicted", True), entry
-
-
-def test_predicted_amounts_are_those_of_the_same_question(served: Any, admin: Any) -> None:
-    """The request, the group, the account, the facts and the number of a run count as they do in a question."""
-    with served.engine.begin() as connection:
-        for number in range(40):
-            large = number % 2
-            about = {"name": f"solve_{number}", "account": ["small", "large"][large], "group": ["g", "h"][large]}
-            use = {"used_memory_bytes": (2 + 6 * large) * 2**30, "requested_memory_bytes": (4 + 12 * large) * 2**30}
-            run(connection, number, **about, **use)
-    learn(served)
-    node = {"type": "compute", "capacities": {"slots": {"total": 9}, "memory_gib": {"total": 99}}, "static": True}
-    assert admin.put(f"{API}/resources/big", json=node).status_code < 300
-    need = {"name": "n", "type": "compute", "amounts": {"slots": 1, "memory_gib": "predicted"}}
-    amounts = set()
-    for more in (
-        {"memory_bytes": "4gb", "account": "small", "group": "g", "walltime_s": "10:00:00"},
-        {"memory_bytes": 16 * 2**30, "account": "large", "group": "h", "facts": {"samples": 3}},
-    ):
-        about = {"user": "kim", "cluster": "gamma", "application": "solve_99", "processors": 1, **more}
-        asked = {"questions": [about | {"metric": "memory"}]}
-        (answer,) = admin.post(f"{API}/predictions", json=asked).json["predictions"]
-        name = f"of {more['account']}"
-        [predicted] = post(admin, {"name": name, "dependencies": [need], "duration_s": "predicted", **about})[
-            "predicted"
-        ][:1]
-        assert predicted["amount"] == pytest.approx(answer["bound"] / 2**30)
-        amounts.add(predicted["amount"])
-    assert len(amounts) == 2
 
 
 def test_errors_name_the_job_as_it_was_sent(admin: Any) -> None:

@@ -190,23 +190,6 @@ def test_every_answer_is_given_under_the_sites_configuration(configured: Any) ->
     assert {entry["coverage"] for user in users for entry in user["metrics"].values() if entry} == {0.8}
 
 
-def test_another_coverage_holds_from_the_first_question_on(served: Any, serve: Any, database_url: str) -> None:
-    """Stored answers rest on the coverage of their time; after a restart with another one they are worked out again."""
-    before = ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]
-    reading = open_engine(database_url, "read")
-    app = create_app(serve(coverage="0.5"), reading, served.engine, served.clock)
-    again = replace(served, app=app)
-    after = ask(again, cluster="alpha", user="ada", metric="bandwidth")[0]
-    assert (before["coverage"], after["coverage"]) == (0.95, 0.5)
-    # What others' jobs have added since is in it: it is made now.
-    assert (after["value"] in {5, 100, 200, 300}, after["user_jobs"], after["pqm"]) == (True, 3, before["pqm"])
-    client = again.client("scheduler")
-    batch = client.post(URL, json={"questions": [{"cluster": "alpha", "user": "ada", "metric": "bandwidth"}]})
-    assert batch.json["predictions"] == [after]
-    app.extensions["jobsight"].answers.close()
-    reading.dispose()
-
-
 @settings(max_examples=60, deadline=None)
 @given(query=st.text(alphabet="&=%;+/#cluseramtix0fF\u00fc", max_size=40), user=st.text(max_size=20))
 def test_no_query_breaks_the_server(served: Any, query: str, user: str) -> None:

@@ -165,20 +165,3 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     assert re.search(r"Memory <span class=.unit under.>of other users", page)
     bare = served.person().get("/user", query_string=new_user).text
     assert "no job of this user has finished yet: describe one above" in bare
-
-
-def test_the_history_has_the_five_only_where_they_are_asked_for(served: Any) -> None:
-    plant(served)
-    client = served.client("scheduler")
-    plain = get(client, "user/history", name="kim", limit=5)["metrics"]["memory"]
-    five = get(client, "user/history", name="kim", limit=5, five=1)["metrics"]["memory"]
-    assert (plain["forecasts"], len(five["forecasts"])) == ({}, 5)
-    assert plain["actual"] == five["actual"]
-    assert (len(plain["job_id"]), plain["n"]) == (5, 74)
-    newest = "SELECT job_id FROM jobs WHERE \"user\" = 'kim' AND state = 'ended' ORDER BY \"end\" DESC LIMIT 5"
-    with served.engine.connect() as connection:
-        assert set(plain["job_id"]) == set(connection.scalars(text(newest)))
-    page = served.person().get("/user?cluster=gamma&name=kim").text
-    assert "sliding-window" not in page
-    with_five = served.person().get("/user?cluster=gamma&name=kim&five=1").text
-    assert page.count("sliding-window") < with_five.count("sliding-window")

@@ -253,21 +253,6 @@ def test_a_header_without_a_needed_column_is_refused_once(
     assert [reason for _, reason, _ in rejects(sqlite_engine)] == []
 
 
-def test_the_log_says_when_a_command_can_be_read_again(
-    slurm: FakeSlurm, follow: Callable[..., Follower], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    follower = follow()
-    slurm.answers("sacct", b"", after="exit 1")
-    follower.read()
-    slurm.answers("sacct", b'{"jobs": []}')
-    follower.read()
-    follower.read()
-    assert [text for text in caplog.messages if "again" in text] == [
-        "accounting of lab: command sacct can be read again"
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "found"),
     [
