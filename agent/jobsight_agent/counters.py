@@ -178,24 +178,19 @@ class NodeReader:
         self._uncounted = uncounted[:MOST_INTERFACES]
 
     def _read_cards(self, missed: list[str]) -> tuple[Counts, Counts]:
-        if not self._cards:
-            return [], []
-        counts_in: Counts = []
-        counts_out: Counts = []
+        counts: tuple[Counts, Counts] = ([], [])
         for position, card in enumerate(self._cards):
+            read: Sequence[int | None] = (None, None)
             try:
-                count_in, count_out = self._card_bytes(card.name)
+                read = self._card_bytes(card.name)
             except (OSError, KeyError, ValueError):
-                counts_in.append(None)
-                counts_out.append(None)
                 missed.append("network")
                 self._look_again = float("-inf")  # the card may be gone for good
-            else:
-                counts_in.append(count_in)
-                counts_out.append(count_out)
-                if max(count_in, count_out) > card.most_bytes:
-                    self._cards = (*self._cards[:position], _wider(card), *self._cards[position + 1 :])
-        return counts_in, counts_out
+            if any(count is not None and count > card.most_bytes for count in read):
+                self._cards = (*self._cards[:position], _wider(card), *self._cards[position + 1 :])
+            for count, column in zip(read, counts, strict=True):
+                column.append(count)
+        return counts
 
     def _card_bytes(self, name: str) -> tuple[int, int]:
         """Read the bytes in and out of one card.

@@ -110,7 +110,7 @@ class Content:
     def beginning(self, size: int) -> bytes:
         """Return the first ``size`` bytes, or all if there are fewer; the position is the beginning afterwards."""
         self._rewind()
-        found = self._exactly(size)
+        found = exactly(self.read, size)
         self._rewind()
         return found
 
@@ -124,7 +124,7 @@ class Content:
         self._rewind()
         if not self.packed:
             self._stream.seek(first)
-            return self._exactly(offset - first)
+            return exactly(self.read, offset - first)
         skipped, kept = 0, b""
         while skipped < offset and (piece := self.read(min(PIECE_BYTES, offset - skipped))):
             skipped += len(piece)
@@ -144,11 +144,13 @@ class Content:
         if self.packed:
             self._stream = gzip.GzipFile(fileobj=self._raw)
 
-    def _exactly(self, size: int) -> bytes:
-        found = b""
-        while len(found) < size and (piece := self.read(size - len(found))):
-            found += piece
-        return found
+
+def exactly(read: Read, size: int) -> bytes:
+    """Return the next ``size`` bytes, or all if there are fewer."""
+    found = b""
+    while len(found) < size and (piece := read(size - len(found))):
+        found += piece
+    return found
 
 
 @dataclass(frozen=True, slots=True)

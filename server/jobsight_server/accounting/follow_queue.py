@@ -76,10 +76,6 @@ def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
         raise CommandError("its output is not in the form that was asked for, or ends within a job")
 
 
-def _squeue(run: Run, command: Sequence[str]) -> Iterator[Listed]:
-    return map(squeue.listed, squeue_rows(run, command))
-
-
 def _whole(
     more: Sequence[str], entries: Callable[[bytes], Iterator[Listed]]
 ) -> Callable[[Run, Sequence[str]], Iterator[Listed]]:
@@ -97,7 +93,7 @@ def _whole(
 
 
 QUEUE_COMMANDS = {
-    "slurm": QueueCommand("command squeue", _squeue),
+    "slurm": QueueCommand("command squeue", lambda run, command: map(squeue.listed, squeue_rows(run, command))),
     "pbspro": QueueCommand("command qstat", _whole(qstat_json.ARGUMENTS, qstat_json.entries)),
     "torque": QueueCommand("command qstat", _whole(qstat_xml.ARGUMENTS, qstat_xml.entries)),
 }

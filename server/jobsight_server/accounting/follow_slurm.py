@@ -18,7 +18,7 @@ from threading import Event
 from sqlalchemy import Connection, select
 
 from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
-from jobsight_server.accounting.files import PIECE_BYTES, RawRecord, RecordReader
+from jobsight_server.accounting.files import PIECE_BYTES, RawRecord, RecordReader, exactly
 from jobsight_server.accounting.formats import BEGINNING_BYTES, slurm_reader
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers.slurm.reader import JSON_FORM
@@ -66,7 +66,7 @@ class SlurmFollower(CommandSource):
         seen: dict[RunKey, JobEvent] = {}
         rejected: set[bytes] = set()
         with CommandOutput(arguments, self.source.timeout_s, stop) as output:
-            beginning = _beginning(output)
+            beginning = exactly(output.read, BEGINNING_BYTES)
             reader, tail = slurm_reader(beginning), b""
             pieces = chain([beginning], iter(partial(output.read, PIECE_BYTES), b""))
             if reader.missing:
@@ -163,14 +163,6 @@ class SlurmFollower(CommandSource):
         new = [start for key, start in lost.items() if key not in self._asked_again]
         self._asked_again = set(lost)
         self._back_to = min(new, default=None)
-
-
-def _beginning(output: CommandOutput) -> bytes:
-    """Return enough of the output to include its header."""
-    found = b""
-    while len(found) < BEGINNING_BYTES and (piece := output.read(BEGINNING_BYTES - len(found))):
-        found += piece
-    return found
 
 
 def _with_seconds(command: Sequence[str], more: Sequence[str], seconds: int) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import astuple
 from sqlalchemy import Connection, Engine, select, text
 
 from jobsight_server.ingest.counters import dump_ends, load_ends
@@ -247,9 +248,6 @@ def _is_same_cgroup(group: Sequence[_JobRow], row: _JobRow) -> bool:
 def _concatenated(rows: Sequence[_JobRow]) -> JobColumns:
     found = JobColumns([], [], [], [])
     for row in rows:
-        columns = load_columns(row.readings)
-        found.time += columns.time
-        found.cpu_s += columns.cpu_s
-        found.used += columns.used
-        found.cache += columns.cache
+        for column, more in zip(astuple(found), astuple(load_columns(row.readings)), strict=True):
+            column += more
     return found

@@ -119,9 +119,7 @@ def _end(asked: RiskQuestion, start: float) -> float:
 
 
 def _elapsed(asked: RiskQuestion) -> float:
-    if asked.elapsed_s is None or asked.elapsed_s == 0:
-        return 0.0
-    return amount_of(asked.elapsed_s, "elapsed_s", time_s, WALLTIME_AT_MOST_S)
+    return amount_of(asked.elapsed_s, "elapsed_s", time_s, WALLTIME_AT_MOST_S) if asked.elapsed_s else 0.0
 
 
 RISK_ROUTES = (
