@@ -209,12 +209,9 @@ def _fill(
 
 
 def _concerned(run: EndedRun, sampled_nodes: SampledNodes, spans: Spans) -> bool:
-    for node in run.nodes:
-        sampled = sampled_nodes.find(run.cluster, node)
-        first, last = spans.get(sampled.id, (run.end, run.start)) if sampled else (run.end, run.start)
-        if sampled and sampled.id in spans and first <= run.end + _AFTER_S and last >= run.start - _BEFORE_S:
-            return True
-    return False
+    nodes = [sampled_nodes.find(run.cluster, node) for node in run.nodes]
+    late = [spans[node.id] for node in nodes if node is not None and node.id in spans]
+    return any(first <= run.end + _AFTER_S and last >= run.start - _BEFORE_S for first, last in late)
 
 
 def _store_late(

@@ -5,10 +5,10 @@ The part of a node's use that counts for a run is defined there (docs/use/defini
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from sqlalchemy import Connection
@@ -19,6 +19,8 @@ from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import UNKNOWN, Floats, Integers, SampleColumns, difference
 from jobsight_server.storage.samples import read_samples
+
+Made = TypeVar("Made")
 
 FRESH_S = 86_400.0
 """Oldest usable idle level."""
@@ -242,10 +244,17 @@ class Boundaries:
 
 def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[MarkTime]]:
     """Return the marks of jobs on nodes, by (node id, job id), in order of time."""
+    return rows_of_jobs(connection, _MARKS, asked, lambda event, time: (event, time))
+
+
+def rows_of_jobs(
+    connection: Connection, query: str, asked: Iterable[tuple[int, str]], make: Callable[..., Made]
+) -> dict[tuple[int, str], list[Made]]:
+    """Return what ``make`` makes of the columns after node id and job id, by these as asked."""
     keys = {(node_id, job_id): (node_id, job_key(job_id)) for node_id, job_id in asked}
-    found: dict[tuple[int, str], list[MarkTime]] = {}
-    for node_id, job_id, event, time in fetch_by_keys(connection, _MARKS, list(dict.fromkeys(keys.values()))):
-        found.setdefault((node_id, job_id), []).append((event, time))
+    found: dict[tuple[int, str], list[Made]] = {}
+    for node_id, job_id, *row in fetch_by_keys(connection, query, list(dict.fromkeys(keys.values()))):
+        found.setdefault((node_id, job_id), []).append(make(*row))
     return {place: found[key] for place, key in keys.items() if key in found}
 
 

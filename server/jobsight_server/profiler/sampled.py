@@ -21,11 +21,10 @@ from jobsight_server.profiler.memory import (
     node_memory,
     together,
 )
-from jobsight_server.profiler.runs import Boundaries, Neighbours, NodeRun, Readings, attribution
+from jobsight_server.profiler.runs import Boundaries, Neighbours, NodeRun, Readings, attribution, rows_of_jobs
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Rates, Speeds
 from jobsight_server.profiler.values import NO_PROCESSORS, SHORT_S, TOO_SHORT, Measurement, Missing, without
 from jobsight_server.settings.measurements import Quantity
-from jobsight_server.storage.engine import fetch_by_keys
 from jobsight_server.storage.job_columns import load_columns
 from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.sample_columns import Floats
@@ -227,11 +226,7 @@ StoredRows = Mapping[tuple[int, str], list[StoredRow]]
 
 def read_job_rows(connection: Connection, asked: Iterable[tuple[int, str]]) -> StoredRows:
     """Read the stored rows of jobs on nodes, by (node id, job id)."""
-    keys = {(node_id, job_id): (node_id, job_key(job_id)) for node_id, job_id in asked}
-    found: dict[tuple[int, str], list[StoredRow]] = {}
-    for node_id, job_id, *row in fetch_by_keys(connection, _ROWS, list(dict.fromkeys(keys.values()))):
-        found.setdefault((node_id, job_id), []).append(StoredRow(*row))
-    return {place: found[key] for place, key in keys.items() if key in found}
+    return rows_of_jobs(connection, _ROWS, asked, StoredRow)
 
 
 def has_cgroup(connection: Connection, node_id: int, job_id: str, since: float) -> bool:

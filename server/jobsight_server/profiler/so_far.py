@@ -105,9 +105,8 @@ def _use(
     connection: Connection, run: EndedRun, known: Use | None, sampled_nodes: SampledNodes, histories: NodeHistories
 ) -> Use:
     found = {node: sampled_nodes.find(run.cluster, node) for node in run.nodes}
-    processors = run.asked
     nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
-    if not found or processors <= 0:
+    if not found or run.asked <= 0:
         return nothing._replace(reason="the accounting log gives no nodes or no processors for it")
     if silent := [node for node, sampled in found.items() if sampled is None]:
         return nothing._replace(reason=f"no samples of {silent[0]}")
@@ -117,7 +116,7 @@ def _use(
     if all(has_cgroup(connection, node.id, run.job_id, start) for node, start in zip(nodes, starts, strict=True)):
         if known is None or known.idle_bytes != 0.0:  # until now, from its nodes' readings
             known = Use(run.id, run.start, None, 0.0, None)
-        return _go_on(connection, run, known, nodes, starts, processors, read_job_memory)
+        return _go_on(connection, run, known, nodes, starts, read_job_memory)
     near = {
         node: neighbours(run, histories.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
     }
@@ -133,7 +132,7 @@ def _use(
                 return nothing._replace(reason=f"the idle level of {name} is not known")
             idle += level.bytes
         use = Use(run.id, run.start, None, idle, None)
-    return _go_on(connection, run, use, nodes, starts, processors, _of_node)
+    return _go_on(connection, run, use, nodes, starts, _of_node)
 
 
 def _lives(connection: Connection, run: EndedRun, nodes: Sequence[SampledNode]) -> list[Boundaries]:
@@ -147,7 +146,6 @@ def _go_on(
     use: Use,
     nodes: Sequence[SampledNode],
     starts: Sequence[float],
-    processors: int,
     read: _Read,
 ) -> Use:
     """Return the use including the readings since ``use.until``."""
@@ -162,7 +160,7 @@ def _go_on(
             columns.append(np.array(found, dtype=np.float64).reshape(-1, 2))
         highest = _highest_sum(columns)
         if highest is not None:
-            memory = max(memory or 0.0, (highest - use.idle_bytes) / processors)
+            memory = max(memory or 0.0, (highest - use.idle_bytes) / run.asked)
         if end < newest:  # a whole step behind: its later samples are too late
             until = end
             continue

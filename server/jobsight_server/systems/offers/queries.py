@@ -119,17 +119,14 @@ def planned_clusters(connection: Connection, config: OffersSettings) -> list[str
 def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float) -> StoredPlan:
     """Return the plan of a cluster; an empty one if it is None, before there is any."""
     nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
+    rows: list[Row[Any]] = []
     listed: list[Offer] = []
-    standing_count, charge_h, penalty_h = 0, 0.0, 0.0
     calibration = Calibration() if cluster is None else read_calibration(connection, cluster)
     if cluster is not None and nodes:
         with seller.plans.lock:
             standing = seller.plans.of(connection, cluster, nodes, now)
             rows = sorted(standing.rows.values(), key=lambda row: (row.planned_start, row.id))
             listed = _offers(standing, rows[:LISTED], now)
-        standing_count = len(rows)
-        charge_h = sum(row.pos * row.charge for row in rows)
-        penalty_h = sum((1.0 - row.pos) * row.penalty for row in rows)
     counts = read_event_counts(connection)
     return StoredPlan(
         cluster=cluster,
@@ -137,10 +134,10 @@ def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, no
         nodes=nodes,
         nodes_from=nodes_from,
         **{name: getattr(seller.config, name) for name in ("strategy", "max_failure", "penalty_ratio")},
-        standing=standing_count,
+        standing=len(rows),
         jobs=listed,
-        expected_charge_h=charge_h,
-        expected_penalty_h=penalty_h,
+        expected_charge_h=sum((row.pos * row.charge for row in rows), 0.0),
+        expected_penalty_h=sum(((1.0 - row.pos) * row.penalty for row in rows), 0.0),
         promises=calibration.classes(),
         promised=calibration.total(),
         outcomes=_counts(counts, OUTCOMES),

@@ -28,14 +28,6 @@ _BY_USER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND "user" = ? AND {_
 _BY_CLUSTER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
 
 
-def _read(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple[Question, float]]:
-    """Read jobs as known at their submission, and their run time / requested time, in order of their end."""
-    return [
-        (job_question(user, name, queue, processors, None, requested_s), (end - start) / requested_s)
-        for user, name, queue, processors, requested_s, start, end in reversed(fetch(connection, query, parameters))
-    ]
-
-
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 History = TypeVar("History", TimeSliceAccuracy, GroupAccuracy)
@@ -104,6 +96,8 @@ def _cautious(found: RuntimeAccuracy, wide: TimeSliceAccuracy) -> RuntimeAccurac
 
 
 def _taught(history: History, connection: Connection, query: str, parameters: tuple[Any, ...]) -> History:
-    for question, ratio in _read(connection, query, parameters):
-        history.learn(question, ratio)
+    """Teach it jobs as known at their submission, and their run time / requested time, in order of their end."""
+    for user, name, queue, processors, requested_s, start, end in reversed(fetch(connection, query, parameters)):
+        job = job_question(user, name, queue, processors, None, requested_s)
+        history.learn(job, (end - start) / requested_s)
     return history

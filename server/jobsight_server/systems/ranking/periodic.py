@@ -9,23 +9,22 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import Connection, Engine
 
 from jobsight_predictor.reliability.sessions import SessionSettings
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.systems.periodic import BackgroundWork
 from jobsight_server.systems.ranking.learning import ReliabilityState, fade, learn, lock_reliability, write_reliability
 from jobsight_server.systems.ranking.outcomes import take_runs
 from jobsight_server.systems.ranking.rows import MachineRow, write_machines
 from jobsight_server.systems.ranking.settings import RankingSettings
 from jobsight_server.systems.ranking.sightings import end_silent, take_batches, take_owner_reports
-from jobsight_server.systems.ranking.tables import machines
 
-_RUNNING = (
-    "SELECT jobs.cluster, job_nodes.node, job_nodes.processors, jobs.start FROM jobs "
-    "JOIN job_nodes ON job_nodes.run_id = jobs.id WHERE jobs.state = 'running'"
+_HELD = (
+    "SELECT machines.id, sum(job_nodes.processors) FROM jobs JOIN job_nodes ON job_nodes.run_id = jobs.id "
+    "JOIN machines ON machines.cluster = jobs.cluster AND machines.name = job_nodes.node "
+    "WHERE jobs.state = 'running' AND (machines.booted IS NULL OR jobs.start >= machines.booted) GROUP BY machines.id"
 )
-_UPDATE = text("UPDATE machines SET busy_processors = :busy WHERE id = :id")
 
 
 def count_busy(connection: Connection) -> bool:
@@ -33,18 +32,10 @@ def count_busy(connection: Connection) -> bool:
 
     A run that started before the machine's present boot has ended, even if its end was never logged.
     """
-    held: dict[tuple[str, str], list[tuple[float, int]]] = {}
-    for cluster, node, processors, start in fetch(connection, _RUNNING, ()):
-        held.setdefault((cluster, node), []).append((start, processors))
-    changes = []
-    query = select(machines.c.id, machines.c.cluster, machines.c.name, machines.c.busy_processors, machines.c.booted)
-    for row in connection.execute(query):
-        runs = held.get((row.cluster, row.name), ())
-        busy = sum(processors for start, processors in runs if row.booted is None or start >= row.booted)
-        if busy != row.busy_processors:
-            changes.append({"id": row.id, "busy": busy})
-    if changes:
-        connection.execute(_UPDATE, changes)
+    held: dict[int, int] = dict(fetch(connection, _HELD, ()))
+    rows = fetch(connection, "SELECT id, busy_processors FROM machines", ())
+    changes = [(held.get(number, 0), number) for number, busy in rows if held.get(number, 0) != busy]
+    write_many(connection, "UPDATE machines SET busy_processors = ? WHERE id = ?", changes)
     return bool(changes)
 
 

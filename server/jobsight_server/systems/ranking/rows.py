@@ -209,8 +209,8 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow]) -> boo
             for number, one in ended
         ]
         connection.execute(insert(machine_sessions), values)
-        for number in {number for number, _ in ended}:
-            connection.execute(_FORGET, {"machine_id": number, "kept": SESSIONS_KEPT})
+        too_many = [{"machine_id": number, "kept": SESSIONS_KEPT} for number in {number for number, _ in ended}]
+        connection.execute(_FORGET, too_many)
     outcomes = [
         one | {"machine_id": machine.id, "cluster": machine.cluster} for machine in rows for one in machine.outcomes
     ]
