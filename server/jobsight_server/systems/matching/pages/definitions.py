@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -28,21 +29,8 @@ def define_policies() -> Response:
     return record_reply(body)
 
 
-POLICIES = Route("/api/v1/policies", policies, "Policies: which jobs may use which resource, and when")
-POLICY_ROUTES = (
-    POLICIES,
-    Route(
-        "/api/v1/policies",
-        define_policies,
-        "Replaces all policies; existing matches stay",
-        method="PUT",
-        roles=(),
-        errors=(409,),
-        answer=ResourcePolicies,
-        body=ResourcePolicies,
-    ),
-)
-
+definition = partial(Route, method="PUT", roles=(), errors=(409,))
+"""A route by which an administrator defines something."""
 
 _OBJECTIVES_AT_MOST = 10
 
@@ -65,19 +53,21 @@ def choose_objectives() -> Response:
     return record_reply(ChosenObjectives(list(body.objectives), list(OBJECTIVES)))
 
 
-OBJECTIVES_CHOSEN = Route("/api/v1/objectives", objectives, "Objectives of matching")
-OBJECTIVE_ROUTES = (
-    OBJECTIVES_CHOSEN,
-    Route(
+ROUTES = (
+    Route("/api/v1/policies", policies, "Policies: which jobs may use which resource, and when"),
+    definition(
+        "/api/v1/policies",
+        define_policies,
+        "Replaces all policies; existing matches stay",
+        answer=ResourcePolicies,
+        body=ResourcePolicies,
+    ),
+    Route("/api/v1/objectives", objectives, "Objectives of matching"),
+    definition(
         "/api/v1/objectives",
         choose_objectives,
         "Chooses the objectives, in order of importance, from the next batch on",
-        method="PUT",
-        roles=(),
-        errors=(409,),
         answer=ChosenObjectives,
         body=ObjectivesBody,
     ),
 )
-
-ROUTES = (*POLICY_ROUTES, *OBJECTIVE_ROUTES)

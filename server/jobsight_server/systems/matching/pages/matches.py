@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -149,30 +150,23 @@ MATCHES = Route(
         Parameter("page", "from 1", PAGE),
     ),
 )
-MATCH = Route(
-    "/api/v1/matches/{id}",
-    match_of_path,
-    "One job: its match or the reason why it waits",
-)
+MATCH = Route("/api/v1/matches/{id}", match_of_path, "One job: its match or the reason why it waits")
+_change = partial(Route, method="POST", errors=(409,))
 ROUTES = (
     MATCHES,
     MATCH,
-    Route(
+    _change(
         "/api/v1/matches",
         match_batch,
         "Matches a batch: each job gets everything it needs or nothing; a match holds until released or expired",
         (Parameter("dry_run", "1: dry run; nothing is held", _FLAG),),
-        method="POST",
-        errors=(409,),
         answer=BatchAnswer,
         body=JobBatch,
     ),
-    Route(
+    _change(
         "/api/v1/matches/queue",
         queue_batch,
         "Queues jobs for the rounds of matching; GET /api/v1/matches/{id} shows the state of each",
-        method="POST",
-        errors=(409,),
         answer=SubmittedJobs,
         body=QueuedBatch,
     ),

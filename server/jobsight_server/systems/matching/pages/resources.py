@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_scheduler.matching.records import decoded
 from jobsight_server.systems.matching.edit import delete_resource, put_resource
-from jobsight_server.systems.matching.pages.definitions import policies
+from jobsight_server.systems.matching.pages.definitions import definition, policies
 from jobsight_server.systems.matching.queries import (
     Removed,
     ResourceDetail,
@@ -114,13 +114,10 @@ ROUTES = (
         body=StateReports,
     ),
     Route("/api/v1/resources/{name}", resource, "One resource and its holds"),
-    Route(
+    definition(
         "/api/v1/resources/{name}",
         define_resource,
         "Defines a resource; its holds stay",
-        method="PUT",
-        roles=(),
-        errors=(409,),
         answer=ResourceDetail,
         body=ResourceBody,
     ),
