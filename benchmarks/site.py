@@ -191,7 +191,7 @@ PAGES = (
     "/users", "/user?cluster=alpha&name=user0003", "/rejected",
 )  # fmt: skip
 ROUTES = (
-    "/api/v1/overview", "/api/v1/jobs", "/api/v1/nodes", "/api/v1/users", "/api/v1/waste", "/metrics",
+    "/api/v1/now", "/api/v1/jobs", "/api/v1/nodes", "/api/v1/users", "/api/v1/waste", "/metrics",
     "/api/v1/predictions?cluster=alpha&user=user0003&metric=memory",
 )  # fmt: skip
 

@@ -46,7 +46,7 @@ BATCH_S = READINGS * INTERVAL_S
 BACK_S = 25 * 3600.0  # age of the readings
 LATEST_S = 120.0  # delay of a batch, by a kill, that retention allows
 ROOM_BYTES = 60 * 2**20  # allowed growth of a process after its first minute
-PAGES = ("overview", "users", "nodes", "groups")
+PAGES = ("now", "users", "nodes", "waste")
 
 
 class Sender(threading.Thread):
@@ -220,7 +220,7 @@ def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[st
         memory.look()
         wrong: list[str] = []
         try:
-            wait_until(lambda: _settled(site, users.jobs), 40, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: _settled(site, users.jobs), 40, lambda: str(site.api("now")["runs"]))
         except TimeoutError as error:
             wrong.append(f"{users.jobs} jobs ended: {error}")
     times = sorted(value for sender in senders for value in sender.times)

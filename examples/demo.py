@@ -177,22 +177,21 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
     ended = len({(row["cluster"], row["job_id"], row["start"]) for row in settled_truth(site, summary)})
     console.print(f"Profiling the last of {ended:,} jobs.")
     try:
-        wait_until(lambda: site.settled(ended), 300, lambda: f"jobs: {site.api('overview')['jobs']}", pause_s=0.5)
+        wait_until(lambda: site.settled(ended), 300, lambda: f"jobs: {site.api('now')['runs']}", pause_s=0.5)
     except TimeoutError as error:
         return [f"not all of {ended} jobs were profiled; {error}"]
-    overview = site.api("overview")
-    batches = {"duplicate": 0, "quarantined": 0, "rejected": 0, **overview["ingest"]["batches"]}
-    answered = sum(batches[name] for name in ("stored", "duplicate", "quarantined", "rejected"))
+    counts = site.counts()
+    answered = sum(counts[f"batches_{name}"] for name in ("stored", "duplicate", "quarantined", "rejected"))
     faults = []
     if not summary["delivered"]:
         faults.append(f"the replay could not deliver everything: {summary['failure'] or summary['refused']}")
-    if batches["received"] != answered:
-        faults.append(f"{batches['received']} batches received, {answered} accounted for")
-    stored, made = overview["ingest"]["samples"], summary["readings_made"]
+    if counts["batches_received"] != answered:
+        faults.append(f"{counts['batches_received']} batches received, {answered} accounted for")
+    stored, made = counts["samples_stored"], summary["readings_made"]
     # After the present is reached, more readings arrive meanwhile.
     if stored < made or (stored > made and site.progress()["present"] is None):
         faults.append(f"{made} readings made, {stored} stored")
-    rejected = [entry for entry in overview["rejected"] if entry["value"]]
+    rejected = [entry for entry in site.api("rejected")["rejected"] if entry["value"]]
     if rejected:
         faults.append(f"rejected: {rejected}")
     return faults
@@ -223,7 +222,7 @@ def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Conso
 
 def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
     """Print the address and leave the site running until Ctrl-C."""
-    nodes = site.api("overview")["nodes"]
+    nodes = site.api("now")["nodes"]
     console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
     console.print(
         "To find in the dashboard: a node whose readings ended five hours ago, and what became of the forecasts for "

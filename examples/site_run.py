@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,9 +132,16 @@ class Site:
         """Create a one-time login to the pages."""
         return self._run("token", "login", "--url", self.url).split()[-1]
 
+    def counts(self) -> Counter[str]:
+        """Return the counts of all events, over their labels."""
+        found: Counter[str] = Counter()
+        for entry in self.api("rejected")["event_counts"]:
+            found[entry["name"]] += entry["value"]
+        return found
+
     def settled(self, ended: int) -> bool:
         """Return whether at least this many runs have ended and are profiled."""
-        jobs = self.api("overview")["jobs"]
+        jobs = self.api("now")["runs"]
         return bool(jobs["ended"] >= ended and jobs["waiting"] <= jobs["ended"] - ended)
 
     def truth(self) -> list[dict[str, str]]:

@@ -128,7 +128,7 @@ try:
     print("connected")
 except PermissionError:
     print("no permission")
-for path in ("/users", "/api/v1/overview"):
+for path in ("/users", "/api/v1/now"):
     request = urllib.request.Request(sys.argv[2] + path, headers={"X-Remote-User": "root"})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -212,12 +212,12 @@ def test_nginx_names_the_user_that_it_authenticated_and_no_other(
                 for claims in spoofed:
                     assert get("/users", None, *claims) == anonymous
                     assert get("/users", "ada", *claims) == own, "ada stays ada"
-                    assert get("/api/v1/overview", "ada" if by_login else None, *claims) == (403 if by_login else 401)
-                assert get("/api/v1/overview", None, ("X-Remote-User", "ada"), token=admin) == 200
-                assert get("/api/v1/overview", None, ("X-Remote-User", "root"), token="wrong") == 401
+                    assert get("/api/v1/now", "ada" if by_login else None, *claims) == (403 if by_login else 401)
+                assert get("/api/v1/now", None, ("X-Remote-User", "ada"), token=admin) == 200
+                assert get("/api/v1/now", None, ("X-Remote-User", "root"), token="wrong") == 401
                 if by_login:
                     assert get("/users", "root") == 200
-                    assert get("/api/v1/overview", "root") == 200
+                    assert get("/api/v1/now", "root") == 200
                     assert get("/jobs?user=ada", "ada") == 200
                     assert get("/jobs?user=root", "ada") == 403
 

@@ -13,7 +13,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
 from jobsight_server.queries.nodes import node_list
-from jobsight_server.queries.overview import overview
+from jobsight_server.queries.now import SORTS, ingest_rate, now_page
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import count_all
@@ -87,7 +87,7 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
         add_node(connection, 2, "late", age_s=600)
         add_node(connection, 3, "silent", cluster="beta", age_s=7200)
         found = {node.name: node.status for node in node_list(connection, NOW).nodes}
-        figures = overview(connection, NOW)
+        figures = now_page(connection, NOW, Asked(SORTS[0]))[0]
         assert [node.name for node in node_list(connection, NOW, Asked("name", cluster="beta")).nodes] == ["silent"]
     assert found == {"up": "up", "late": "late", "silent": "silent"}
     assert asdict(figures.nodes) == {
@@ -95,11 +95,7 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
         "up": 1,
         "late": 1,
         "silent": 1,
-        "newest_age_s": 60,
-        "median_age_s": 600,
-        "oldest_age_s": 7200,
     }
-    assert [cluster.cluster for cluster in figures.clusters] == ["alpha", "beta"]
 
 
 def test_the_ingest_rate_counts_each_sample_once(engine: Engine) -> None:
@@ -108,7 +104,7 @@ def test_the_ingest_rate_counts_each_sample_once(engine: Engine) -> None:
         for sequence, received in enumerate(times):
             row = {"samples": 10**sequence, "first_time": 0.0, "last_time": 0.0, "received_at": received}
             make.readings(connection, 1, [], sequence=sequence, **row)
-        rate = overview(connection, NOW).ingest.rate
+        rate = ingest_rate(connection, NOW)
     assert rate.samples_per_s[0] * 15 == pytest.approx(1)
     assert rate.samples_per_s[-1] * 15 == pytest.approx(10 + 100 + 1000)
     assert sum(rate.samples_per_s) * 15 == pytest.approx(1111)

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import Engine, insert, text
 from tests import make
 
-from jobsight_server.queries.overview import overview
+from jobsight_server.forecasts.record import Asked
+from jobsight_server.queries.now import SORTS, now_page
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.serve.background import run_until
 from jobsight_server.settings import Settings
@@ -146,6 +147,6 @@ def test_the_server_keeps_it_and_shows_it(engine: Engine, database_url: str) -> 
         background.join()
     deleted: Any = counts(engine)[DELETED, ""]
     with engine.connect() as connection:
-        assert overview(connection, now).ingest.samples_deleted_for_space == deleted
+        assert now_page(connection, now, Asked(SORTS[0]))[0].server.samples_deleted_for_space == deleted
         metrics = exposition(connection, now).decode()
     assert f"jobsight_{DELETED}_total {deleted:.1f}" in metrics

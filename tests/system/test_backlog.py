@@ -89,7 +89,7 @@ def seconds_until_on_now(tmp_path: Path, backlog: int) -> list[float]:
     took, known = [], -1
     with site.serve():
         while not site.settled(backlog):
-            jobs = site.api("overview")["jobs"]
+            jobs = site.api("now")["runs"]
             if jobs["ended"] < backlog or jobs["waiting"] == known:
                 time.sleep(0.1)
                 continue  # the next one when more was learned: its first rounds are not all

@@ -29,7 +29,7 @@ def test_a_copy_made_under_load_is_restored(tmp_path: Path) -> None:
             work.start()
             work.let_go(BATCHES, JOBS)
             work.wait_for_more(all_allowed=True)
-            wait_until(lambda: site.settled(JOBS), 120, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: site.settled(JOBS), 120, lambda: str(site.api("now")["runs"]))
             work.let_go(BATCHES, JOBS)
             command = [*JOBSIGHT, "backup", str(copy), "--database", site.database]
             subprocess.run(command, check=True, capture_output=True, timeout=60)
@@ -40,10 +40,10 @@ def test_a_copy_made_under_load_is_restored(tmp_path: Path) -> None:
         with site.serve():
             work.let_go(1, JOBS)
             work.wait_for_more(all_allowed=True)
-            wait_until(lambda: site.settled(3 * JOBS), 120, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: site.settled(3 * JOBS), 120, lambda: str(site.api("now")["runs"]))
             now_has = [stored_readings(site, sender) for sender in work.senders]
             assert now_has == [readings + READINGS for readings in had]
-            jobs = site.api("overview")["jobs"]
+            jobs = site.api("now")["runs"]
             assert (jobs["ended"], jobs["profiled"]) == (3 * JOBS, 3 * JOBS)
     finally:
         work.stop.set()

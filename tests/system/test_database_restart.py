@@ -54,13 +54,13 @@ def test_a_restart_of_the_database(database: PostgresqlServer, tmp_path: Path) -
     server.start()
     try:
         assert ask(f"{ingest}/api/v1/samples", agent, batch(1))[0] == 200
-        assert ask(f"{main}/api/v1/overview", admin)[0] == 200
+        assert ask(f"{main}/api/v1/now", admin)[0] == 200
 
         database.stop()
         questions: list[tuple[str, str, bytes | None]] = [
             (f"{ingest}/api/v1/samples", agent, batch(2)),
             (f"{main}/api/v1/samples", agent, batch(2)),
-            (f"{main}/api/v1/overview", admin, None),
+            (f"{main}/api/v1/now", admin, None),
             (f"{main}/api/v1/predictions?cluster=alpha&user=ada", admin, None),
             (f"{main}/ready", "", None),
         ]

@@ -36,7 +36,7 @@ class Questions(threading.Thread):
         while not self.stop.wait(0.1):
             for server in self._servers:
                 with suppress(OSError, ValueError):
-                    server.api("overview")
+                    server.api("now")
                     self.answered += 1
                     break
             else:
@@ -104,7 +104,7 @@ def test_kill_9_loses_nothing_and_doubles_nothing(kind: str, tmp_path: Path, req
             victims = [*others, queries[number % len(queries)]]
             victims[number % len(victims) if number < len(victims) else rng.randrange(len(victims))].start_again()
         work.end()
-        wait_until(lambda: queries[0].settled(jobs * kills), 300, lambda: str(queries[0].api("overview")["jobs"]))
+        wait_until(lambda: queries[0].settled(jobs * kills), 300, lambda: str(queries[0].api("now")["runs"]))
         questions.stop.set()
         if len(queries) > 1:
             questions.join(60)

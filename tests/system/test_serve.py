@@ -82,7 +82,7 @@ def test_a_role_that_dies_is_started_again(site: Site) -> None:
         return False
 
     wait_until(back, 90, lambda: site.log.read_text()[-3000:])
-    assert site.api("overview")["ingest"]["samples"] == 8
+    assert site.counts()["samples_stored"] == 8
 
 
 @pytest.mark.slow
@@ -115,14 +115,14 @@ def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site
     assert site.process is not None
     writer = children(site.process.pid)["writer"]
     assert post(site.url, site, 100) == 200
-    stored = site.api("overview")["ingest"]["batches"]["stored"]
+    stored = site.counts()["batches_stored"]
     os.kill(writer, signal.SIGSTOP)
     try:
         with ThreadPoolExecutor(24) as pool:
             waiting = [pool.submit(post, site.url, site, number) for number in range(101, 125)]
             for _ in range(8):
                 # None would be answered if those that wait held the workers: they wait for the writer's answer.
-                assert site.api("overview")["ingest"]["batches"]["stored"] == stored
+                assert site.counts()["batches_stored"] == stored
             assert not any(future.done() for future in waiting)
             os.kill(writer, signal.SIGCONT)
             assert [future.result() for future in waiting] == [200] * 24

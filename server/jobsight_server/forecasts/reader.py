@@ -116,9 +116,10 @@ class AnswerReader:
         """Return the answers for (cluster, user) in the metrics of which these users have a value."""
         keys = [SeriesKey(cluster, user, metric) for cluster, user in users for metric in METRICS]
         stored = read_answers(connection, keys)
-        known = [key for key in keys if key in stored]
-        requests = [ForecastRequest(key.cluster, Question(user=key.user), key.metric) for key in known]
-        return dict(zip(known, self.answers(connection, requests), strict=True))
+        found = {key: read_prediction(written(*key, text)) for key, text in stored.items() if self.config.made(text)}
+        rest = [key for key in keys if key in stored and key not in found]
+        requests = [ForecastRequest(key.cluster, Question(user=key.user), key.metric) for key in rest]
+        return found | dict(zip(rest, self.answers(connection, requests), strict=True))
 
     def close(self) -> None:
         """Close the connection that the calling thread keeps; the next request opens another."""

@@ -88,7 +88,7 @@ class RunNode(Record):
 
 
 class RunDetail(Run):
-    """A run with its values and its nodes; for memory also the time average, in bytes per processor.
+    """A run with its values and its nodes.
 
     From its cgroups, where they were read: ``memory_cache``, the largest page cache, and ``memory_charged_peak``, the
     largest total charge, both in bytes per processor.
@@ -104,8 +104,6 @@ class RunDetail(Run):
     facts: dict[str, float]
     profile: list[RunMetric]
     changes: list[Moved]
-    memory_mean: float | None
-    memory_source: str | None
     memory_idle_age_s: float | None
     memory_cache: float | None
     memory_charged_peak: float | None
@@ -187,8 +185,6 @@ def _run(
         facts=dict(facts_of(run.facts)),
         profile=profile,
         changes=changes_of(connection, run.id),
-        memory_mean=memory.get("mean"),
-        memory_source=memory.get("source"),
         memory_idle_age_s=memory.get("idle_age_s"),
         memory_cache=memory.get("cache"),
         memory_charged_peak=memory.get("charged_peak"),

@@ -149,13 +149,6 @@ class NodeLoad(Record):
     bandwidth_bps: float | None
 
 
-class NodeLoads(Record):
-    """Every node, by cluster and name."""
-
-    now: float
-    nodes: list[NodeLoad]
-
-
 class LoadRates(NamedTuple):
     """A node's load in its last minutes, as in ``NodeLoad``."""
 
@@ -167,10 +160,10 @@ class LoadRates(NamedTuple):
 _UNKNOWN = LoadRates(None, None, None)
 
 
-def node_loads(connection: Connection, now: float) -> NodeLoads:
-    """Return the last minutes of all nodes that ever sent a batch."""
+def node_loads(connection: Connection, now: float) -> list[NodeLoad]:
+    """Return the last minutes of all nodes that ever sent a batch, by cluster and name."""
     read = sorted(_read(connection, now))
-    return NodeLoads(now, [NodeLoad(*name, status(age_s), age_s, *rates) for name, age_s, rates in read])
+    return [NodeLoad(*name, status(age_s), age_s, *rates) for name, age_s, rates in read]
 
 
 def node_rates(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, LoadRates]:

@@ -8,14 +8,14 @@ from math import inf
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, text
 
 from jobsight_server.forecasts.record import Asked, ListPage, Position, Record, page_of
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.queries.node_states import NodeLoad, NodeLoads, node_loads, seen_at, status
-from jobsight_server.queries.overview import IngestRate, NodeFigures, ingest_rate, node_figures
+from jobsight_server.queries.node_states import NodeLoad, node_loads, seen_at, status
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import Foreseen, Resource, running_out
+from jobsight_server.storage.engine import whole
 from jobsight_server.storage.event_counts import NUMBER, read_event_counts
 from jobsight_server.storage.schema import accounting_files, job_counts, job_nodes, jobs, nodes, running_use
 from jobsight_server.storage.server_states import trend
@@ -24,6 +24,8 @@ from jobsight_server.storage.size_cap import DELETED
 SORTS = ("bandwidth", "memory", "left", "risk", "started")
 LISTED = 20
 SILENT_LISTED = 20
+RATE_BARS = 60
+RATE_BAR_S = 15.0
 
 
 class RunningJob(Record):
@@ -47,6 +49,38 @@ class RunningJob(Record):
     memory_reason: str | None
     left_s: float | None
     risks: list[Resource]
+
+
+class NodeFigures(Record):
+    """Numbers of nodes up, late and silent."""
+
+    total: int
+    up: int
+    late: int
+    silent: int
+
+
+class RunFigures(Record):
+    """Numbers of runs by state; of the ended ones, the number ``profiled`` and ``waiting`` for a profile.
+
+    ``queued`` ones have not started; only some schedulers' logs show them.
+    """
+
+    queued: int
+    running: int
+    ended: int
+    requeued: int
+    deleted: int
+    profiled: int
+    waiting: int
+
+
+class IngestRate(Record):
+    """Samples stored per second over the last 15 minutes in bars of ``bar_s``, oldest first, by their start."""
+
+    bar_s: float
+    time: list[float]
+    samples_per_s: list[float]
 
 
 class SilentNode(Record):
@@ -90,14 +124,13 @@ class Server(Record):
 
 
 class Now(ListPage):
-    """Every cluster now. ``jobs`` are a page of the ``running`` ones; ``at_risk`` of these are likely to run
-    out within the hour, the first of which are ``running_out``.
+    """Every cluster now. ``jobs`` are a page of the running ones, which ``users`` have; ``at_risk`` of these are likely
+    to run out within the hour, the first of which are ``running_out``.
     """
 
     now: float
     nodes: NodeFigures
-    running: int
-    queued: int
+    runs: RunFigures
     users: int
     at_risk: int
     running_out: list[Foreseen]
@@ -117,38 +150,28 @@ class _Agent(msgspec.Struct):
 _agent = msgspec.json.Decoder(_Agent).decode
 
 
-def now_page(
-    connection: Connection,
-    now: float,
-    asked: Asked,
-    loads: NodeLoads | None = None,
-) -> Now:
-    """Return the figures, and a page of the running jobs; ``loads`` if already read."""
+def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, list[NodeLoad]]:
+    """Return the figures with a page of the running jobs, and the load of each node."""
     of_nodes = [nodes.c[name] for name in ("cluster", "name", "received_at", "last_time", "clock_skew_s", "agent")]
     node_rows = connection.execute(select(*of_nodes)).all()
     seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
     out = running_out(connection, now)
-    running = _running(connection, now, out, loads or node_loads(connection, now))
+    loads = node_loads(connection, now)
+    running = _running(connection, now, out, loads)
     events = read_event_counts(connection)
-    counted = (
-        select(job_counts.c.state, NUMBER)
-        .where(job_counts.c.state.in_(("queued", "running")))
-        .group_by(job_counts.c.state)
-    )
-    states = {row[0]: int(row[1]) for row in connection.execute(counted)}
+    statuses = Counter(status(now - at) for at in seen.values())
     silent = [
         SilentNode(*name, at, now - at)
         for name, at in sorted(seen.items(), key=lambda one: -one[1])
         if status(now - at) == "silent"
     ]
     position, shown = _by(running, asked)
-    return Now(
+    found = Now(
         *position,
         now=now,
-        nodes=node_figures(list(seen.values()), now),
-        running=states.get("running", 0),
-        queued=states.get("queued", 0),
-        users=len({(job.cluster, job.user) for job in running}),
+        nodes=NodeFigures(len(seen), statuses["up"], statuses["late"], statuses["silent"]),
+        runs=_run_figures(connection),
+        users=len({job.user for job in running}),
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[: asked.limit],
         jobs=shown,
@@ -157,9 +180,38 @@ def now_page(
         rate=ingest_rate(connection, now),
         rejected_total=sum(count.value for count in rejections(events)),
     )
+    return found, loads
 
 
-def _running(connection: Connection, now: float, out: Sequence[Foreseen], loads: NodeLoads) -> list[RunningJob]:
+def _run_figures(connection: Connection) -> RunFigures:
+    counts: Counter[str] = Counter()
+    query = select(job_counts.c.state, job_counts.c.profiled, NUMBER).group_by(
+        job_counts.c.state, job_counts.c.profiled
+    )
+    for state, done, count in connection.execute(query):
+        counts[state] += count
+        if state == "ended":
+            counts["profiled" if done else "waiting"] += count
+    return RunFigures(**{name: counts[name] for name in RunFigures.__struct_fields__})
+
+
+def ingest_rate(connection: Connection, now: float) -> IngestRate:
+    """Return the samples stored over the last 15 minutes."""
+    begin = now - RATE_BARS * RATE_BAR_S
+    bar = whole(connection, "(received_at - :begin) / :bar")
+    query = f"SELECT {bar}, sum(samples) FROM readings WHERE received_at >= :begin AND received_at < :now GROUP BY 1"
+    rows = connection.execute(text(query), {"begin": begin, "bar": RATE_BAR_S, "now": now})
+    samples = {int(bar_number): int(count) for bar_number, count in rows}
+    return IngestRate(
+        bar_s=RATE_BAR_S,
+        time=[begin + i * RATE_BAR_S for i in range(RATE_BARS)],
+        samples_per_s=[samples.get(i, 0) / RATE_BAR_S for i in range(RATE_BARS)],
+    )
+
+
+def _running(
+    connection: Connection, now: float, out: Sequence[Foreseen], loads: Sequence[NodeLoad]
+) -> list[RunningJob]:
     risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for each in out:
         risks[each.cluster, each.job_id].append(each.resource)
@@ -183,7 +235,7 @@ def _running(connection: Connection, now: float, out: Sequence[Foreseen], loads:
         held[run_id].append((node, processors))
         on_node[cluster, node] += 1
         processors_on[cluster, node] += processors
-    of_node = {(node.cluster, node.name): node for node in loads.nodes}
+    of_node = {(node.cluster, node.name): node for node in loads}
     return [
         _job(row, held[row.id], on_node, processors_on, of_node, now, sorted(risks[row.cluster, row.job_id]))
         for row in rows

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select
 
-from jobsight_predictor.metrics import METRICS, metrics_of
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.events import read_at_start
@@ -16,7 +16,7 @@ from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.job_detail import ForecastAtStart
 from jobsight_server.queries.job_named import named
 from jobsight_server.queries.jobs import RunState
-from jobsight_server.queries.running import Foreseen, forecasts_of, foreseen
+from jobsight_server.queries.running import forecasts_of
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.job_ids import job_key, short_ids
 from jobsight_server.storage.schema import jobs
@@ -53,55 +53,23 @@ class ForecastNow(Record):
 
 
 class OpenRun(Record):
-    """A waiting (``start`` is None) or running run."""
+    """A waiting (``start`` is None) or running run; ``job_id`` as requested."""
 
+    cluster: str
+    job_id: str
+    user: str
     state: RunState
     submitted: float | None
     start: float | None
-    user: str
     forecasts: list[ForecastNow]
-
-
-class ForeseenRun(OpenRun):
-    """An open run; ``foreseen``: while it runs, its expected total use given its use so far, and whether it runs out
-    within the hour."""
-
-    foreseen: list[Foreseen]
-
-
-class OpenJob(Record):
-    """The waiting and running runs of a job, oldest first; none once all have ended."""
-
-    now: float
-    cluster: str
-    job_id: str
-    runs: list[ForeseenRun]
-
-
-class OpenRunOf(OpenRun):
-    """An open run of one of several jobs; ``job_id`` as requested."""
-
-    cluster: str
-    job_id: str
 
 
 class OpenJobs(Record):
     """The open runs of the requested jobs, in their order; ``others`` are the ids without one."""
 
     now: float
-    runs: list[OpenRunOf]
+    runs: list[OpenRun]
     others: list[str]
-
-
-def open_job(connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float) -> OpenJob:
-    """Return the job's forecasts with everything learned until now."""
-    query = select(jobs).where(named(connection, job_id, cluster), _IS_OPEN).order_by(jobs.c.start, jobs.c.id)
-    runs = connection.execute(query).all()
-    ahead = [foreseen(connection, run.id, now) if run.state == RUNNING else [] for run in runs]
-    found = _open_runs(connection, reader, runs)
-    return OpenJob(
-        now, cluster, job_id, [ForeseenRun(**of, foreseen=soon) for of, soon in zip(found, ahead, strict=True)]
-    )
 
 
 def open_jobs(
@@ -112,7 +80,7 @@ def open_jobs(
     metrics: Sequence[str],
     now: float,
 ) -> OpenJobs:
-    """Return the same for many jobs at once, in these metrics; ``cluster`` None: of every cluster that knows them."""
+    """Return the jobs' forecasts with everything learned until now; ``cluster`` None: in every one that knows them."""
     asked_by = _named_by(connection, cluster, list(dict.fromkeys(job_ids)))
     runs: dict[str, list[Row[Any]]] = {}
     rows = of_runs(connection, _BY_NUMBER, list(asked_by))
@@ -120,10 +88,18 @@ def open_jobs(
         for name in asked_by[run.id]:
             runs.setdefault(name, []).append(run)
     ordered = [(job_id, run) for job_id in dict.fromkeys(job_ids) for run in runs.get(job_id, ())]
-    found = _open_runs(connection, reader, [run for _, run in ordered], metrics)
+    forecasts = _forecasts(connection, reader, [run for _, run in ordered], metrics)
     return OpenJobs(
         now,
-        [OpenRunOf(**of, cluster=run.cluster, job_id=job_id) for (job_id, run), of in zip(ordered, found, strict=True)],
+        [
+            OpenRun.of_row(
+                run,
+                job_id=job_id,
+                start=None if run.state == QUEUED else run.start,
+                forecasts=forecasts[run.id],
+            )
+            for job_id, run in ordered
+        ],
         [job_id for job_id in dict.fromkeys(job_ids) if job_id not in runs],
     )
 
@@ -149,11 +125,11 @@ def _named_by(connection: Connection, cluster: str | None, job_ids: Sequence[str
     return names
 
 
-def _open_runs(
-    connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] | None = None
-) -> list[dict[str, Any]]:
-    """Return the fields of ``OpenRun`` for each run; without ``metrics`` in all that concern the run."""
-    asked = [(run, metric) for run in runs for metric in metrics or metrics_of(gpus=bool(run.gpus))]
+def _forecasts(
+    connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str]
+) -> dict[int, list[ForecastNow]]:
+    """Return the forecasts of each run by its number, in these metrics."""
+    asked = [(run, metric) for run in {run.id: run for run in runs}.values() for metric in metrics]
     questions = {run.id: question_of(run) for run in runs}
     answers = reader.answers(
         connection, [ForecastRequest(run.cluster, questions[run.id], metric, moment="start") for run, metric in asked]
@@ -178,13 +154,4 @@ def _open_runs(
                 else ForecastAtStart(again.value, again.bound, again.probability),
             )
         )
-    return [
-        {
-            "state": run.state,
-            "submitted": run.submitted,
-            "start": None if run.state == QUEUED else run.start,
-            "user": run.user,
-            "forecasts": forecasts[run.id],
-        }
-        for run in runs
-    ]
+    return forecasts

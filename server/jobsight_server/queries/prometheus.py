@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean as mean
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -11,12 +12,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from sqlalchemy import Connection, func, select
 
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.calibration import Held
+from jobsight_predictor.series import accuracy, within20
+from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.queries.node_states import seen_at, status
-from jobsight_server.queries.overview import recent_accuracy
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import running_out
 from jobsight_server.queries.trust import of_clusters
-from jobsight_server.storage.engine import total_bytes
+from jobsight_server.storage.engine import fetch, total_bytes
 from jobsight_server.storage.event_counts import NUMBER, read_event_counts
 from jobsight_server.storage.schema import job_counts, nodes, series
 from jobsight_server.storage.server_states import disk_free_bytes
@@ -153,17 +157,32 @@ def _jobs(connection: Connection) -> Iterator[Metric]:
     yield _gauge("series", "Learned series, one for each user and metric", ("cluster",), numbers)
 
 
-# Of forecasts at submission over the last 500 runs learned (docs/use/definitions.md).
-_ACCURACY = {
-    "jobs": ("forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned"),
-    "accuracy": ("forecast_accuracy_ratio", "Mean accuracy of forecasts at submission"),
-    "within20": ("forecast_within_20_percent_ratio", "Forecasts within 20 % of the value"),
-    "coverage": ("reservation_coverage_ratio", "Jobs that stayed within the recommended bound"),
-}
+LAST_JOBS = 500
+
+# SQLite takes a range with one bound for a quarter of the table, and would read all jobs first.
+_LAST = """
+SELECT p.metric, p.value, p.forecast, p.bound, jobs."end" - jobs.start FROM profiles AS p CROSS JOIN jobs
+WHERE jobs.id = p.run_id AND p.learn_seq > ? AND p.learn_seq <= ?
+  AND p.value IS NOT NULL AND NOT p.shown_only AND p.forecast IS NOT NULL
+"""
 
 
 def _accuracy(connection: Connection) -> Iterator[Metric]:
-    rows = recent_accuracy(connection)
-    for field, (name, text) in _ACCURACY.items():
-        values = {(row.metric,): value for row in rows if (value := getattr(row, field)) is not None}
-        yield _gauge(name, text, ("metric",), values)
+    """Yield the accuracy of forecasts at submission, of the last runs learned (docs/use/definitions.md)."""
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    held: dict[str, Held] = {}
+    last = last_learn_seq(connection)
+    for metric, value, forecast, bound, seconds in fetch(connection, _LAST, (last - LAST_JOBS, last)):
+        pairs.setdefault(metric, []).append((forecast, value))
+        held.setdefault(metric, Held()).score(bound, value, seconds)
+    jobs = {metric: float(len(pairs.get(metric, ()))) for metric in METRICS}
+    accuracies = {metric: mean(accuracy(*pair) for pair in found) for metric, found in pairs.items()}
+    near = {metric: mean(within20(*pair) for pair in found) for metric, found in pairs.items()}
+    covered = {metric: found.coverage for metric, found in held.items() if found.coverage is not None}
+    for name, text, figures in (
+        ("forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned", jobs),
+        ("forecast_accuracy_ratio", "Mean accuracy of forecasts at submission", accuracies),
+        ("forecast_within_20_percent_ratio", "Forecasts within 20 % of the value", near),
+        ("reservation_coverage_ratio", "Jobs that stayed within the recommended bound", covered),
+    ):
+        yield _gauge(name, text, ("metric",), {(metric,): figure for metric, figure in figures.items()})

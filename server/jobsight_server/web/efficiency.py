@@ -9,7 +9,8 @@ from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.web.efficiency_text import efficiency_text
 from jobsight_server.web.kit.inputs import one_cluster, required_name
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, context, not_found, require_role
+from jobsight_server.web.kit.parameters import NAME, Parameter
+from jobsight_server.web.kit.routes import Route, context, not_found, require_role
 
 _ROLES = ("scheduler",)
 

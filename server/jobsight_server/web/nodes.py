@@ -17,7 +17,8 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of, context, not_found, part
+from jobsight_server.web.kit.parameters import ITS_NAME, NAME, Parameter, choice_of
+from jobsight_server.web.kit.routes import Route, context, not_found, part
 from jobsight_server.web.kit.time_range import DAY_OR_TIME
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000

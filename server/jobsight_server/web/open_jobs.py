@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 from typing import Annotated
 
@@ -26,17 +25,15 @@ from jobsight_server.storage.facts import found_facts
 from jobsight_server.web.kit.inputs import (
     AskedName,
     JobProperties,
-    cluster_argument,
     cluster_name,
     given,
-    metric_argument,
     name_text,
     number_of,
     parsed_body,
     question_in_body,
-    required_name,
 )
-from jobsight_server.web.kit.routes import ID, LATEST_TIME_S, NAME, Parameter, Route, choice_of, context, record_reply
+from jobsight_server.web.kit.parameters import ID, LATEST_TIME_S, Parameter
+from jobsight_server.web.kit.routes import Route, context, record_reply
 
 JOBS_AT_MOST = 10_000
 
@@ -123,28 +120,18 @@ def _event(job: WaitingJob, place: str) -> JobEvent:
     return JobEvent("Q", job.job_id, submitted, run, utc_s=submitted)
 
 
-def ask_by_query() -> OpenJobs:
-    metric = metric_argument()
-    ids = required_name("ids").split(",")
-    return _answer(cluster_argument(), ids, "query parameter ids", METRICS_ASKED if metric is None else (metric,))
-
-
-def ask_by_body() -> Response:
+def ask() -> Response:
     limit = context().settings.max_body_bytes
     asked = parsed_body(ForecastsAsked, '{"cluster": C, "ids": [ID]}', limit)
     cluster = None if asked.cluster is None else cluster_name(asked.cluster, "cluster")
     if not asked.metrics or not METRICS.keys() >= set(asked.metrics):
         raise BadRequest(f"metrics = {asked.metrics!r:.80}: give some of {', '.join(METRICS)}")
-    return record_reply(_answer(cluster, asked.ids, "ids", tuple(dict.fromkeys(asked.metrics))))
-
-
-def _answer(cluster: str | None, ids: Sequence[str], place: str, metrics: Sequence[str]) -> OpenJobs:
-    if len(ids) > JOBS_AT_MOST:
-        raise BadRequest(f"{place} has {len(ids)} ids; at most {JOBS_AT_MOST} in one request")
-    names = [name_text(job_id, f"{place}[{number}]") for number, job_id in enumerate(ids)]
-    here = context()
+    if len(asked.ids) > JOBS_AT_MOST:
+        raise BadRequest(f"ids has {len(asked.ids)} entries; at most {JOBS_AT_MOST} in one request")
+    names = [name_text(job_id, f"ids[{number}]") for number, job_id in enumerate(asked.ids)]
+    here, metrics = context(), tuple(dict.fromkeys(asked.metrics))
     with here.read_engine.connect() as connection:
-        return open_jobs(connection, here.answers, cluster, names, metrics, here.clock())
+        return record_reply(open_jobs(connection, here.answers, cluster, names, metrics, here.clock()))
 
 
 def changes() -> ForecastChanges:
@@ -173,18 +160,8 @@ ROUTES = (
     ),
     Route(
         "/api/v1/forecasts",
-        ask_by_query,
-        "Forecasts now for these waiting or running jobs",
-        (
-            Parameter("ids", "their ids, separated by commas", NAME, required=True),
-            Parameter("cluster", "only this cluster's", NAME),
-            Parameter("metric", "without it: memory and run time", choice_of(tuple(METRICS))),
-        ),
-    ),
-    Route(
-        "/api/v1/forecasts",
-        ask_by_body,
-        f"The same for at most {JOBS_AT_MOST} jobs",
+        ask,
+        f"Forecasts now for at most {JOBS_AT_MOST} waiting or running jobs, beside those at submission and start",
         method="POST",
         answer=OpenJobs,
         body=ForecastsAsked,

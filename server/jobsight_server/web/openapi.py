@@ -10,7 +10,8 @@ import msgspec
 from flask import Response, current_app
 
 from jobsight_server.web.health import Ready
-from jobsight_server.web.kit.routes import ID, NAME, Error, Route, json_text
+from jobsight_server.web.kit.parameters import ID, NAME
+from jobsight_server.web.kit.routes import Error, Route, json_text
 
 API_VERSION = "1"
 

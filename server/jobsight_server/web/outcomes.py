@@ -32,7 +32,8 @@ from jobsight_server.web.kit.inputs import (
     parsed_body,
     request_of,
 )
-from jobsight_server.web.kit.routes import NAME, Route, context, record_reply
+from jobsight_server.web.kit.parameters import NAME
+from jobsight_server.web.kit.routes import Route, context, record_reply
 
 Bytes = (
     Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]

@@ -28,7 +28,8 @@ from jobsight_server.web.kit.inputs import (
     request_in_query,
     request_of,
 )
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, context, json_text
+from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
+from jobsight_server.web.kit.routes import Route, context, json_text
 
 QUESTIONS_AT_MOST = 10_000
 _GPUS: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": GPUS_AT_MOST}

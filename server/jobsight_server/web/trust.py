@@ -12,7 +12,8 @@ from jobsight_server.queries.trust import BY, LISTED, SORTS, Trust, TrustRequest
 from jobsight_server.queries.trust import trust as read_trust
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import Parameter, Route, choice_of, context
+from jobsight_server.web.kit.parameters import Parameter, choice_of
+from jobsight_server.web.kit.routes import Route, context
 from jobsight_server.web.kit.time_range import OF_DAYS, range_parameters, range_until
 
 DEFAULT_RANGE = "30d"

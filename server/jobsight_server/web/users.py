@@ -41,7 +41,8 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, json_url, page
-from jobsight_server.web.kit.routes import ITS_NAME, NAME, Parameter, Route, choice_of, context, not_found
+from jobsight_server.web.kit.parameters import ITS_NAME, NAME, Parameter, choice_of
+from jobsight_server.web.kit.routes import Route, context, not_found
 from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
 
 _HISTORY_AT_MOST = 5000

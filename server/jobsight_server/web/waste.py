@@ -22,7 +22,8 @@ from jobsight_server.web.kit.inputs import (
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, context, not_found
+from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
+from jobsight_server.web.kit.routes import Route, context, not_found
 from jobsight_server.web.kit.time_range import DAY_OR_TIME, OF_DAYS, range_parameters, range_until
 
 

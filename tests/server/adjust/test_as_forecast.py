@@ -64,7 +64,7 @@ def test_a_waiting_job_is_planned_by_the_answer_of_the_moment_at_which_it_may_st
         token = create_token(connection, "scheduler", "", NOW)[1]
     client = create_app(load_settings(flags={"database": database_url}), site.engine, site.engine).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
-    (alone,) = client.get("/api/v1/job/forecast?name=101.srv&cluster=alpha").json["runs"]
+    (alone,) = client.post("/api/v1/forecasts", json={"ids": ["101.srv"]}).json["runs"]
     (among,) = client.post("/api/v1/forecasts", json={"ids": ["101.srv"], "metrics": [*STEP]}).json["runs"]
     moved = {one["metric"]: one["new_bound"] for one in client.get("/api/v1/changes").json["changes"]}
     assert "memory" in moved
@@ -87,7 +87,7 @@ def test_until_the_past_is_learned_the_answer_at_submission_is_that_of_submissio
         token = create_token(connection, "scheduler", "", NOW)[1]
     client = create_app(load_settings(flags={"database": database_url}), site.engine, site.engine).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
-    (run,) = client.get("/api/v1/job/forecast?name=101.srv&cluster=alpha").json["runs"]
+    (run,) = client.post("/api/v1/forecasts", json={"ids": ["101.srv"]}).json["runs"]
     of_page = client.get("/api/v1/job?name=101.srv&cluster=alpha").json["runs"][0]["profile"]
     (memory,) = [one for one in run["forecasts"] if one["metric"] == "memory"]
     submission, start = bounds(site, "submission")[0], bounds(site, "start")[0]

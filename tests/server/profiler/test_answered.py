@@ -11,7 +11,7 @@ from sqlalchemy import update
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.job_detail import job_detail
-from jobsight_server.queries.overview import recent_accuracy
+from jobsight_server.queries.prometheus import exposition
 from jobsight_server.storage.schema import jobs, profiles
 
 
@@ -54,14 +54,13 @@ def test_the_last_answers_are_judged_by_what_was_used(site: Any) -> None:
         with site.engine.begin() as connection:
             connection.execute(profiles.insert().values(**row, forecast=forecast, bound=bound))
     with site.engine.connect() as connection:
-        found = {figures.metric: asdict(figures) for figures in recent_accuracy(connection)}
-    assert found["memory"] == {
-        "metric": "memory",
-        "jobs": 2,
-        "accuracy": pytest.approx(((1 - 10 / 90) + 0.5) / 2),
-        "within20": 0.5,
-        "coverage": 0.5,
-        "cost_coverage": pytest.approx(90 * 101 / (90 * 101 + 200 * 102)),
+        lines = exposition(connection, 1e9).decode().splitlines()
+    found = dict(line.removeprefix("jobsight_").split(" ", 1) for line in lines if "{metric=" in line)
+    figures = {name: float(value) for name, value in found.items() if "memory" in name and "gpu" not in name}
+    assert figures == {
+        'forecast_jobs{metric="memory"}': 2,
+        'forecast_accuracy_ratio{metric="memory"}': pytest.approx(((1 - 10 / 90) + 0.5) / 2),
+        'forecast_within_20_percent_ratio{metric="memory"}': 0.5,
+        'reservation_coverage_ratio{metric="memory"}': 0.5,
     }
-    nothing = dict.fromkeys(("accuracy", "within20", "coverage", "cost_coverage"))
-    assert found["cpu"] == {"metric": "cpu", "jobs": 0, **nothing}
+    assert [name for name in found if "cpu" in name] == ['forecast_jobs{metric="cpu"}']

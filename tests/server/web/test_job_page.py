@@ -93,20 +93,17 @@ def test_readings_of_the_run_that_follows_are_not_the_first_ones(client: FlaskCl
 def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine)
     page = client.get("/job?cluster=c&name=1").text
-    bars = page[page.index('<table class="bars">') :]
-    memory = re.search(r'<tr><th scope="row">Memory</th>.*?</tr>', bars, re.DOTALL)
+    table = page.partition("<h2>Asked, given, used, recommended</h2>")[2]
+    memory = re.search(r'<tr><th scope="row">Memory</th>.*?</tr>', table, re.DOTALL)
     assert memory is not None
     # 4 processors: 1.5 GiB used, 1 forecast, 1.25 reserved, 4 requested.
     cells = [
         re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r'<td class="num.*?</td>', memory[0], re.DOTALL)
     ]
-    assert cells == ["1536M", "1G", "1280M", "4G"]
-    assert re.findall(r'class="(\w+)"[^>]* (?:width|x1)="([0-9.]+)"', memory[0])[1:] == [
-        ("over", "37.5"),
-        ("forecast", "25.0"),
-        ("reserved", "31.25"),
-        ("requested", "100.0"),
-    ]
+    asked, given, used, share, forecast, _, reserved, _ = cells
+    assert (asked, given, used, share) == ("4.00 GiB", "4.00 GiB", "1.50 GiB", "38 %")
+    assert (forecast, reserved) == ("1.00 GiB", "1.25 GiB")
+    assert 'title="above its bound">1.50 GiB' in memory[0]
     assert 'data-start="1000.0" data-end="1040.0" data-end-name="killed: ran out of memory"' in page
     assert 'href="/node?cluster=c&amp;name=n1"' in page
     assert 'href="/node?cluster=c&amp;name=n2"' in page

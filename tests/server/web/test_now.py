@@ -23,7 +23,7 @@ def ask(planted: FlaskClient, **query: Any) -> Any:
 
 
 def test_the_map_shows_what_nodes_do(planted: FlaskClient) -> None:
-    loads = {each["name"]: each for each in planted.get("/api/v1/node-loads").get_json()["nodes"]}
+    loads = {each["name"]: each for each in planted.get("/api/v1/nodes").get_json()["nodes"]}
     assert {name: each["load"] for name, each in loads.items()} == {
         "n0": pytest.approx(0.5),
         "n1": pytest.approx(0.9),

@@ -96,7 +96,11 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
     memory = next(entry for entry in job["efficiency"] if entry["resource"] == "memory")
     assert (memory["used"], memory["ask_next"]) == (505 * MIB, answer["slurm"]["mem"] * MIB)
     client = served.person()
-    profile = client.get("/job?cluster=gamma&name=7").text.partition("<h2>Profile</h2>")[2].partition("</table>")[0]
+    profile = (
+        client.get("/job?cluster=gamma&name=7")
+        .text.partition("<h2>Asked, given, used, recommended</h2>")[2]
+        .partition("</table>")[0]
+    )
     assert "505 MiB" in profile, "of the one processor asked for, not of the eight that it held"
     savings = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["memory"]
     assert savings["used_hours"] == pytest.approx(savings["jobs"] * 505 / 1024 / 2, rel=1e-3)

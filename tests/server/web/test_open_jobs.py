@@ -27,6 +27,10 @@ def post(served: Any, *found: dict[str, Any], cluster: str = "alpha", role: str 
     return served.client(role).post("/api/v1/jobs", json={"cluster": cluster, "jobs": list(found)})
 
 
+def forecasts(client: Any, ids: list[str], **more: Any) -> Any:
+    return client.post("/api/v1/forecasts", json={"ids": ids, **more}).json
+
+
 def queued(served: Any) -> list[tuple[Any, ...]]:
     columns = (
         jobs.c.job_id,
@@ -89,13 +93,13 @@ def test_many_are_answered_as_one_by_one(served: Any) -> None:
     assert [run["job_id"] for run in found["runs"]][:2] == ["w2", "w1"]
     assert found["others"] == ["none", *([] if len(found["runs"]) > 2 else ["77.server"])]
     for run in found["runs"]:
-        name, cluster = run.pop("job_id"), run.pop("cluster")
-        alone = client.get("/api/v1/job/forecast", query_string={"name": name, "cluster": cluster}).json["runs"]
-        assert run in [{field: value for field, value in one.items() if field != "foreseen"} for one in alone]
+        more = {"cluster": run["cluster"], "metrics": [*metrics_of(gpus=False)]}
+        assert run in forecasts(client, [run["job_id"]], **more)["runs"]
     assert client.post("/api/v1/forecasts", json={"ids": ["w1"], "metrics": ["speed"]}).status_code == 400
-    by_query = client.get("/api/v1/forecasts?ids=w2,none,w1&cluster=alpha").json
-    assert [run["job_id"] for run in by_query["runs"]] == ["w2", "w1"]
-    assert client.get("/api/v1/forecasts?ids=w1&cluster=beta").json["others"] == ["w1"]
+    of_alpha = forecasts(client, ["w2", "none", "w1"], cluster="alpha")
+    assert [run["job_id"] for run in of_alpha["runs"]] == ["w2", "w1"]
+    assert {answer["metric"] for answer in of_alpha["runs"][0]["forecasts"]} == {"memory", "runtime"}
+    assert forecasts(client, ["w1"], cluster="beta")["others"] == ["w1"]
 
 
 LOGGED = (
@@ -140,8 +144,7 @@ def test_a_job_is_found_with_or_without_the_domain_of_its_server(served: Any, as
     one = client.get("/api/v1/job", query_string={"name": asked, "cluster": "alpha"})
     assert one.status_code == (200 if wanted else 404)
     assert [run["user"] for run in one.json.get("runs", [])] == theirs
-    alone = client.get("/api/v1/job/forecast", query_string={"name": asked, "cluster": "alpha"})
-    assert [run["user"] for run in alone.json.get("runs", [])] == theirs
+    assert [run["user"] for run in forecasts(client, [asked], cluster="alpha")["runs"]] == theirs
     many = client.post("/api/v1/forecasts", json={"ids": ["6", asked], "cluster": "alpha"}).json
     expected = [("6", "of 6"), *((asked, user) for user in theirs if asked != "6")]
     assert [(run["job_id"], run["user"]) for run in many["runs"]] == expected
@@ -194,7 +197,7 @@ def test_a_forecast_that_moves_is_an_event_with_old_and_new_and_stands_on_the_pa
     assert client.get(f"/api/v1/changes?since={found['last']}").json["changes"] == []
     (run,) = client.get("/api/v1/job?name=w1&cluster=alpha").json["runs"]
     assert {change["metric"] for change in run["changes"]} == {change["metric"] for change in found["changes"]}
-    now = client.get("/api/v1/forecasts?ids=w1").json["runs"][0]["forecasts"]
+    now = forecasts(client, ["w1"])["runs"][0]["forecasts"]
     (answer,) = [one for one in now if one["metric"] == "runtime"]
     assert (answer["forecast"], answer["bound"]) == (moved["new_forecast"], moved["new_bound"])
     with served.engine.begin() as connection:

@@ -58,10 +58,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/user/history?name=ada&cluster=alpha&limit=2&five=1", None, 200
     yield "get", f"{api}/jobs", None, 200
     yield "get", f"{api}/efficiency?name=77.server", None, 200
-    yield "get", f"{api}/jobs.csv", None, 200
     yield "get", f"{api}/job?name=77.server", None, 200
-    yield "get", f"{api}/job/forecast?name=77.server", None, 200
-    yield "get", f"{api}/forecasts?ids=77.server,none", None, 200
     yield "post", f"{api}/forecasts", {"ids": ["77.server"], "cluster": "alpha"}, 200
     waiting = {"job_id": "w1", "user": "ada", "submitted": 1.6e9, "processors": 4, "memory_bytes": "4gb"}
     yield "post", f"{api}/jobs", {"cluster": "alpha", "jobs": [waiting]}, 200
@@ -73,10 +70,8 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
     yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
     yield "get", f"{api}/now", None, 200
-    yield "get", f"{api}/node-loads", None, 200
     yield "get", f"{api}/waste", None, 200
     yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
-    yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
     submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
     advised = {"cluster": "alpha", "user": "ada", "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}

@@ -79,8 +79,6 @@ def test_now_its_page_the_job_the_metrics_and_the_mail_say_the_same(client: Flas
     assert "102.s" not in table
     [run] = client.get("/api/v1/job?name=103.s&cluster=alpha").get_json()["runs"]
     assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
-    [run] = client.get("/api/v1/job/forecast?name=103.s&cluster=alpha").get_json()["runs"]
-    assert next(each for each in run["foreseen"] if each["resource"] == "memory") == full
     assert "Expected total" in client.get("/job?cluster=alpha&name=103.s").text
     lines = client.get("/metrics").text.splitlines()
     assert 'jobsight_jobs_running_out{cluster="alpha",resource="time"} 1.0' in lines

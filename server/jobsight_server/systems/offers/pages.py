@@ -11,7 +11,8 @@ from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
 from jobsight_server.web.kit.inputs import cluster_argument
 from jobsight_server.web.kit.pages import clusters_offered, page
-from jobsight_server.web.kit.routes import NAME, AppContext, Parameter, Route, context, part
+from jobsight_server.web.kit.parameters import NAME, Parameter
+from jobsight_server.web.kit.routes import AppContext, Route, context, part
 
 
 def plan() -> StoredPlan:

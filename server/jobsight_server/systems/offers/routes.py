@@ -30,7 +30,8 @@ from jobsight_server.web.kit.inputs import (
     name_text,
     parsed_body,
 )
-from jobsight_server.web.kit.routes import LATEST_TIME_S, TIME, Route, context, error_reply, part, record_reply
+from jobsight_server.web.kit.parameters import LATEST_TIME_S, TIME
+from jobsight_server.web.kit.routes import Route, context, error_reply, part, record_reply
 
 PLACE_AT_MOST_S = 10 * 365 * 86400.0
 """The longest requested time, and the farthest deadline, of a job in a plan."""

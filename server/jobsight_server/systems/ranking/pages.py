@@ -20,7 +20,8 @@ from jobsight_server.web.kit.inputs import (
     integer_argument,
     name_argument,
 )
-from jobsight_server.web.kit.routes import NAME, AppContext, Parameter, Route, choice_of, context, part
+from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
+from jobsight_server.web.kit.routes import AppContext, Route, context, part
 
 MACHINES_AT_MOST = 10_000
 _LISTED = 100

@@ -21,7 +21,8 @@ from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.facts import FACT_NAME, FACTS_AT_MOST
-from jobsight_server.web.kit.routes import NAME, Parameter, context
+from jobsight_server.web.kit.parameters import NAME, Parameter
+from jobsight_server.web.kit.routes import context
 
 ORDERS = ("asc", "desc")
 _SHOWN = 60

@@ -18,7 +18,7 @@ from jobsight_server.web.kit.inputs import (
     name_argument,
     number_argument,
 )
-from jobsight_server.web.kit.routes import NAME, PAGE, PAGES_AT_MOST, Parameter, choice_of
+from jobsight_server.web.kit.parameters import NAME, PAGE, PAGES_AT_MOST, Parameter, choice_of
 
 ROWS_AT_MOST = 1000
 _LIMIT: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": ROWS_AT_MOST}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_type_hints
 from urllib.parse import unquote_to_bytes
@@ -36,6 +36,7 @@ from jobsight_server.queries.job_named import owners
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.engine import LARGEST_ID
+from jobsight_server.web.kit.parameters import Parameter
 
 Part = TypeVar("Part")
 
@@ -183,10 +184,10 @@ def require_own(who: Viewer, own: Own) -> None:
     """
     if own == "anyone":
         return
-    given = _given("user" if own == "user" else "name")
+    given = set(request.args.getlist("user" if own == "user" else "name"))
     if own == "job":
-        clusters = _given("cluster")
-        cluster = next(iter(clusters)) if len(clusters) == 1 else None
+        clusters = set(request.args.getlist("cluster"))
+        cluster = clusters.pop() if len(clusters) == 1 else None
         for name in given:
             with context().read_engine.connect() as connection:
                 whose = owners(connection, name, cluster)
@@ -256,22 +257,10 @@ def _role_of(name: str) -> PersonRole:
     return "admin" if name in settings.admins else "staff" if name in settings.staff else "user"
 
 
-def _given(name: str) -> set[str]:
-    """Return every value under this name."""
-    return set(request.args.getlist(name))
-
-
 def not_found(noun: str, name: str, cluster: str | None) -> NotFound:
     """Return the error for a name that the cluster, or with None every cluster, lacks."""
     return NotFound(f"no {noun} {name[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
 
-
-LATEST_TIME_S = 1e11
-PAGES_AT_MOST = 10**6
-NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
-TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
-ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
-PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -280,20 +269,6 @@ class Error(Record):
     """An error: the value, its place, and what to do."""
 
     error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A query parameter; ``schema`` is JSON Schema."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
-    required: bool = False
-
-
-ITS_NAME = Parameter("name", "its name", NAME, required=True)
-"""The name of a user, a job or a node. No path can carry every name: browsers resolve ``..``, proxies merge ``//``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,11 +344,6 @@ def register(app: Flask, routes: Iterable[Route]) -> None:
     app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
     for route in routes:
         app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
-
-
-def choice_of(values: Sequence[str]) -> dict[str, Any]:
-    """Return the schema of one of ``values``."""
-    return {"type": "string", "enum": list(values)}
 
 
 def record_reply(record: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

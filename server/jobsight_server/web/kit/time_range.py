@@ -8,7 +8,7 @@ from werkzeug.exceptions import BadRequest
 
 from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.web.kit.inputs import choice_argument, given, time_argument
-from jobsight_server.web.kit.routes import TIME, Parameter, choice_of
+from jobsight_server.web.kit.parameters import TIME, Parameter, choice_of
 
 RANGES = {
     "1h": 3600.0,

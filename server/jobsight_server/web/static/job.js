@@ -19,18 +19,18 @@ function marks(box) {
 function draw(data) {
   data.runs.forEach((run, number) => {
     const section = document.querySelector(`[data-run="${number}"]`);
-    const nodes = run.nodes.filter((node) => node.series !== null);
+    const nodes = run.nodes.filter((node) => node.series !== null || node.own !== null);
     if (section === null || nodes.length === 0 || section.querySelector(".chart") === null) return;
     const lines = nodes.map((node, i) => ({ name: node.node, ...look(i) }));
     if (!runs.has(number)) {
       runs.set(number, new NodePlots(section, marks(section.querySelector(".own"))));
       runs.get(number).addKeys(section.querySelector(".keys"), lines);
     }
-    runs.get(number).show((kind) => (kind in OWN ? own(kind, nodes, lines) : nodes.map(({ series }, i) => ({
+    runs.get(number).show((kind) => (kind in OWN ? own(kind, nodes, lines) : nodes.flatMap(({ series }, i) => (series === null ? [] : [{
       line: lines[i],
       times: series.time,
       values: kind === "bandwidth" ? larger(series.in_bps, series.out_bps) : series[kind],
-    }))));
+    }]))));
   });
 }
 

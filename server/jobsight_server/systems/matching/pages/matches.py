@@ -32,17 +32,8 @@ from jobsight_server.web.kit.inputs import (
     parsed_body,
 )
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import (
-    NAME,
-    PAGE,
-    PAGES_AT_MOST,
-    Parameter,
-    Route,
-    choice_of,
-    context,
-    part,
-    record_reply,
-)
+from jobsight_server.web.kit.parameters import NAME, PAGE, PAGES_AT_MOST, Parameter, choice_of
+from jobsight_server.web.kit.routes import Route, context, part, record_reply
 
 RELEASED_AT_MOST = 10_000
 

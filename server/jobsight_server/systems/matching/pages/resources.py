@@ -32,7 +32,8 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import NAME, PAGE, PAGES_AT_MOST, Parameter, Route, context, part, record_reply
+from jobsight_server.web.kit.parameters import NAME, PAGE, PAGES_AT_MOST, Parameter
+from jobsight_server.web.kit.routes import Route, context, part, record_reply
 
 REPORTS_AT_MOST = 20_000
 SIZE_AT_MOST = 20_000
