@@ -93,17 +93,11 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
         assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
 
 
-def test_a_query_server_without_a_writer_is_ready_and_refuses_samples(sqlite_engine: Engine) -> None:
-    with sqlite_engine.begin() as connection:
-        token = create_token(connection, "agent", "", 0.0, None, None)[1]
+def test_a_query_server_without_a_writer_is_ready_and_takes_no_samples(sqlite_engine: Engine) -> None:
     client: Any = create_app(replace(SETTINGS, ingest_listen=""), sqlite_engine, sqlite_engine).test_client()
     assert client.get("/ready").json == {"status": "ok", "reason": None}
-    headers = {"Authorization": f"Bearer {token}"}
-    answer = client.post(URL, json=make.GOLDEN, headers=headers)
-    assert (answer.status_code, "no writer" in answer.json["error"]) == (403, True)
-    assert client.post(URL, json=make.GOLDEN, headers={"Authorization": "Bearer x"}).status_code == 401
-    with sqlite_engine.connect() as connection:
-        assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
+    # An agent keeps its batch: only some answers below 500, and not this one, mean that it can never be stored.
+    assert client.post(URL, json=make.GOLDEN).status_code == 404
 
 
 @pytest.mark.storage

@@ -11,7 +11,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ def test_a_role_that_dies_is_started_again(site: Site) -> None:
             return (
                 set(now) == set(before)
                 and not set(now.values()) & set(before.values())
-                and post(site.url, site, 2) == 200
+                and post(site.ingest_url, site, 2) == 200
             )
         return False
 
@@ -102,32 +101,13 @@ def test_a_writer_that_is_stopped_is_replaced(tmp_path: Path) -> None:
         def back() -> bool:
             assert site.process is not None
             with contextlib.suppress(OSError):
-                return children(site.process.pid).get("writer", writer) != writer and post(site.url, site, 2) == 200
+                return (
+                    children(site.process.pid).get("writer", writer) != writer and post(site.ingest_url, site, 2) == 200
+                )
             return False
 
         wait_until(back, 120, lambda: site.log.read_text()[-3000:])
         assert f"the writer, process {writer}, runs but does not answer: 8 looks in vain" in site.log.read_text()
-
-
-@pytest.mark.exhaustive
-def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site) -> None:
-    site = lasting_site
-    assert site.process is not None
-    writer = children(site.process.pid)["writer"]
-    assert post(site.url, site, 100) == 200
-    stored = site.counts()["batches_stored"]
-    os.kill(writer, signal.SIGSTOP)
-    try:
-        with ThreadPoolExecutor(24) as pool:
-            waiting = [pool.submit(post, site.url, site, number) for number in range(101, 125)]
-            for _ in range(8):
-                # None would be answered if those that wait held the workers: they wait for the writer's answer.
-                assert site.counts()["batches_stored"] == stored
-            assert not any(future.done() for future in waiting)
-            os.kill(writer, signal.SIGCONT)
-            assert [future.result() for future in waiting] == [200] * 24
-    finally:
-        os.kill(writer, signal.SIGCONT)
 
 
 def test_what_is_no_database_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

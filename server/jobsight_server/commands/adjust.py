@@ -6,9 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from jobsight_server.accounting.amounts import memory_text, time_text
@@ -21,6 +19,7 @@ from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
+from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.changes import Effect, TrialReport, trial_report
 from jobsight_server.settings import Settings
@@ -121,11 +120,7 @@ def show(result: Result, console: Console, *, is_dry: bool) -> None:
             Text(f"job {found.job_id}: a change of its {found.resource} was interrupted; it is {found.state}")
         )
     if result.proposed:
-        table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-        for head in ("job", "user", "of"):
-            table.add_column(head, overflow="fold")
-        for head in ("has", "gets"):
-            table.add_column(head, justify="right", no_wrap=True)
+        table = table_of(("job", "user", "of"), ("has", "gets"))
         table.add_column("why", overflow="fold")
         for one in result.proposed:
             change = one.change
@@ -193,10 +188,8 @@ def show_report(report: TrialReport, console: Console) -> None:
     for arm in report.arms:
         what = "changed" if arm.arm == "advice" else "left alone"
         console.print(f"{arm.assigned:,} jobs {what}: {arm.started:,} started, {arm.ended:,} ended", highlight=False)
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("mean of")
-    for head in ("changed", "left alone", "difference", f"{report.level:.0%} interval", "jobs", "users"):
-        table.add_column(head, justify="right", no_wrap=True)
+    interval = f"{report.level:.0%} interval"
+    table = table_of(["mean of"], ("changed", "left alone", "difference", interval, "jobs", "users"))
     for effect in report.effects:
         table.add_row(_TITLES[effect.measure], *_cells(effect))
     console.print(table)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.tables import table_of
 
 WASTED = {"bytes": "B s", "bps": "bit", "share": "CPU s", "seconds": "s s"}
 """Unit of value x time, by the metric's format."""
@@ -65,7 +65,7 @@ class _Writer:
 
 
 def _forecasts(account: Mapping[str, Any]) -> Table:
-    table = _table("forecast by", ("micro", "macro", "within 20 %", "too low", "answered"))
+    table = table_of(["forecast by"], ("micro", "macro", "within 20 %", "too low", "answered"))
     for name, line in account["forecasters"].items():
         table.add_row(name, *_scores(line))
     best = account["hindsight"]
@@ -88,8 +88,9 @@ def _by_history(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _bounds(account: Mapping[str, Any]) -> Table:
-    table = _table(
-        "reserve by", ("covered", "failures", "MAQ", f"wasted, {WASTED[METRICS[account['metric']].format]}", "answered")
+    table = table_of(
+        ["reserve by"],
+        ("covered", "failures", "MAQ", f"wasted, {WASTED[METRICS[account['metric']].format]}", "answered"),
     )
     table.add_row(f"Jobsight at {account['bounds']['target']:.4g}", *_cost(account["bounds_compared"]), style="bold")
     for name, line in account["baselines"].items():
@@ -119,7 +120,7 @@ def _coverages(ours: Mapping[str, Any]) -> list[str]:
 
 
 def _matched(baselines: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = _table("rule", ("its MAQ", "failures", "Jobsight's MAQ", "failures", "target"))
+    table = table_of(["rule"], ("its MAQ", "failures", "Jobsight's MAQ", "failures", "target"))
     for name, line in baselines.items():
         if matched := line["jobsight_at_its_failures"]:
             table.add_row(
@@ -138,14 +139,6 @@ def _cost(line: Mapping[str, Any]) -> Sequence[str]:
         return ("never", "", "", "", _percent(line["share"]))
     shares = (_percent(line["coverage"], 1), f"{line['failures']:,}", _figure(line["maq"]))
     return (*shares, _prefixed(line["wasted"]), _percent(line["share"]))
-
-
-def _table(first: str, columns: Sequence[str]) -> Table:
-    table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column(first, no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
 
 
 def _figure(value: float | None) -> str:

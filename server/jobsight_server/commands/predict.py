@@ -7,9 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection, select
 
@@ -22,6 +20,7 @@ from jobsight_server.advice.such_jobs import last_runs, of_application
 from jobsight_server.advice.words import sentence
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
@@ -109,10 +108,7 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     # As Text, because a user's name may look like one of rich's markup tags.
     console.print(Text(sentence(found)))
     answers = [found.answers[metric] for metric in metrics]
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for name in ("expected", "ask for", "if too little", "similar jobs"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = table_of([""], ("expected", "ask for", "if too little", "similar jobs"))
     for answer in answers:
         write = _WRITTEN[METRICS[answer.metric].format]
         used = sorted(answer.last_values)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from sqlalchemy import Connection
 from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_span
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings
+from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.changes import DAYS, AdjustedResource, adjusted
@@ -183,15 +183,9 @@ def _sentence(metric: str, total: Waste) -> str:
     )
 
 
-_NAME_WIDTH = 10  # characters of a name that stay in one line
-
-
 def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None]]) -> Table:
     is_advised = _is_advised(found)
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column(found.by, overflow="fold", min_width=_NAME_WIDTH)
-    for head in (*(("ask for",) if is_advised else ()), *_HEADS):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = table_of([found.by], (*(("ask for",) if is_advised else ()), *_HEADS))
     for row, of, advice in rows:
         name = "/".join(part for part in (row.cluster, row.name if found.by != "cluster" else "") if part)
         freed, share = _freed(of)

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     settings = settings_of(args, all_sections())
     roles = _roles(args.only, settings.declared_clusters)
     if not any(map(_writes, roles)):
-        settings = replace(settings, ingest_listen="")  # no writer to which its queries could forward samples
+        settings = replace(settings, ingest_listen="")  # no writer whose state /ready could ask for
     check_addresses(*addresses_of(roles, settings))
     _check_proxies(settings)
     lock = lock_database(args, shared=args.only is not None)
@@ -124,5 +124,5 @@ def _say_ready(settings: Settings, roles: Sequence[str]) -> None:
     names = {role.partition(":")[0] for role in roles}
     shown = " and ".join(address if unix_path(address) else f"http://{address}" for address in settings.listen)
     pages = [f"API and pages on {shown}"] if "query" in names else []
-    samples = [f"samples {'also ' if pages else ''}on http://{settings.ingest_listen}"] if "writer" in names else []
+    samples = [f"samples on http://{settings.ingest_listen}"] if "writer" in names else []
     print(f"jobsight: ready; {', '.join([*pages, *samples]) or 'working in the background'}", flush=True)

@@ -32,7 +32,6 @@ from jobsight_server.web import (
     openapi,
     outcomes,
     predictions,
-    samples_proxy,
     trust,
     users,
     waste,
@@ -81,7 +80,6 @@ NOUNS: tuple[Noun, ...] = (
     efficiency,
     open_jobs,
     *NOUNS_WITH_PAGES,
-    samples_proxy,
     health,
     openapi,
 )
@@ -125,7 +123,7 @@ def create_app(
     app.jinja_env.globals.update(units.FOR_TEMPLATES, user_url=user_url, job_url=job_url, node_url=node_url)
     app.jinja_env.globals["known_viewer"] = known_viewer
     app.jinja_env.filters.update(units.FILTERS)
-    answer_errors(app, read_engine, write_engine)
+    answer_errors(app, read_engine)
     app.after_request(protect)
     return app
 

@@ -20,12 +20,10 @@ from jobsight_server.storage.engine import is_sqlite, open_engine
 from jobsight_server.web.fast_path import StoredPredictions
 
 _GRACE_S = 10
-_SAMPLES, _QUESTION = "/api/v1/samples", "/api/v1/predictions"
-_HEALTH = "/health"
-_ASKS_WRITER = frozenset({_SAMPLES, "/ready"})
+_QUESTION, _HEALTH, _READY = "/api/v1/predictions", "/health", "/ready"
 _HELD_BYTES = 64 * 2**20  # bytes of bodies and answers, over all connections of a process
 _BATCH_BYTES = 16 * 1024  # a longer list of questions must not delay those for one job
-_ANSWERING, _ASKING_WRITER = 2, 16  # threads
+_ANSWERING, _ASKING_WRITER = 2, 4  # threads
 
 
 def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
@@ -41,16 +39,16 @@ def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
 def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Callable[[], None]) -> None:
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
-    answering, relaying, batches = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER), Lane("batches", 1)
+    answering, asking, batches = Lane("answers", _ANSWERING), Lane("writer", _ASKING_WRITER), Lane("batches", 1)
 
     def lane_of(method: str, path: str, length: int) -> Lane | None:
         if path == _HEALTH and method == "GET":
             return None
         if path == _QUESTION and length > _BATCH_BYTES:
             return batches
-        return relaying if path in _ASKS_WRITER else answering
+        return asking if path == _READY else answering
 
-    bridge = WsgiBridge(app, lane_of, settings.max_body_bytes, judges_length=lambda path: path == _SAMPLES)
+    bridge = WsgiBridge(app, lane_of, settings.max_body_bytes, judges_length=lambda path: False)
     front = Front(
         # A look-up in a file does not wait, unlike one on a database server.
         StoredPredictions(app, bridge, None if is_sqlite(write_engine) else answering),

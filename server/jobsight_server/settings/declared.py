@@ -135,9 +135,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str, setting("owner of the Unix socket in `listen`, as USER, USER:GROUP or :GROUP; empty: the server's")
     ] = ""
     socket_mode: Annotated[str, setting("mode of the Unix socket in `listen`", pattern="^[0-7]{3}$")] = "660"
-    ingest_listen: Annotated[
-        str, setting("address of the writer; agents may also use `listen`", metavar="HOST:PORT")
-    ] = "127.0.0.1:8471"
+    ingest_listen: Annotated[str, setting("address of the writer, to which agents send", metavar="HOST:PORT")] = (
+        "127.0.0.1:8471"
+    )
     clusters: Annotated[
         tuple[str, ...],
         setting(

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 from sqlalchemy import Connection, and_, select
 
 from jobsight_predictor.question import Question
@@ -23,6 +21,7 @@ from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, com
 from jobsight_scheduler.workload.canonical import canonical, questions_of, scaled_to
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.trace_argument import open_database_trace
 from jobsight_server.commands.simulate.clusters import clusters_with
 from jobsight_server.queries.site_trace import SUBMITTED, ended, most_at_once, site_trace
@@ -148,9 +147,7 @@ def _show(account: Mapping[str, Any], console: Console) -> None:
         f"Assumed, not measured: jobs of {account['half'] / 1e6:g} Mb/s per processor communicate for half "
         "of their time, jobs of more for more of it (--half); uplinks carry what --uplink says."
     )
-    table = Table(box=SIMPLE, padding=(0, 1))
-    for column in ("placement", "turnaround", "95 % sure", "links full", "spread"):
-        table.add_column(column, justify="left" if column == "placement" else "right", no_wrap=True)
+    table = table_of(["placement"], ("turnaround", "95 % sure", "links full", "spread"))
     for row in account["rows"]:
         mean, low, high = row["turnaround_percent"]
         sure = "" if low is None else f"{low:+.1f} to {high:+.1f}"

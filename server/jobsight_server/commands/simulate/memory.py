@@ -13,9 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection, select
 
@@ -26,6 +24,7 @@ from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.workers import in_processes, watched
 from jobsight_server.commands.simulate.workload import open_site, read_trace
 from jobsight_server.storage.errors import UserError
@@ -111,14 +110,12 @@ def show(rows: Sequence[Row], console: Console) -> None:
     without = {machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
     for (classes, order, policy, _), same in groupby(rows, key=lambda row: (*machine_of(row)[:3], "")):
         title = Text(f"{classes}, {order}, {policy}", "bold")
-        table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
-        for column in ("load", "estimator", "use", "gain", "failed", "lowered", "wait"):
-            table.add_column(column, justify="left" if column == "estimator" else "right")
+        table = table_of(["estimator"], ("load", "use", "gain", "failed", "lowered", "wait"), title)
         for row in same:
             beside = without.get(machine_of(row)) if row["estimator"] != "none" else None
             table.add_row(
-                f"{row['load']:g}",
                 f"{row['estimator']} {ASKED[row['asked']]}".strip(),
+                f"{row['load']:g}",
                 percent(row["utilisation"], 1),
                 f"{row['utilisation'] / beside:.2f}" if beside else "",
                 percent(row["failed_share"], 2),

@@ -19,6 +19,7 @@ from jobsight_scheduler.figures import by_size, by_user
 from jobsight_scheduler.table import SCHEDULE, JobTable, write_table
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.tables import table_of
 from jobsight_server.storage.errors import UserError
 
 EVENTS_AT_ONCE = 2_000
@@ -161,10 +162,7 @@ def show_findings(findings: Sequence[BrokenRule]) -> None:
 
 
 def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column(name, overflow="fold")  # never truncated: a long name takes a second line
-    for column in ("jobs", "mean wait, s", "longest, s", "slowdown", "median"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = table_of([name], ("jobs", "mean wait, s", "longest, s", "slowdown", "median"))
     for group, figures in groups.items():
         table.add_row(
             Text(group),

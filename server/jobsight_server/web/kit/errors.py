@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 
 from flask import Flask, Response, request
 from sqlalchemy import Engine
@@ -17,26 +13,23 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.tokens import AuthError
 from jobsight_server.storage.errors import RefusedError
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import driver_outage, outage
 from jobsight_server.web.kit.pages import error_page
 from jobsight_server.web.kit.routes import error_reply, is_api
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 2.0
 _SHOWN = 100
 
 
-def answer_errors(app: Flask, read_engine: Engine, write_engine: Engine) -> None:
-    """Answer every error of ``app``; count requests that fail because of the database."""
+def answer_errors(app: Flask, engine: Engine) -> None:
+    """Answer every error of ``app``, also those of the database of ``engine``."""
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(AuthError, _on_auth_error)
     app.register_error_handler(RefusedError, _on_refused)
-    unavailable = UnavailableCount(write_engine)
     # Look-ups that bypass SQLAlchemy raise errors of the driver itself.
-    for kind in (SQLAlchemyError, read_engine.dialect.loaded_dbapi.Error):
-        app.register_error_handler(kind, partial(_on_database_error, unavailable))
+    for kind in (SQLAlchemyError, engine.dialect.loaded_dbapi.Error):
+        app.register_error_handler(kind, _on_database_error)
 
 
 def _on_http_error(error: HTTPException) -> AnyResponse:
@@ -66,50 +59,10 @@ def _answer(message: str, status: int, headers: Mapping[str, str]) -> AnyRespons
     return error_reply(message, status, headers) if is_api() else error_page(default_exceptions[status](message))
 
 
-def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:
+def _on_database_error(error: Exception) -> AnyResponse:
     """Answer 503: the database is unreachable, busy or full. An error caused by content would be our bug."""
     reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
     if reason is None:
         raise error
     log.warning("%s %s was answered 503: %s", request.method, request.path, reason)
-    unavailable.add(reason)
     return _answer(f"{reason}; try again", 503, {"Retry-After": "5"})
-
-
-class UnavailableCount:
-    """Counts requests answered 503, and writes the counts once the database works again.
-
-    Its thread runs only while there are counts to write.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self._counts: Counter[tuple[str, str]] = Counter()
-        self._writing = False
-
-    def add(self, reason: str) -> None:
-        """Count one more request answered 503 for ``reason``."""
-        with self._lock:
-            self._counts["requests_unavailable", reason] += 1
-            if self._writing:
-                return
-            self._writing = True
-        threading.Thread(target=self._write, name="unavailable", daemon=True).start()
-
-    def _write(self) -> None:
-        while True:
-            time.sleep(_RETRY_S)
-            with self._lock:
-                counts, self._counts = self._counts, Counter()
-            try:
-                with self._engine.begin() as connection:
-                    add_event_counts(connection, counts)
-            except SQLAlchemyError:
-                with self._lock:
-                    self._counts += counts
-                continue
-            with self._lock:
-                if not self._counts:
-                    self._writing = False
-                    return
