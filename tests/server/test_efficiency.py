@@ -156,8 +156,8 @@ def test_a_job_that_runs_has_nothing_to_compare(seff: Seff) -> None:
     [
         (["99.head"], "no run of a job '99.head': it never started, or the log with it has not been read"),
         (["8_4"], "no run of a job '8_4': it never started"),
-        (["1.head"], "job '1.head' is known on alpha, beta; give --cluster NAME"),
-        (["2.head", "--cluster", "beta"], "no job '2.head' on cluster 'beta'; it is known on alpha"),
+        (["1.head"], "give --cluster NAME; clusters with job '1.head': alpha, beta"),
+        (["2.head", "--cluster", "beta"], "unknown cluster 'beta'; clusters with job '2.head': alpha"),
     ],
 )
 def test_a_job_that_is_not_there(seff: Seff, arguments: list[str], message: str) -> None:

@@ -178,7 +178,7 @@ def test_there_are_few_settings_and_every_default_is_within_its_own_bounds() -> 
         for kind in (AccountingSource, MeasurementSource, AdjustLimits, Access, Mail, WeeklyMail)
         for field in {*kind.__struct_fields__} - getattr(kind, "FIXED", frozenset())
     ]
-    assert len(ALL) + len(in_tables) <= 61
+    assert len(ALL) + len(in_tables) <= 60
     assert [setting.parse(setting.default, "default") for setting in ALL] == [one.default for one in ALL]
 
 

@@ -19,6 +19,7 @@ from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.answers import existing
 from jobsight_server.forecasts.workload import jobs_of_database
+from jobsight_server.storage.clusters import chosen
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as jobs_table
 
@@ -103,14 +104,7 @@ def cluster_of(connection: Connection, cluster: str | None) -> str:
     Raises:
         UserError: it has none, or several have.
     """
-    known: list[str] = sorted(connection.scalars(select(jobs_table.c.cluster).distinct()))
-    if cluster is not None and cluster in known:
-        return cluster
-    if cluster is None and len(known) == 1:
-        return known[0]
-    shown = ", ".join(known) or "none"
-    problem = "give --cluster NAME" if cluster is None else f"--cluster {cluster!r} has no jobs"
-    raise UserError(f"{problem}; clusters with jobs: {shown}")
+    return chosen(cluster, connection.scalars(select(jobs_table.c.cluster).distinct()).all(), "clusters with jobs")
 
 
 def _read(trace: str, metric: str, cluster: str | None) -> Jobs:

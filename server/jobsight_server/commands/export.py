@@ -13,7 +13,7 @@ from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.command_line.answers import existing, whole_file
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
-from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
 
 _ROWS = 100_000
@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
     until = None if args.until is None else args.until[1]
     with existing(args, "read", acts_elsewhere=True) as engine:
         with engine.connect() as connection:
-            if args.cluster is not None and args.cluster not in (known := stored_clusters(connection)):
-                raise UserError(f"unknown cluster {args.cluster!r}; known: {listed(known)}")
+            if args.cluster is not None:
+                chosen(args.cluster, stored_clusters(connection), "known")
         rows = finished_jobs(engine, args.cluster, since, until)
         with whole_file(file) as place, closing(rows):
             count = (_parquet if file.suffix == ".parquet" else _csv)(place, rows)

@@ -15,7 +15,7 @@ from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import settings_of
 from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.forecasts import forecast_config, rebuild
-from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.clusters import chosen
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import accounting_files
 
@@ -40,7 +40,8 @@ def forget_files(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     with existing(args) as engine:
         with engine.connect().execution_options(reading=True) as connection:
-            cluster = _cluster(args.cluster, {entry["cluster"] for entry in _read_files(connection)})
+            known = {entry["cluster"] for entry in _read_files(connection)}
+            cluster = chosen(args.cluster, known, "clusters with files")
         followed = {
             source.place.absolute() for source in settings.accounting if source.cluster == cluster and not source.sacct
         }
@@ -79,12 +80,3 @@ def _read_files(connection: Connection, cluster: str | None = None) -> list[dict
         rejected = counts.get(("accounting_lines", "rejected"), 0) if counts or not row["lines"] else None
         found.append({**{key: row[key] for key in ("cluster", "path", "lines", "updated")}, "rejected": rejected})
     return found
-
-
-def _cluster(given: str | None, known: set[str]) -> str:
-    if given is None and len(known) == 1:
-        return next(iter(known))
-    if given not in known:
-        hint = "give --cluster NAME" if given is None else f"--cluster {given!r}: no file of this cluster was read"
-        raise UserError(f"{hint}; clusters with files: {listed(known)}")
-    return given

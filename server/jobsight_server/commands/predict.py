@@ -25,7 +25,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.settings import Settings
-from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
@@ -94,9 +94,7 @@ def _found(connection: Connection, reader: AnswerReader, args: argparse.Namespac
 
 
 def _say_who_is_unknown(connection: Connection, cluster: str, user: str, settings: Settings) -> None:
-    known = stored_clusters(connection) | settings.declared_clusters
-    if cluster not in known:
-        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
+    chosen(cluster, stored_clusters(connection) | settings.declared_clusters, "known")
     finished = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
     if connection.execute(finished.limit(1)).first() is None:
         why = "these forecasts are based on other users' jobs"

@@ -24,7 +24,7 @@ from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
-from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
 
 _LISTED = 20
@@ -118,16 +118,9 @@ _WORDS = {"memory": "memory", "runtime": "time"}
 
 
 def _cluster(connection: Connection, cluster: str | None, user: str | None) -> str | None:
-    if cluster is not None and cluster not in (known := stored_clusters(connection)):
-        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
-    if user is None or cluster is not None:
-        return cluster
-    found = user_clusters(connection, user)
-    if len(found) != 1:
-        raise UserError(
-            f"user {user!r} is known on {listed(found)}; give --cluster NAME" if found else f"no user {user!r}"
-        )
-    return found[0]
+    if user is None:
+        return None if cluster is None else chosen(cluster, stored_clusters(connection), "known")
+    return chosen(cluster, user_clusters(connection, user), f"clusters with user {user!r}")
 
 
 def show(found: Mapping[str, WasteList], console: Console) -> None:

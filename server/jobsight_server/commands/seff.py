@@ -9,7 +9,7 @@ from rich.console import Console
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
-from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.clusters import chosen
 from jobsight_server.storage.errors import UserError
 from jobsight_server.web.efficiency_text import show
 
@@ -40,8 +40,5 @@ def of_one_cluster(runs: list[RunEfficiency], job_id: str, cluster: str | None) 
     known = list(dict.fromkeys(run.cluster for run in runs))
     if not known:
         raise UserError(f"no run of a job {job_id!r}: it never started, or the log with it has not been read")
-    if cluster is None and len(known) > 1:
-        raise UserError(f"job {job_id!r} is known on {listed(known)}; give --cluster NAME")
-    if cluster is not None and cluster not in known:
-        raise UserError(f"no job {job_id!r} on cluster {cluster!r}; it is known on {listed(known)}")
-    return [run for run in runs if run.cluster == (cluster or known[0])]
+    chosen_one = chosen(cluster, known, f"clusters with job {job_id!r}")
+    return [run for run in runs if run.cluster == chosen_one]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from jobsight_server.auth.client_address import UNIX, on_this_host
+from jobsight_server.auth.client_address import on_this_host
 from jobsight_server.command_line.arguments import (
     add_settings,
     settings_of,
@@ -70,8 +70,6 @@ def _check_proxies(settings: Settings) -> None:
     if not settings.access.login_header or settings.access.no_local_users:
         return
     local = on_this_host(settings.trusted_proxies) if tcp_address(settings.listen) else []
-    if UNIX in settings.trusted_proxies and any(map(unix_path, settings.listen)) and int(settings.socket_mode, 8) & 2:
-        local.append(f"unix with socket_mode {settings.socket_mode}")
     if local:
         raise UserError(
             f"trusted_proxies {local[0]}: every account of this host can connect from there and name any user in "

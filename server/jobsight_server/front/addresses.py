@@ -63,9 +63,8 @@ def check_addresses(*addresses: str) -> None:
             raise SettingsError(f"{address}: {reason}; choose others with --listen and --ingest-listen") from error
 
 
-def listen(address: str, backlog: int, owner: str = "", mode: str = "660") -> socket.socket:
-    """Return a listening socket. ``owner`` (``USER:GROUP``, either may be empty) and ``mode`` are those of a Unix
-    socket.
+def listen(address: str, backlog: int, owner: str = "") -> socket.socket:
+    """Return a listening socket. ``owner`` (``USER:GROUP``, either may be empty): of a Unix socket, for both alone.
 
     Replaces a Unix socket whose server has ended.
 
@@ -74,7 +73,7 @@ def listen(address: str, backlog: int, owner: str = "", mode: str = "660") -> so
     """
     path = unix_path(address)
     try:
-        listener = _bound(address) if path is None else _bound_file(path, owner, mode)
+        listener = _bound(address) if path is None else _bound_file(path, owner)
         listener.listen(backlog)
     except (OSError, LookupError) as error:
         raise UserError(f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}") from error
@@ -120,7 +119,7 @@ def _bound(address: str) -> socket.socket:
     return bound
 
 
-def _bound_file(path: Path, owner: str, mode: str) -> socket.socket:
+def _bound_file(path: Path, owner: str) -> socket.socket:
     _check_path(path)
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX)
@@ -132,7 +131,7 @@ def _bound_file(path: Path, owner: str, mode: str) -> socket.socket:
         if owner:
             uid, gid = pwd.getpwnam(user).pw_uid if user else -1, grp.getgrnam(group).gr_gid if group else -1
             os.chown(path, uid, gid)
-        path.chmod(int(mode, 8))
+        path.chmod(0o660)
     except (OSError, LookupError):
         close(bound)
         raise

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
@@ -20,7 +21,7 @@ from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.wrong_now import soon_out, wrong_now
 from jobsight_server.queries.running import running_out
 from jobsight_server.queries.savings import Asking, SavingsRow
-from jobsight_server.queries.waste import DAYS_SHOWN, SORTS, WasteRequest, newest_day, waste
+from jobsight_server.queries.waste import DAYS_SHOWN, SORTS, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import weekly_mails
@@ -57,8 +58,7 @@ def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, 
         return
     had |= set(wanted.unsubscribed)
     for row, mail in _mails(connection, reader, settings, now):
-        unused = 1.0 - row.used_hours / row.requested_hours
-        if row.name in had or unused <= wanted.share or not _NAME.fullmatch(row.name):
+        if row.name in had or (row.memory.unused_share or 0.0) <= wanted.share or not _NAME.fullmatch(row.name):
             continue
         had.add(row.name)
         yield mail
@@ -71,21 +71,21 @@ def preview(connection: Connection, reader: AnswerReader, settings: Settings, us
 
 def _mails(
     connection: Connection, reader: AnswerReader, settings: Settings, now: float
-) -> Iterator[tuple[SavingsRow, DueMail]]:
+) -> Iterator[tuple[WasteRow, DueMail]]:
     """Yield the mail about each user's jobs on each cluster where less should be requested, most unused first."""
     ending, week = running_out(connection, now), _week(now)
     asking = Asking(connection, reader)
     last = newest_day(connection) or 0
     listed = Asked(SORTS[0], descending=True, limit=_USERS_AT_MOST)
     found = waste(connection, asking, WasteRequest(last - DAYS_SHOWN + 1, last, listed=listed))
-    for row in (row.memory_advice for row in found.rows if row.memory_advice is not None):
-        if row.ask_for is None or row.asked_for is None or row.ask_for >= row.asked_for or not row.requested_hours:
+    for row in found.rows:
+        advice, share = row.memory_advice, row.memory.unused_share
+        if advice is None or share is None or (advice.ask_for or inf) >= (advice.asked_for or 0.0):
             continue
         period = f"from {found.first_day} to {found.last_day}"
-        now_out = [soon_out(each) for each in ending if (each.cluster, each.user) == (row.cluster, row.user)]
-        share = row.used_hours / row.requested_hours
-        text = _text(row, 1.0 - share, period, _lines(asking, settings, row), now_out)
-        subject = f"Your jobs on {_one_line(row.cluster)} use {share:.0%} of their memory"
+        now_out = [soon_out(each) for each in ending if (each.cluster, each.user) == (row.cluster, row.name)]
+        text = _text(row, advice, period, _lines(asking, settings, advice), now_out)
+        subject = f"Your jobs on {_one_line(row.cluster)} use {1.0 - share:.0%} of their memory"
         address = f"{row.name}@{settings.weekly_mail.domain or 'DOMAIN'}"
         yield row, DueMail(row.name, address, week, subject, text)
 
@@ -117,14 +117,14 @@ def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: floa
     return len(due) - failed, failed
 
 
-def _text(row: SavingsRow, unused: float, period: str, lines: list[str], now_out: list[str]) -> str:
+def _text(row: WasteRow, advice: SavingsRow, period: str, lines: list[str], now_out: list[str]) -> str:
     script = "".join(f"\n    {line}" for line in lines)
     warning = "".join(f"{_one_line(line)}.\n" for line in now_out)
     return (
-        f"Your {row.jobs} jobs on {_one_line(row.cluster)} {period} left {unused:.0%} of the memory that they "
-        f"requested unused ({row.requested_hours - row.used_hours:.0f} GiB-hours).\n\n"
-        f"A job like {_one_line(row.like_job or '')} requested {memory_text(row.asked_for or 0)} and should request "
-        f"{memory_text(row.ask_for or 0)}. Paste this into its script:\n{script}\n\n"
+        f"Your {row.memory.jobs} jobs on {_one_line(row.cluster)} {period} left {row.memory.unused_share:.0%} of the "
+        f"memory that they requested unused ({row.memory.unused_hours:.0f} GiB-hours).\n\n"
+        f"A job like {_one_line(advice.like_job or '')} requested {memory_text(advice.asked_for or 0)} and should "
+        f"request {memory_text(advice.ask_for or 0)}. Paste this into its script:\n{script}\n\n"
         f"{warning}This mail comes at most once a week. To get no more, ask your administrators.\n"
     )
 

@@ -15,10 +15,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
 from jobsight_server.profiler.kept_sums import PARTS, SCORES, as_date, week_of
 from jobsight_server.queries.advised import AdvisedRequests, advised_requests
-from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.queries.savings import Asking
 from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.event_counts import read_event_counts
 
 RECENT_WEEKS = 2
 
@@ -186,8 +184,6 @@ class Trust(ListPage):
     metrics: list[MetricTrust]
     broken: int
     rows: list[TrustRow]
-    rejected: list[EventCount]
-    rejected_total: int
     requests: AdvisedRequests | None
 
 
@@ -248,7 +244,6 @@ def trust(
     weeks = scores_of_each(
         connection, request.by, "week", [(group.group_id, group.metric) for group in shown], first, last
     )
-    rejected = rejections(read_event_counts(connection))
     any_counted = any(scores.jobs for scores in site.values())
     return Trust(
         *position,
@@ -271,8 +266,6 @@ def trust(
             _row(group, breaks.get((group.group_id, group.metric)), weeks[group.group_id, group.metric], promised)
             for group in shown
         ],
-        rejected=rejected,
-        rejected_total=sum(count.value for count in rejected),
         requests=None if asking is None else advised_requests(connection, asking, asked.cluster),
     )
 

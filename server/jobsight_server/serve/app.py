@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from importlib.resources import files
-from typing import Protocol, cast
+from types import ModuleType
 
 from flask import Blueprint, Flask
 from jinja2 import ChoiceLoader, PackageLoader
@@ -42,29 +42,9 @@ from jobsight_server.web.kit.login import login, require_page
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.routes import AppContext, Route, add_part, known_viewer, protect, register
 
-
-class Noun(Protocol):
-    """A module with routes."""
-
-    @property
-    def ROUTES(self) -> Sequence[Route]: ...  # noqa: N802  (a constant of the module)
-
-
-class NounWithPages(Noun, Protocol):
-    """A module with routes and pages."""
-
-    def add_pages(self, pages: Blueprint) -> None: ...
-
-
-class SystemPages(NounWithPages, Protocol):
-    """The module ``pages`` of a placing system."""
-
-    def make_part(self, here: AppContext) -> object:
-        """Return the context of the system's views."""
-
-
-OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) for system in SYSTEMS)
-NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
+OF_SYSTEMS = tuple(import_module(f"{system.package}.pages") for system in SYSTEMS)
+"""Modules with ``ROUTES``, ``add_pages``, and ``make_part``, which makes the context of the system's views."""
+NOUNS_WITH_PAGES: tuple[ModuleType, ...] = (
     now,
     waste,
     trust,
@@ -73,7 +53,7 @@ NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
     nodes,
     *OF_SYSTEMS,
 )
-NOUNS: tuple[Noun, ...] = (
+NOUNS: tuple[ModuleType, ...] = (
     outcomes,
     predictions,
     advice,
@@ -83,7 +63,7 @@ NOUNS: tuple[Noun, ...] = (
     health,
     openapi,
 )
-ROUTES = tuple(route for noun in NOUNS for route in noun.ROUTES)
+ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _TEMPLATES = tuple(
     package
     for package in ("jobsight_server.web", *(system.package for system in SYSTEMS))

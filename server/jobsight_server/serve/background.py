@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
 
 from sqlalchemy import Engine
 
@@ -41,12 +40,6 @@ _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files
 _LOOK_AT_WRITERS_S = _LOOK_AT_GROWTH_S = 30.0
 _ASK_AGAIN_S = _OUTLOOKS_S = 60.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
-
-
-class SystemWork(Protocol):
-    """The module ``periodic`` of a placing system."""
-
-    def schedule(self, work: BackgroundWork) -> None: ...
 
 
 def run_until(
@@ -82,7 +75,7 @@ def run_until(
     work.every(_LOOK_AT_GROWTH_S, "statistics", refresh_if_grown, engine)
     work.every(EVERY_S, "state", lambda: record_state(engine, clock()))
     for system in SYSTEMS:
-        cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
+        import_module(f"{system.package}.periodic").schedule(work)
     # The one figure that a placing system gets from another.
     schedule_node_reports(work, MachineRanker().chances)
     log.info("following %d accounting logs", len(settings.accounting))

@@ -31,7 +31,7 @@ def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
     with ExitStack() as ended:
         listeners = []
         for address in settings.listen:
-            listeners.append(listen(address, BACKLOG, settings.socket_owner, settings.socket_mode))
+            listeners.append(listen(address, BACKLOG, settings.socket_owner))
             ended.callback(close, listeners[-1])
         run_workers(settings.query_workers, partial(_query_worker, settings, listeners), beat)
 

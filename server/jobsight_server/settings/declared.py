@@ -132,9 +132,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ("127.0.0.1:8470",)
     socket_owner: Annotated[
-        str, setting("owner of the Unix socket in `listen`, as USER, USER:GROUP or :GROUP; empty: the server's")
+        str,
+        setting("owner of the Unix socket in `listen`, mode 660, as USER, USER:GROUP or :GROUP; empty: the server's"),
     ] = ""
-    socket_mode: Annotated[str, setting("mode of the Unix socket in `listen`", pattern="^[0-7]{3}$")] = "660"
     ingest_listen: Annotated[str, setting("address of the writer, to which agents send", metavar="HOST:PORT")] = (
         "127.0.0.1:8471"
     )

@@ -108,9 +108,10 @@ _GONE = frozenset(
         "window",
         "bins",
         "alpha",
+        "socket_mode",
     }
 )
-"""Removed settings of 0.1 and 0.2."""
+"""Removed settings of earlier releases."""
 
 
 def settings_in(kind: type[Struct], section: str = "") -> tuple[Setting, ...]:

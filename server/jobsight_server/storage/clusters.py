@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from sqlalchemy import Column, Connection, Engine, func, select
 
+from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, nodes
 
 _KEEP_S = 1.0
@@ -33,6 +34,20 @@ def listed(clusters: Iterable[str]) -> str:
     names = sorted(clusters)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more or "none yet"
+
+
+def chosen(given: str | None, known: Collection[str], what: str) -> str:
+    """Return the cluster that was given, or the only known one; ``what`` names the known ones.
+
+    Raises:
+        UserError: it is not known, or several are.
+    """
+    if given is None and len(known) == 1:
+        return next(iter(known))
+    if given is None or given not in known:
+        problem = "give --cluster NAME" if given is None else f"unknown cluster {given!r}"
+        raise UserError(f"{problem}; {what}: {listed(known)}")
+    return given
 
 
 class KnownClusters:

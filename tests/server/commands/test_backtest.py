@@ -170,7 +170,7 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
     assert account_of(capsys, database_url, "--metric", "memory", "--cluster", "beta")["jobs"] == 1
     if engine.dialect.name == "sqlite":
         assert account_of(capsys, str(engine.url.database), "--metric", "memory")["jobs"] == 3
-    assert "--cluster 'gamma' has no jobs" in refusal_of(
+    assert "unknown cluster 'gamma'; clusters with jobs" in refusal_of(
         capsys, database_url, "--metric", "memory", "--cluster", "gamma"
     )
 

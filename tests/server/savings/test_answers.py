@@ -156,7 +156,7 @@ def test_the_command_says_the_same(
     assert len(empty.out.splitlines()) == 1
     assert "jobsight savings: No job was counted on these days" in empty.err
     assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
-    assert "no user 'zoe'" in capsys.readouterr().err
+    assert "clusters with user 'zoe': none yet" in capsys.readouterr().err
 
 
 def test_no_name_in_the_csv_is_a_formula(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
