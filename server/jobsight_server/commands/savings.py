@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         last = args.until if args.until is not None else newest_day(connection) or 0
         first = last - DAYS_SHOWN + 1 if args.since is None else args.since
         asking = Asking(connection, reader)
-        asked = WasteRequest(first, last, None, args.by, args.user)
+        asked = WasteRequest(first, last, args.by, args.user)
         found = {}
         for metric in METRICS:
             listed = Asked(metric, descending=True, cluster=cluster, limit=args.limit)

@@ -22,12 +22,11 @@ from jobsight_server.queries.node_states import (
     seen_at,
 )
 from jobsight_server.queries.node_states import status as status_of
-from jobsight_server.queries.timeline import POINTS, Timeline, timeline
+from jobsight_server.queries.timeline import Timeline, timeline
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
 
 HOUR_S = 3600.0
-DAY_S = 86400.0
 RUN_TIME_S = 6 * 3600.0
 """Default run time of the job that a node's reliability is for."""
 RUNS_LISTED = 50
@@ -170,17 +169,12 @@ def node_detail(
     connection: Connection,
     cluster: str,
     name: str,
-    since: float | None,
-    until: float | None,
+    since: float,
+    until: float,
     now: float,
-    points: int = POINTS,
-    span_s: float = DAY_S,
     machines: Machines | None = None,
 ) -> NodeDetail | None:
-    """Return one node, its time series and the runs on it; None if it never sent a batch or had a job.
-
-    ``until`` is by default its last sample, ``since`` by default ``span_s`` before.
-    """
+    """Return one node, its time series and the runs on it; None if it never sent a batch or had a job."""
     of_machines = machines or Machines()
     chances = of_machines.chances(connection, RUN_TIME_S, now)
     known, short = _known(connection, chances, now, cluster), name.partition(".")[0]
@@ -194,9 +188,7 @@ def node_detail(
     (full,) = _full(connection, [node], node_rates(connection, now, [node.id] if node.id else []))
     series = None
     if node.id is not None:
-        until = node.stored["last_time"] if until is None else until
-        since = until - span_s if since is None else since
-        series = timeline(connection, node.id, since, until, node.stored["cpus"], points)
+        series = timeline(connection, node.id, since, until, node.stored["cpus"])
     return NodeDetail(
         **{field: getattr(full, field) for field in Node.__struct_fields__},
         now=now,
@@ -306,6 +298,15 @@ def node_clusters(connection: Connection, name: str) -> list[str]:
         return found
     ran = select(jobs.c.cluster).join(job_nodes, jobs.c.id == job_nodes.c.run_id).where(job_nodes.c.node == name)
     return sorted(connection.scalars(ran.distinct()))
+
+
+def last_reading(connection: Connection, cluster: str, name: str) -> float | None:
+    """Return the time of the node's last sample; None without an agent."""
+    names = nodes.c.name.in_({name, name.partition(".")[0]})
+    found: float | None = connection.scalar(
+        select(func.max(nodes.c.last_time)).where(nodes.c.cluster == cluster, names)
+    )
+    return found
 
 
 def cluster_names(connection: Connection) -> list[str]:

@@ -109,13 +109,10 @@ DAYS_SHOWN = 30
 
 
 class WasteRequest(NamedTuple):
-    """A request; days are counted from 1970-01-01. ``before``: first day of the span to compare with; None: the one
-    that ends where this begins. A ``user`` is one of the ``cluster``, which must then be named.
-    """
+    """A request; days are counted from 1970-01-01. A ``user`` is one of the ``cluster``, which must then be named."""
 
     first: int
     last: int
-    before: int | None = None
     by: str = BY[0]
     user: str | None = None
     listed: Asked = Asked(SORTS[0], descending=True, limit=LISTED)
@@ -152,8 +149,7 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
     stored = stored_days(connection)
     days = _within(Days(request.first, request.last), stored)
     length = request.last - request.first + 1
-    begin = request.first - length if request.before is None else request.before
-    before_days = _within(Days(begin, begin + length - 1), stored)
+    before_days = _within(Days(request.first - length, request.first - 1), stored)
     now = {name: _sums(connection, request, metric, days, stored) for name, metric in _MEASURED.items()}
     then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in _MEASURED.items()}
     position, names = page_of(

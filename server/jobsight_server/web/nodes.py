@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from flask import Blueprint
-from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from jobsight_server.queries.node_states import STATUSES, Machines
-from jobsight_server.queries.nodes import SORTS, NodeDetail, NodeList, node_clusters, node_detail, node_list
-from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.kit.inputs import (
-    integer_argument,
-    one_cluster,
-    required_name,
-    time_argument,
+from jobsight_server.queries.nodes import (
+    SORTS,
+    NodeDetail,
+    NodeList,
+    last_reading,
+    node_clusters,
+    node_detail,
+    node_list,
 )
+from jobsight_server.web.kit.inputs import given, one_cluster, required_name
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.parameters import ITS_NAME, NAME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found, part
-from jobsight_server.web.kit.time_range import DAY_OR_TIME
-
-_HOURS, _HOURS_AT_MOST = 24, 10_000
+from jobsight_server.web.kit.time_range import range_argument, range_parameters
 
 # Run times of a job for which nodes may be compared, in seconds.
 RUN_TIMES = {"10min": 600.0, "1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0}
 _RUN_TIME = "6h"
 
-# Spans that a node's page offers, in hours.
-SPANS = {6: "6 h", 24: "24 h", 168: "7 d", 672: "28 d"}
+SPANS = ("6h", "1d", "7d", "30d")
+"""Time ranges that a node's page offers."""
+
+_SPAN = "1d"
 
 
 def nodes() -> NodeList:
@@ -39,15 +40,12 @@ def nodes() -> NodeList:
 
 
 def node() -> NodeDetail:
-    name, since, until = required_name("name"), time_argument("since"), time_argument("until", is_end=True)
-    if since is not None and until is not None and since >= until:
-        raise BadRequest(f"since={since:g} must be before until={until:g}")
-    span_s = 3600.0 * integer_argument("hours", _HOURS, _HOURS_AT_MOST)
-    points, now = integer_argument("points", POINTS, POINTS), context().clock()
+    name, now = required_name("name"), context().clock()
     with context().read_engine.connect() as connection:
         cluster, found = one_cluster(node_clusters(connection, name), "node"), None
         if cluster is not None:
-            found = node_detail(connection, cluster, name, since, until, now, points, span_s, part(Machines))
+            span = range_argument(last_reading(connection, cluster, name) or now, _SPAN)
+            found = node_detail(connection, cluster, name, span.since, span.until, now, part(Machines))
     if found is None:
         raise not_found("node", name, cluster)
     return found
@@ -74,14 +72,7 @@ NODE = Route(
     (
         ITS_NAME,
         Parameter("cluster", "needed if several clusters have a node with this name", NAME),
-        Parameter("since", "a date, a time or UTC epoch seconds (default `hours` before `until`)", DAY_OR_TIME),
-        Parameter("until", "the same; a date includes its day (default the node's last sample)", DAY_OR_TIME),
-        Parameter(
-            "hours",
-            f"how far back, if `since` is not given (default {_HOURS})",
-            {"type": "integer", "minimum": 1, "maximum": _HOURS_AT_MOST},
-        ),
-        Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
+        *range_parameters(_SPAN),
     ),
 )
 ROUTES = (NODES, NODE)
@@ -94,5 +85,4 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.get("/node", endpoint="node")
     def show_one() -> Response:
-        hours = integer_argument("hours", _HOURS, _HOURS_AT_MOST)
-        return page("node.html", node(), NODE, hours=hours, spans=SPANS)
+        return page("node.html", node(), NODE, chosen=given("range") or _SPAN, ranges=SPANS)

@@ -20,14 +20,13 @@ from jobsight_server.forecasts.changes import METRICS_ASKED
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.queries.changes import ForecastChanges, changes_since
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
-from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.storage.facts import found_facts
 from jobsight_server.web.kit.inputs import (
     AskedName,
     JobProperties,
     cluster_name,
-    given,
     name_text,
+    number_argument,
     number_of,
     parsed_body,
     question_in_body,
@@ -137,14 +136,7 @@ def ask() -> Response:
 def changes() -> ForecastChanges:
     here = context()
     with here.read_engine.connect() as connection:
-        return changes_since(connection, _since(), here.clock())
-
-
-def _since() -> int:
-    value = given("since") or "0"
-    if not (value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_ID)) and int(value) <= LARGEST_ID):
-        raise BadRequest(f"since={value[:60]!r} is not the number of a change; give last of the answer before, or 0")
-    return int(value)
+        return changes_since(connection, int(number_argument("since", ID) or 0), here.clock())
 
 
 ROUTES = (

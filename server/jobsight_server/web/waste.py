@@ -12,19 +12,17 @@ from jobsight_server.queries.savings import BY, LISTED, Asking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
 from jobsight_server.queries.waste import waste as read_waste
-from jobsight_server.storage.event_counts import day_of
 from jobsight_server.web.kit.inputs import (
     choice_argument,
     cluster_argument,
     name_argument,
     one_cluster,
-    time_argument,
 )
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import clusters_offered, page
 from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found
-from jobsight_server.web.kit.time_range import DAY_OR_TIME, OF_DAYS, range_parameters, range_until
+from jobsight_server.web.kit.time_range import OF_DAYS, range_parameters, range_until
 
 
 def adjustments() -> Adjusted:
@@ -46,7 +44,7 @@ DEFAULT_RANGE = "30d"
 
 def waste() -> WasteList:
     here, asked = context(), LISTING.asked()
-    user, by, before = name_argument("user"), choice_argument("by", BY) or BY[0], time_argument("before")
+    user, by = name_argument("user"), choice_argument("by", BY) or BY[0]
     with here.read_engine.connect() as connection:
         if user is not None:
             cluster = one_cluster(user_clusters(connection, user), "user")
@@ -54,8 +52,7 @@ def waste() -> WasteList:
                 raise not_found("user", user, None)
             asked = replace(asked, cluster=cluster)
         span = range_until(newest_day(connection), here.clock(), DEFAULT_RANGE)
-        compared = None if before is None else day_of(before)
-        request = WasteRequest(span.first_day, span.last_day, compared, by, user, asked)
+        request = WasteRequest(span.first_day, span.last_day, by, user, asked)
         return read_waste(connection, Asking(connection, here.answers), request)
 
 
@@ -67,7 +64,6 @@ LISTING = Listing(
     filters=(
         Parameter("by", f"one row for each of these (default {BY[0]})", choice_of(BY)),
         Parameter("user", "only this user's jobs", NAME),
-        Parameter("before", "first day of the span to compare with (default: as many days just before)", DAY_OR_TIME),
     ),
     span=range_parameters(DEFAULT_RANGE, OF_DAYS),
 )

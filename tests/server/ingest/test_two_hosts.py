@@ -55,7 +55,7 @@ def test_boots_that_alternate_are_reported(
         assert (found.cluster, found.name, now - found.seen_at <= 1.0) == ("alpha", "n001", True)
         assert node_list(connection, now, Asked("name", cluster="beta")).two_hosts == []
         assert node_list(connection, now + 3600.0).two_hosts == []
-        node = node_detail(connection, "alpha", "n001", None, None, now + 3600.0)
+        node = node_detail(connection, "alpha", "n001", now - 3600.0, now, now + 3600.0)
     assert node is not None
     assert node.two_hosts_at == found.seen_at
 

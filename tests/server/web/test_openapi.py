@@ -64,7 +64,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/changes?since=3", None, 200
     yield "get", f"{api}/adjustments?cluster=alpha", None, 200
     yield "get", f"{api}/nodes", None, 200
-    yield "get", f"{api}/node?name=n1&since=2023-11-14T21:56:40Z&points=3", None, 200
+    yield "get", f"{api}/node?name=n1&since=2023-11-14T21:56:40Z", None, 200
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
     yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200

@@ -24,8 +24,8 @@ def test_who_improved_stands_first_with_what_it_is_worth(planted: FlaskClient) -
     assert (first["name"], first["memory"]["improved_hours"]) == ("imp", pytest.approx(0.6 * 5 * 30))
     assert all((row["memory"]["improved_hours"] or 0) == pytest.approx(0) for row in others)
     # Beside days on which the request was the same, nothing has changed.
-    same = ask(planted, since="2023-12-20", until="2023-12-24", before="2023-12-14", sort="memory_improved")
-    assert (same["before_first_day"], same["before_last_day"]) == ("2023-12-14", "2023-12-18")
+    same = ask(planted, since="2023-12-20", until="2023-12-24", sort="memory_improved")
+    assert (same["before_first_day"], same["before_last_day"]) == ("2023-12-15", "2023-12-19")
     assert {round(row["memory"]["improved_hours"], 6) for row in same["rows"]} == {0}
 
 
