@@ -15,9 +15,8 @@ from jobsight_server.auth.tokens import create_token
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
-from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.lock import is_held, role_lock, take_over
+from jobsight_server.storage.lock import take_over
 from jobsight_server.storage.schema import quarantine
 from site_run import JOBSIGHT, wait_until
 
@@ -98,16 +97,3 @@ def test_a_query_server_without_a_writer_is_ready_and_takes_no_samples(sqlite_en
     assert client.get("/ready").json == {"status": "ok", "reason": None}
     # An agent keeps its batch: only some answers below 500, and not this one, mean that it can never be stored.
     assert client.post(URL, json=make.GOLDEN).status_code == 404
-
-
-@pytest.mark.storage
-def test_whether_a_writer_runs_is_seen_by_its_lock(database_url: str, engine: Engine) -> None:
-    if database_url.startswith("sqlite"):
-        pytest.skip("several servers need PostgreSQL")
-    other = open_engine(database_url)
-    assert not is_held(other, "writer of alpha")
-    with role_lock(engine, "writer of alpha"):
-        assert is_held(other, "writer of alpha")
-        assert not is_held(other, "writer of beta")
-    assert not is_held(other, "writer of alpha")
-    other.dispose()

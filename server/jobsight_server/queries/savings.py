@@ -32,13 +32,20 @@ _JOBS = COLUMNS.index("jobs")
 class SavingsRow(Record):
     """Savings by recommended requests in one user's jobs, and the recommended request of the next one.
 
-    ``name`` is the user, application, queue, account or cluster of the row, ``freed_hours`` as of ``Waste``.
-    ``application`` is the one that left most unused, and
+    ``name`` is the user, application, queue, account or cluster of the row; the amounts, in GiB-hours or
+    processor-hours, and counts are those of ``Waste``. ``application`` is the one that left most unused, and
     ``like_job`` the last of its jobs, which requested ``asked_for``: a similar job should request ``recommended``, for
     the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request.
     """
 
+    jobs: int
+    requested_hours: float
+    used_hours: float
+    reserved_hours: float
+    repeated_hours: float
     freed_hours: float
+    ran_out: int
+    would_run_out: int
     cluster: str
     name: str
     user: str
@@ -113,7 +120,7 @@ def saving_row(
         like_job, asked_for = like.job_id, like.requested(metric)
         recommended = next(recommendation.best(resource) for resource in ASKED_FOR if resource == metric)
     return SavingsRow(
-        freed_hours=saved_amounts(sums, metric)["freed_hours"],
+        **saved_amounts(sums, metric),
         cluster=cluster,
         name=name,
         user=user,
@@ -126,7 +133,7 @@ def saving_row(
 
 
 def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
-    """Return the hours and counts of ``Waste``, from sums in the order of ``COLUMNS``."""
+    """Return the hours and counts of ``SavingsRow``, from sums in the order of ``COLUMNS``."""
     of = dict(zip(COLUMNS, map(truediv, sums, _DIVISORS[metric]), strict=True))
     return {
         "jobs": int(of["jobs"]),

@@ -22,7 +22,6 @@ from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.profiler.run import profile_finished, profile_late
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
-from jobsight_server.serve.collected import Uncollected
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.storage.seldom import Seldom
 from jobsight_server.storage.server_states import EVERY_S, record_state
@@ -37,7 +36,7 @@ from jobsight_server.systems.ranking.queries import MachineRanker
 log = logging.getLogger(__name__)
 
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
-_LOOK_AT_WRITERS_S = _LOOK_AT_GROWTH_S = 30.0
+_LOOK_AT_GROWTH_S = 30.0
 _ASK_AGAIN_S = _OUTLOOKS_S = 60.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
@@ -70,7 +69,6 @@ def run_until(
     changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
     work.every(_ASK_AGAIN_S, "changes", lambda: changes.look(clock(), stop), takes_long=True)
     work.every(_OUTLOOKS_S, "outlooks", partial(refresh_outlooks, stop=stop), engine, forecast_config(settings))
-    work.every(_LOOK_AT_WRITERS_S, "writers", Uncollected(engine, settings).look)
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     work.every(_LOOK_AT_GROWTH_S, "statistics", refresh_if_grown, engine)
     work.every(EVERY_S, "state", lambda: record_state(engine, clock()))

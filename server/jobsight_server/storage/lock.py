@@ -188,14 +188,6 @@ def _keep(lock: _Lock, fence: Fence, engine: Engine, stop: threading.Event) -> N
             return
 
 
-def is_held(engine: Engine, role: str) -> bool:
-    """Return whether a process holds the PostgreSQL lock of ``role``; take it for a moment if none does."""
-    lock = _Lock(engine, role)
-    free = lock.take()
-    lock.release()
-    return not free
-
-
 class ServerLock:
     """Acquired on construction, released by ``close`` or with the process.
 

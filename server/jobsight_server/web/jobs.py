@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 from itertools import groupby
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 from msgspec.structs import replace
-from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
@@ -49,7 +48,7 @@ _OF_ALL = "readings of a node cover all jobs on it: only staff sees them"
 
 
 def jobs() -> JobList:
-    _refuse_unknown(JOBS)
+    JOBS.refuse_unknown()  # on the page, too: a misspelt filter would show all jobs as matches
     here, asked, given_filters = context(), LISTING.asked(), LISTING.filtered()
     since, until = span_argument(here.clock())
     used_below, profiled = given_filters["used_below"], given_filters["profiled"]
@@ -74,14 +73,6 @@ def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
     rows = [(array, list(runs)) for array, runs in groupby(found.jobs, array_of)]
     shown = {(array.cluster, array.user) for array, _ in rows if array is not None}
     return [*rows, *((array, []) for key, array in arrays.items() if key not in shown)]
-
-
-def _refuse_unknown(route: Route) -> None:
-    """Refuse unknown parameters on the page, like the API: a misspelt filter would show all jobs as matches."""
-    allowed = [parameter.name for parameter in route.parameters]
-    for name in request.args:
-        if name not in allowed:
-            raise BadRequest(f"query parameter {name[:60]!r} is unknown; use one of: {', '.join(allowed)}")
 
 
 def job() -> Job:

@@ -316,6 +316,16 @@ class Route:
         of_access = (401, 403, 503) if self.roles is not None else ()
         return sorted({400, *of_names, *of_bodies, *of_access, *self.errors})
 
+    def refuse_unknown(self) -> None:
+        """Refuse the present request if it has other parameters, or one twice."""
+        known = sorted(parameter.name for parameter in self.parameters)
+        for name, values in request.args.lists():
+            if name not in known:
+                takes = ", ".join(known) or "none"
+                raise BadRequest(f"query parameter {name[:100]!r} is unknown; {self.path} takes: {takes}")
+            if len(values) > 1:
+                raise BadRequest(f"query parameter {name!r} was given {len(values)} times; give it once")
+
     @property
     def answer_type(self) -> Any:
         return self.answer or get_type_hints(self.handler)["return"]
@@ -373,18 +383,11 @@ def _require_utf8() -> None:
 
 
 def _guarded(route: Route) -> Callable[..., Response]:
-    known = {parameter.name for parameter in route.parameters}
-
     def view(**_names: str) -> Response:
         if route.roles is not None and not route.checks_roles_itself:
             require_role(route.roles, route.own)
         _require_utf8()
-        for name, values in request.args.lists():
-            if name not in known:
-                takes = ", ".join(sorted(known)) or "none"
-                raise BadRequest(f"query parameter {name[:100]!r} is unknown; {route.path} takes: {takes}")
-            if len(values) > 1:
-                raise BadRequest(f"query parameter {name!r} was given {len(values)} times; give it once")
+        route.refuse_unknown()
         found = route.handler()
         if not isinstance(found, Record):
             return found
