@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 _SHOWN = 60
 INSTALLED = Path("/etc/jobsight/jobsight.toml")
@@ -25,6 +28,18 @@ class HelpParser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": WholeWords, **settings})
         self.register("type", float, _number)
+
+
+def read_by(read: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Return a type of arguments, whose errors are the words of ``read``'s ValueError."""
+
+    def value(text: str) -> Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return value
 
 
 def _number(text: str) -> float:

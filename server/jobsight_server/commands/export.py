@@ -12,6 +12,7 @@ from typing import Any
 from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.command_line.answers import existing, whole_file
 from jobsight_server.command_line.arguments import add_settings
+from jobsight_server.command_line.help_text import read_by
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
@@ -25,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet or FILE.csv")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
     since = "only jobs that ended from then on: a date such as 2026-11-01, or a time such as 2026-11-01T08:30 (UTC)"
-    parser.add_argument("--since", type=_span, metavar="TIME", help=since)
+    parser.add_argument("--since", type=read_by(utc_span), metavar="TIME", help=since)
     until = "only jobs that ended before; a date includes its day"
-    parser.add_argument("--until", type=_span, metavar="TIME", help=until)
+    parser.add_argument("--until", type=read_by(utc_span), metavar="TIME", help=until)
     parser.add_argument("--replace", action="store_true", help="overwrite an existing file")
     add_settings(parser, "database")
 
@@ -99,10 +100,3 @@ def _pyarrow() -> tuple[Any, Any]:
             f"Parquet needs pyarrow ({error.name} is not installed): pip install 'jobsight[parquet]'"
         ) from error
     return pyarrow, pyarrow.parquet
-
-
-def _span(text: str) -> tuple[float, float]:
-    try:
-        return utc_span(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error

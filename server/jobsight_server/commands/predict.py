@@ -20,6 +20,7 @@ from jobsight_server.advice.such_jobs import last_runs, of_application
 from jobsight_server.advice.words import sentence
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.help_text import read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.reader import reply_of
@@ -155,12 +156,9 @@ def _amount(read: Callable[[str], float]) -> Callable[[str], float]:
     """Parse an amount above 0; argparse adds the flag's name to the error."""
 
     def amount(text: str) -> float:
-        try:
-            value = read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
+        value = read(text)
         if not 0 < value <= 1e18:
-            raise argparse.ArgumentTypeError(f"{text!r} is not above 0; leave it out if unknown")
+            raise ValueError(f"{text!r} is not above 0; leave it out if unknown")
         return value
 
-    return amount
+    return read_by(amount)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,10 +15,10 @@ from sqlalchemy import Connection
 from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_span
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings
+from jobsight_server.command_line.help_text import read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.profiler.totals import METRICS
-from jobsight_server.queries.changes import DAYS, AdjustedResource, adjusted
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.savings import BY, Asking, SavingsRow
 from jobsight_server.queries.users import user_clusters
@@ -37,16 +36,6 @@ _NOTE = (
     "`jobsight seff` shows the same. --by application --user NAME shows each."
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
-_FIGURES = (
-    "jobs",
-    "requested_hours",
-    "used_hours",
-    "reserved_hours",
-    "repeated_hours",
-    "freed_hours",
-    "ran_out",
-    "would_run_out",
-)
 _ADVICE = ("user", "application", "like_job", "asked_for", "recommended", "ask_for")
 _REASONS = {
     "without_request": "without a request",
@@ -61,10 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="count only this cluster's jobs")
     parser.add_argument("--user", metavar="NAME", help="count only this user's jobs")
     since = f"first day on which jobs ended, such as 2026-11-01 (default: {DAYS_SHOWN} days)"
-    parser.add_argument("--since", type=_day, metavar="DAY", help=since)
-    parser.add_argument(
-        "--until", type=_day, metavar="DAY", help="last day, included (default: the newest); a time stands for its day"
-    )
+    parser.add_argument("--since", type=read_by(_day), metavar="DAY", help=since)
+    until = "last day, included (default: the newest); a time stands for its day"
+    parser.add_argument("--until", type=read_by(_day), metavar="DAY", help=until)
     parser.add_argument("--limit", type=int, default=_LISTED, metavar="COUNT", help=f"rows (default: {_LISTED})")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON, in GiB-hours and processor-hours")
@@ -86,7 +74,6 @@ def run(args: argparse.Namespace) -> int:
         for metric in METRICS:
             listed = Asked(metric, descending=True, cluster=cluster, limit=args.limit)
             found[metric] = waste(connection, asking, asked._replace(listed=listed))
-        changed = adjusted(connection, time.time(), cluster)
     if args.json:
         print_json(found["memory"])
     elif args.csv:
@@ -94,27 +81,8 @@ def run(args: argparse.Namespace) -> int:
         if found["memory"].first_day is None:
             print(f"jobsight savings: {_NOTHING}", file=sys.stderr)
     else:
-        console = Console()
-        show(found, console)
-        for resource in changed.resources:
-            if said := _adjusted(resource):
-                console.print(Text(said))
+        show(found, Console())
     return 0
-
-
-def _adjusted(of: AdjustedResource) -> str:
-    """Return the effect of `jobsight adjust`; empty if it changed nothing."""
-    if not (of.lowered or of.raised or of.waiting or of.undone or of.refused):
-        return ""
-    unit = "GiB-hours of memory" if of.resource == "memory" else "processor-hours of limits"
-    return (
-        f"`jobsight adjust`, last {DAYS} days: {of.lowered:,} jobs ran with less {_WORDS[of.resource]} than requested, "
-        f"{of.raised:,} with more, which freed {_hours(of.freed_hours)} {unit}; {of.ran_out:,} of them ran out of it. "
-        f"{of.waiting:,} changed jobs wait; {of.undone:,} changes undone, {of.refused:,} refused by the scheduler."
-    )
-
-
-_WORDS = {"memory": "memory", "runtime": "time"}
 
 
 def _cluster(connection: Connection, cluster: str | None, user: str | None) -> str | None:
@@ -210,23 +178,16 @@ def _asked(metric: str, advice: SavingsRow | None) -> str:
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:
-    """Write a line for each row of each metric; recommendations in bytes and seconds, unrounded."""
+    """Write a line for each row of each metric; recommendations in bytes and seconds."""
     rows = []
     for metric, of in found.items():
         unit = _TITLES[metric].rpartition(" ")[2]
         for row, figures, advice in _rows(metric, of):
-            values = [_value(figures, name) for name in _FIGURES] + [getattr(advice, name, None) for name in _ADVICE]
+            values = [*msgspec.structs.astuple(figures), *(getattr(advice, name, None) for name in _ADVICE)]
             rows.append([metric, unit, of.by, row.cluster, row.name, *values])
-    write_csv(sys.stdout, ["metric", "unit", "by", "cluster", "name", *_FIGURES, *_ADVICE], rows)
-
-
-def _value(figures: Waste, name: str) -> Any:
-    value = getattr(figures, name)
-    return float(f"{value:.6g}") if name.endswith("_hours") else value
+    columns = ["metric", "unit", "by", "cluster", "name", *Waste.__struct_fields__, *_ADVICE]
+    write_csv(sys.stdout, columns, rows)
 
 
 def _day(text: str) -> int:
-    try:
-        return int(utc_span(text)[0] // 86400)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return int(utc_span(text)[0] // 86400)

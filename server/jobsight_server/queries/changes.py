@@ -197,8 +197,6 @@ class TrialReport(Record):
     seed: str
     cluster: str | None
     level: Share
-    first_assigned: float | None
-    last_assigned: float | None
     arms: list[ArmCount]
     effects: list[Effect]
 
@@ -206,7 +204,6 @@ class TrialReport(Record):
 def trial_report(connection: Connection, seed: str, cluster: str | None = None, level: float = 0.95) -> TrialReport:
     """Return the results of one draw, without jobs that still wait: the means of both arms lack them."""
     rows = _first_runs(connection, seed, cluster)
-    times = [row.assigned for row in rows]
     counts = Counter((row.arm, name) for row in rows for name in _reached(row))
     arms = [
         ArmCount(arm, counts[arm, "assigned"], counts[arm, "started"], counts[arm, "ended"])
@@ -217,7 +214,7 @@ def trial_report(connection: Connection, seed: str, cluster: str | None = None, 
         for measure in _MEASURES
         if (effect := _effect(measure, [row for row in rows if _value(measure, row) is not None], level)) is not None
     ]
-    return TrialReport(seed, cluster, level, min(times, default=None), max(times, default=None), arms, effects)
+    return TrialReport(seed, cluster, level, arms, effects)
 
 
 _MEASURES: tuple[Measure, ...] = ("memory_gib", "waiting_s", "failed_share")

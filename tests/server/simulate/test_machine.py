@@ -164,7 +164,7 @@ def test_the_finished_jobs_of_a_site(
         assert figures["mean_wait_s"] == pytest.approx((0 + 20 + 9.5) / 3)
         assert {user: of_user["jobs"] for user, of_user in figures["by_user"].items()} == {"u": 2, "<b> [red]": 1}
     assert main(["simulate", database_url, "--policy", "fcfs"]) == 0
-    assert re.search(r"^  <b> \[red\] +1 ", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^ <b> \[red\] +1 ", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.fixture

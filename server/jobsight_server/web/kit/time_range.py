@@ -81,11 +81,7 @@ def range_until(newest: int | None, now: float, default: str) -> TimeRange:
     return range_argument(now if newest is None else min(now, (newest + 1) * DAY_S), default, OF_DAYS)
 
 
-SPAN = (
-    Parameter("range", "how far back from `until`, or from now, instead of `since`", choice_of(tuple(RANGES))),
-    Parameter("since", "begin of the span, a date, a time or UTC epoch seconds (default the first)", DAY_OR_TIME),
-    Parameter("until", "its end; a date includes its day (default the last)", DAY_OR_TIME),
-)
+SPAN = range_parameters("all time")
 """The parameters of a route that answers for all time unless given a span."""
 
 
