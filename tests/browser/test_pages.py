@@ -380,6 +380,12 @@ def test_a_job_draws_its_own_readings_and_copies_what_to_ask_next(watched: Watch
     page.get_by_role("button", name="Copy for Slurm").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == lines.text_content()
+    theirs = watched.page.context.browser.new_page()  # type: ignore[union-attr]
+    address.log_in(theirs, SCRIPT)  # the user of this job, who sees no readings of whole nodes
+    theirs.goto(f"{address.url}{PAGES['job']}")
+    expect(theirs.locator(".own .u-over")).to_have_count(2)
+    expect(theirs.locator(".u-over")).to_have_count(2)
+    theirs.context.close()
     with address.engine.begin() as connection:
         connection.execute(delete(cgroup).where(cgroup.c.job_id == SCRIPT))
 

@@ -24,7 +24,8 @@ function draw(data) {
     const lines = nodes.map((node, i) => ({ name: node.node, ...look(i) }));
     if (!runs.has(number)) {
       runs.set(number, new NodePlots(section, marks(section.querySelector(".own"))));
-      runs.get(number).addKeys(section.querySelector(".keys"), lines);
+      const keys = section.querySelector(".keys"); // not where users see their own readings alone
+      if (keys !== null) runs.get(number).addKeys(keys, lines);
     }
     runs.get(number).show((kind) => (kind in OWN ? own(kind, nodes, lines) : nodes.flatMap(({ series }, i) => (series === null ? [] : [{
       line: lines[i],
