@@ -53,7 +53,6 @@ _STATES = _REQUEUED | _EVICTED | _ENDED | _RUNS | {"PENDING"}
 _FLAGS = frozenset({"POWER_UP_NODE", "UPDATE_DB", "RESV_DEL_HOLD", "EXPEDITING", "POWERING_UP_NODE", "RESERVED"})
 
 _TEXTS = {"group": "Group", "account": "Account", "queue": "Partition"}
-_COUNTS = ("AllocCPUS", "NCPUS", "ReqCPUS", "NNodes", "AllocNodes", "ReqNodes")
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
 _SHOWN_ID = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}", re.ASCII)
 _MIB = 2**20
@@ -146,13 +145,11 @@ def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float
     if user is None:
         raise AccountingError("user is missing")
     allocated, requested = tres("AllocTRES", row.get("AllocTRES", "")), tres("ReqTRES", row.get("ReqTRES", ""))
-    of_columns = {name: _count(row, name) for name in _COUNTS}
-    asked_processors = int(requested.get("cpu", 0)) or of_columns["ReqCPUS"]
-    held = (of_columns["AllocCPUS"], int(allocated.get("cpu", 0)), of_columns["NCPUS"])
-    processors = next(filter(None, held), asked_processors)
-    asked_nodes = int(requested.get("node", 0)) or of_columns["ReqNodes"]
-    on_nodes = (int(allocated.get("node", 0)), of_columns["NNodes"], of_columns["AllocNodes"])
-    node_count = next(filter(None, on_nodes), asked_nodes)
+    asked_processors = int(requested.get("cpu", 0)) or _count(row, "ReqCPUS")
+    processors = _count(row, "AllocCPUS") or int(allocated.get("cpu", 0)) or _count(row, "NCPUS") or asked_processors
+    # Resources first: sacct may write 1K nodes, and only the columns that are needed must be whole numbers.
+    node_count = int(allocated.get("node", 0)) or _count(row, "NNodes") or _count(row, "AllocNodes")
+    node_count = node_count or int(requested.get("node", 0)) or _count(row, "ReqNodes")
     comments = row.get("Comment"), row.get("AdminComment")
     facts = facts_in(*comments)
     texts: dict[str, Any] = {name: _text(row.get(of), of.lower(), LONGEST_TEXT) for name, of in _TEXTS.items()}
