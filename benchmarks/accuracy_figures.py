@@ -47,11 +47,11 @@ def draw_window(title: str, users: Sequence[Lifetime], file: Path) -> None:
 
 def _window(axes: Axes, user: Lifetime) -> None:
     jobs = np.arange(user.begin, min(user.begin + WINDOW, len(user.values)))
-    for name, said in user.forecasts.items():
+    for name, predicted in user.forecasts.items():
         ours = name == "Jobsight"
         axes.plot(
             jobs,
-            said[jobs] / user.scale,
+            predicted[jobs] / user.scale,
             color=_COLOURS[name],
             linewidth=2.2 if ours else 1.0,
             zorder=4 if ours else 2,

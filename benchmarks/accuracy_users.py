@@ -35,7 +35,7 @@ class Lifetime:
     @property
     def accuracy(self) -> dict[str, float]:
         """Compute each forecaster's mean accuracy over all of the user's jobs but the first, which has no forecast."""
-        return {name: float(accuracies(said, self.values)[1:].mean()) for name, said in self.forecasts.items()}
+        return {name: float(accuracies(found, self.values)[1:].mean()) for name, found in self.forecasts.items()}
 
     @property
     def qualities(self) -> tuple[float, float]:

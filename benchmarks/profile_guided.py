@@ -90,8 +90,8 @@ def account(folder: Path, trace: str, metric: str) -> dict[str, Any]:
 
 
 def _hits(jobs: Jobs, users: Sequence[Indices], name: str) -> Floats:
-    said = replay_forecaster(name, jobs, users, "completion")
-    return np.where(np.isnan(said), np.nan, accuracies(said, jobs.values))
+    predicted = replay_forecaster(name, jobs, users, "completion")
+    return np.where(np.isnan(predicted), np.nan, accuracies(predicted, jobs.values))
 
 
 def _line(name: str, hits: dict[str, Floats], among: NDArray[np.bool_]) -> dict[str, Any]:

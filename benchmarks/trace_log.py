@@ -51,19 +51,19 @@ def _job(trace: Trace, row: int, number: int, times: int, submitted: int) -> tup
     processors = max(known("requested_processors"), known("processors"), 1)
     # A name that ends in a number would count as one of many runs.
     name = f"app{_letters(known('application'))}x{_letters(times)}" if known("application") >= 0 else "none"
-    said = [f"user=u{known('user')}-{times}", f"group=g{known('group')}", f"jobname={name}"]
-    said += [f"queue=q{known('queue')}", f"ctime={submitted}", f"qtime={submitted}", f"start={start}"]
-    said += ["owner=u@h", f"exec_host=n1/0-{processors - 1}", f"Resource_List.nodes=1:ppn={processors}"]
+    fields = [f"user=u{known('user')}-{times}", f"group=g{known('group')}", f"jobname={name}"]
+    fields += [f"queue=q{known('queue')}", f"ctime={submitted}", f"qtime={submitted}", f"start={start}"]
+    fields += ["owner=u@h", f"exec_host=n1/0-{processors - 1}", f"Resource_List.nodes=1:ppn={processors}"]
     if known("requested_s") > 0:
-        said.append(f"Resource_List.walltime={_clock(known('requested_s'))}")
+        fields.append(f"Resource_List.walltime={_clock(known('requested_s'))}")
     if known("requested_memory_kb") > 0:
-        said.append(f"Resource_List.mem={known('requested_memory_kb') * processors}kb")
+        fields.append(f"Resource_List.mem={known('requested_memory_kb') * processors}kb")
     used = [f"session=1 end={end} Exit_status=0 resources_used.walltime={_clock(known('run_s'))}"]
     if known("cpu_s") >= 0:
         used.append(f"resources_used.cput={_clock(known('cpu_s') * processors)}")
     if known("memory_kb") > 0:
         used.append(f"resources_used.mem={known('memory_kb') * processors}kb")
-    body = " ".join(said)
+    body = " ".join(fields)
     return end, [
         f"06/01/2026 00:00:01;S;{number}.trace;{body}\n",
         f"06/01/2026 00:00:01;E;{number}.trace;{body} {' '.join(used)}\n",

@@ -132,16 +132,16 @@ def take_account(engine: Engine) -> Account:
 
 
 def _score(account: Account, metric: str, rows: list[Row]) -> None:
-    said = forecasts_of_five(rows)
+    of_five = forecasts_of_five(rows)
     known = [i for i, row in enumerate(rows) if row.forecast is not None]
-    same = [i for i in known if not np.isnan(said["locality"][i])]
+    same = [i for i in known if not np.isnan(of_five["locality"][i])]
     account.compared[metric], account.first[metric] = len(same), len(known) - len(same)
     account.unanswered[metric] = len(rows) - len(known)
     if not same:
         return
     values = np.array([rows[i].value for i in same])
     ours = np.array([rows[i].forecast for i in same], dtype=np.float64)
-    by_name = {"Jobsight": ours, **{name: said[name][same] for name in FIVE}}
+    by_name = {"Jobsight": ours, **{name: of_five[name][same] for name in FIVE}}
     account.scores[metric] = {
         name: Score(
             float(accuracies(forecasts, values).mean()), float((np.abs(forecasts - values) <= _NEAR * values).mean())

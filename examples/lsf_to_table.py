@@ -11,9 +11,9 @@ BYTES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 for job in re.split(r"^-{20,}$", sys.stdin.read(), flags=re.MULTILINE):
     if head := re.search(r"^Job <(.+?)>.*", job, re.MULTILINE):
-        said = dict(re.findall(r"(Job Name|User|Project|Queue) <(.*?)>", head[0]))
-        row = {"job_id": head[1], "user": said["User"], "account": said.get("Project"), "queue": said.get("Queue")}
-        row |= {"name": said.get("Job Name"), "start_epoch_s": None}  # a job without a start did not run
+        known = dict(re.findall(r"(Job Name|User|Project|Queue) <(.*?)>", head[0]))
+        row = {"job_id": head[1], "user": known["User"], "account": known.get("Project"), "queue": known.get("Queue")}
+        row |= {"name": known.get("Job Name"), "start_epoch_s": None}  # a job without a start did not run
         for stamp, year, what, rest in re.findall(LINE, job, re.MULTILINE):
             moment = time.mktime(time.strptime(stamp + (year or f" {sys.argv[1]}"), "%b %d %H:%M:%S %Y"))
             row[{"S": "submitted_epoch_s", "C": "end_epoch_s"}.get(what[0], "start_epoch_s")] = moment

@@ -176,7 +176,7 @@ class TroubleReport:
 
     def __init__(self, log: Log, spool: Spool, pusher: Pusher) -> None:
         self._log, self._spool, self._pusher = log, spool, pusher
-        self._said: str | None = None
+        self._reported: str | None = None
         self._said_lost = (spool.dropped, 0)
         self._greeted = False
 
@@ -184,9 +184,9 @@ class TroubleReport:
         """Log each new kind of problem once, and its end; the first accepted batch; losses and rejected batches,
         once a minute."""
         error = self._pusher.last_error
-        if error != self._said:
+        if error != self._reported:
             self._log.say(error or "the server accepts batches again")
-            self._said = error
+            self._reported = error
             self._spool.note_error(error)
         if self._pusher.accepted and not self._greeted:
             self._greeted = True

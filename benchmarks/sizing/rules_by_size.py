@@ -70,11 +70,11 @@ class WittLr(BySize):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: dict[int, float] = {}
+        self.predicted: dict[int, float] = {}
         self.errors: list[float] = []
 
     def first(self, task: Task) -> float:
-        self.said[id(task)] = line = float(self.line(task.size))
+        self.predicted[id(task)] = line = float(self.line(task.size))
         spread = float(np.std(self.errors)) if self.errors else 0.0
         return max(line * (1.0 + spread), self.nothing)
 
@@ -82,8 +82,8 @@ class WittLr(BySize):
         return self.most if asked <= self.nothing else 2.0 * asked
 
     def learn(self, task: Task, need: float) -> None:
-        if id(task) in self.said:
-            self.errors.append((need - self.said.pop(id(task))) / need)
+        if id(task) in self.predicted:
+            self.errors.append((need - self.predicted.pop(id(task))) / need)
         super().learn(task, need)
 
 
@@ -166,7 +166,7 @@ class Sizey(BySize):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[tuple[float, float, float]] = []  # combined prediction, need, seconds
+        self.predicted: list[tuple[float, float, float]] = []  # combined prediction, need, seconds
         self.errors = np.zeros(3)
         self.models = np.zeros(3)
 
@@ -180,16 +180,16 @@ class Sizey(BySize):
         return self.predict(task) * (1.0 + self.offset())
 
     def offset(self) -> float:
-        if not self.said:
+        if not self.predicted:
             return 0.05
-        said, needs, seconds = np.array(self.said[-200:]).T
-        errors = (needs - said) / needs
+        predicted, needs, seconds = np.array(self.predicted[-200:]).T
+        errors = (needs - predicted) / needs
         under = errors[errors > 0.0]
         tried = [np.median(np.abs(errors)), np.std(errors)]
         tried += [np.median(under), np.std(under)] if len(under) else []
 
         def waste(offset: float) -> float:
-            asked = said * (1.0 + offset)
+            asked = predicted * (1.0 + offset)
             return float((np.where(asked >= needs, asked - needs, asked + self.most - needs) * seconds).sum())
 
         return float(min(tried, key=waste))
@@ -199,7 +199,7 @@ class Sizey(BySize):
 
     def learn(self, task: Task, need: float) -> None:
         if self.n:
-            self.said.append((self.predict(task), need, task.seconds))
+            self.predicted.append((self.predict(task), need, task.seconds))
             self.errors += np.minimum(1.0, np.abs(need - self.models) / need)
         super().learn(task, need)
 

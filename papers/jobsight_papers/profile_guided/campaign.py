@@ -57,8 +57,8 @@ def campaign_account(jobs: CampaignJobs, parameters: FiveParameters) -> dict[str
     members = _members(jobs.users)
     alike = {user for user, of in members.items() if (pqm(jobs.values[of].tolist()) or 0.0) > ALIKE}
     above = np.array([user in alike for user in jobs.users])
-    said, frozen = _forecasts(jobs.values, members, tested, parameters)
-    forecast = tested & ~np.isnan(said["locality"])
+    predicted, frozen = _forecasts(jobs.values, members, tested, parameters)
+    forecast = tested & ~np.isnan(predicted["locality"])
     return {
         "jobs": n,
         "tested": int(tested.sum()),
@@ -69,12 +69,12 @@ def campaign_account(jobs: CampaignJobs, parameters: FiveParameters) -> dict[str
         "tested_above": int((forecast & above).sum()),
         "forecasters": {
             name: {
-                "accuracy": _mean(accuracies(said[name], jobs.values)[forecast]),
-                "accuracy_above": _mean(accuracies(said[name], jobs.values)[forecast & above]),
-                "accuracy_below": _mean(accuracies(said[name], jobs.values)[forecast & ~above]),
+                "accuracy": _mean(accuracies(predicted[name], jobs.values)[forecast]),
+                "accuracy_above": _mean(accuracies(predicted[name], jobs.values)[forecast & above]),
+                "accuracy_below": _mean(accuracies(predicted[name], jobs.values)[forecast & ~above]),
                 "accuracy_frozen": _mean(accuracies(frozen[name], jobs.values)[forecast & ~np.isnan(frozen[name])]),
             }
-            for name in said
+            for name in predicted
         },
     }
 
@@ -90,11 +90,11 @@ def sensitivity(jobs: CampaignJobs) -> dict[str, list[float | None]]:
         for value in GRID[parameter]:
             whole: Any = value if parameter == "alpha" else int(value)
             forecaster = make_five(replace(DEFAULT_PARAMETERS, **{parameter: whole}))[name]
-            said = np.full(n, np.nan)
+            predicted = np.full(n, np.nan)
             for of in members.values():
-                said[of] = forecaster.replay(jobs.values[of])
-            there = tested & ~np.isnan(said)
-            found[parameter].append(_mean(accuracies(said, jobs.values)[there]))
+                predicted[of] = forecaster.replay(jobs.values[of])
+            there = tested & ~np.isnan(predicted)
+            found[parameter].append(_mean(accuracies(predicted, jobs.values)[there]))
     return found
 
 
@@ -125,15 +125,15 @@ def _forecasts(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return forecasts of each job from all of its user's jobs before, and from the untested ones; both (n,)."""
     names = (*make_five(parameters), UNCLIPPED)
-    said, frozen = ({name: np.full(len(values), np.nan) for name in names} for _ in range(2))
+    predicted, frozen = ({name: np.full(len(values), np.nan) for name in names} for _ in range(2))
     for of in members.values():
         series = forecast_series(values[of], parameters)
         learned = of[~tested[of]]
         before = forecast_series(values[learned], parameters).following if len(learned) else {}
         for name in names:
-            said[name][of] = series.forecasts[name]
+            predicted[name][of] = series.forecasts[name]
             frozen[name][of[tested[of]]] = before.get(name, np.nan)
-    return said, frozen
+    return predicted, frozen
 
 
 def _mean(values: Floats) -> float | None:

@@ -123,16 +123,16 @@ def _metrics(trace: str, cluster: str | None, metrics: Sequence[str]) -> tuple[l
 def _beside(jobs: Jobs) -> dict[str, Any]:
     """Return the accuracy on the later jobs of the last value, the history's mean and Jobsight's own forecast."""
     users = grouped([question.user for question in jobs.questions])
-    said = {name: replay_forecaster(name, jobs, users, "completion") for name in ("locality", "history")}
-    said["jobsight"] = replay_jobsight(jobs, "completion").forecasts
-    there = ~np.isnan(said["locality"])
+    predicted = {name: replay_forecaster(name, jobs, users, "completion") for name in ("locality", "history")}
+    predicted["jobsight"] = replay_jobsight(jobs, "completion").forecasts
+    there = ~np.isnan(predicted["locality"])
     is_earlier = earlier_jobs(jobs)
     late = there & ~is_earlier
     return {
         "jobs": len(jobs),
         "earlier": int((there & is_earlier).sum()),
         "later": int(late.sum()),
-        "beside": {name: float(accuracies(of, jobs.values)[late].mean()) for name, of in said.items()},
+        "beside": {name: float(accuracies(of, jobs.values)[late].mean()) for name, of in predicted.items()},
     }
 
 

@@ -124,5 +124,5 @@ def interval_over_users(
 
 
 def _hits(jobs: Jobs, users: Sequence[Indices], protocol: Protocol, name: str, parameters: FiveParameters) -> Floats:
-    said = replay_forecaster(name, jobs, users, protocol, parameters=parameters)
-    return np.where(np.isnan(said), np.nan, accuracies(said, jobs.values))
+    predicted = replay_forecaster(name, jobs, users, protocol, parameters=parameters)
+    return np.where(np.isnan(predicted), np.nan, accuracies(predicted, jobs.values))

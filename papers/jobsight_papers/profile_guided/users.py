@@ -44,7 +44,8 @@ def forecast_series(values: Floats, parameters: FiveParameters) -> ForecastSerie
     forecasters = {**make_five(parameters), UNCLIPPED: UnclippedExponential(parameters.alpha)}
     found = {name: forecaster.replay(extended) for name, forecaster in forecasters.items()}
     return ForecastSeries(
-        {name: said[:-1] for name, said in found.items()}, {name: float(said[-1]) for name, said in found.items()}
+        {name: every[:-1] for name, every in found.items()},
+        {name: float(every[-1]) for name, every in found.items()},
     )
 
 
@@ -68,10 +69,10 @@ def user_account(values: Floats, parameters: FiveParameters) -> dict[str, Any]:
         "overshoots": int((raw > (1.0 + OVERSHOT) * ceiling).sum()),
         "forecasters": {
             name: {
-                "accuracy": float(accuracies(said[last], values[last]).mean()) if len(values) > 1 else None,
+                "accuracy": float(accuracies(predicted[last], values[last]).mean()) if len(values) > 1 else None,
                 "next": series.following[name],
-                "forecasts": [None, *said[1:].tolist()],
+                "forecasts": [None, *predicted[1:].tolist()],
             }
-            for name, said in series.forecasts.items()
+            for name, predicted in series.forecasts.items()
         },
     }

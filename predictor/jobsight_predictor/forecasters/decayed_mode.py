@@ -87,8 +87,8 @@ class DecayedMode(Forecaster):
         here[3] += long
         fades = FADES
         if self._n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
-            own = long * fades[2]  # the last value itself is not history yet
-            if alike - own < LEVEL * (self._total - own):
+            last_weight = long * fades[2]  # the last value itself is not history yet
+            if alike - last_weight < LEVEL * (self._total - last_weight):
                 short = self._shift(value, here)
         self._total += long
         self._last = value

@@ -1,4 +1,4 @@
-"""An answer's account of a forecast: the value, the reservation, and the jobs behind both."""
+"""The answer to a question: the value, the reservation, and the jobs behind both."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
 
-DIFFERENT = 0.01  # share of the better one; forecasts further apart than this differ
+DIFFERENT = 0.01  # share of the better one; forecasts differ beyond this
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
-    """The next best forecast and its source."""
+    """The next best forecast, and its source."""
 
     value: float
     forecaster: str
@@ -31,10 +31,10 @@ class RunnerUp:
 
 @dataclass(frozen=True, slots=True)
 class JobForecast:
-    """A job's expected use and its reservation; ``value`` is None, with a ``reason``, if nothing is known.
+    """A job's expected use and its reservation; without evidence ``value`` is None and ``reason`` says why.
 
-    ``attempts`` is the ladder of what to reserve: the bound, and what wastes least after that was too little, each time
-    given that all before were.
+    ``attempts`` is the ladder of reservations: the bound, then those that waste least given that all before were too
+    little.
 
     ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
     ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more.
@@ -68,9 +68,9 @@ class JobForecast:
 
 @dataclass(frozen=True, slots=True)
 class MeanError:
-    """Mean relative error, each capped at 1, over a user's jobs: of the answers, and of the best single candidate.
+    """Mean relative error, each capped at 1, of the answers and of the best single candidate, over a user's jobs.
 
-    ``best_candidate`` names the one that was best for the user in hindsight.
+    ``best_candidate`` names that candidate, chosen in hindsight.
     """
 
     jobs: int
@@ -131,7 +131,7 @@ def candidate_name(profile: Profile, index: int) -> str:
 
 
 def _source(profile: Profile, forecast: PendingForecast, value: float) -> tuple[str, GroupKey, Group]:
-    """The candidate, key and group of the most specific group that forecast ``value``, by the greatest weight."""
+    """Return candidate, key and group of the most specific group that forecast ``value``, by the greatest weight."""
     width = len(CANDIDATES)
     assert forecast.keys is not None
     for number, key in (*forecast.keys.values, *forecast.keys.shares):

@@ -1,4 +1,4 @@
-"""The forecast of one job: the jobs similar to it, their votes, and what to reserve by their distribution."""
+"""Forecasts one job: similar jobs, their votes, and the reservation from their distribution."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class PendingForecast(Stored):
         return self._attempts
 
     def state(self) -> list[Any]:
-        """The part of it that scoring needs, as JSON values."""
+        """Return the part that scoring needs, as JSON values."""
         assert self.attempts is not None
         return super().state()
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
-        """The forecast whose ``state()`` this was, as far as scoring needs it."""
+        """Restore a forecast from its ``state()``, as far as scoring needs it."""
         restored = cls()
         restored.load(state)
         restored._attempts = tuple(restored.attempts)
@@ -84,9 +84,9 @@ class PendingForecast(Stored):
 
 
 class AtStart(NamedTuple):
-    """The part kept of a forecast made again as the job started, from which no group learns.
+    """The kept part of a forecast made again as the job started; groups do not learn from it.
 
-    None where nothing was known; ``stated_exceed``, ``out_near_limit`` and ``forecasts`` as in a ``PendingForecast``.
+    None if unknown; ``stated_exceed``, ``out_near_limit`` and ``forecasts`` as in a ``PendingForecast``.
     """
 
     value: float | None
@@ -98,7 +98,7 @@ class AtStart(NamedTuple):
 
     @classmethod
     def of(cls, forecast: PendingForecast) -> Self:
-        """The part kept of this one."""
+        """Make the kept part of this forecast."""
         probability = None if forecast.value is None else forecast.probability
         kept = (forecast.stated_exceed, forecast.out_near_limit, forecast.forecasts)
         return cls(forecast.value, forecast.bound, probability, *kept)
@@ -106,11 +106,11 @@ class AtStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """A finished job, as each submodel learns from it: what it used, and what had been forecast.
+    """A finished job for the submodels: its use and its forecasts.
 
-    ``seconds`` it ran; ``at_start`` is the forecast as it started, ``forecast`` itself where it did not wait; ``hit``
-    whether the forecast was within 20 %, None without one; ``n`` jobs have been learned with it. ``weight`` is less
-    than 1 within a burst, whose jobs share much of their fate; ``is_first`` of its application.
+    ``seconds``: its run time; ``at_start``: the forecast as it started, or ``forecast`` if it did not wait; ``hit``:
+    the forecast was within 20 %, None without one; ``n``: jobs learned, this one included. ``weight`` is less than 1
+    within a burst, whose jobs are correlated; ``is_first``: first job of its application.
     """
 
     question: Question
@@ -126,18 +126,18 @@ class FinishedJob:
     weight: float
 
 
-BEYOND = 1.01  # share of the request; more than this is no rounding
-ROUNDED = 1.01  # factor; a lower bound may have been this much larger than reported (rounding)
+BEYOND = 1.01  # share of the request beyond which a use exceeds it, rounding aside
+ROUNDED = 1.01  # factor by which a lower bound may exceed the reported one (rounding)
 
 
 @dataclass(slots=True)
 class SimilarJobs:
-    """The votes, the distribution and the case of jobs similar to one, which do not depend on the moment of its life.
+    """Votes, distribution and case of jobs similar to one, the same for submission and start.
 
-    ``forecasts`` are those of all candidates. ``closest`` is the most specific group, None if there are no forecasts;
-    ``of_first_jobs`` the forecast for a job of a new application, whose distribution is that of the first jobs of
-    others, once there are ``FEW``; ``by_facts`` the distribution and the case of jobs with similar facts;
-    ``out_near_limit`` see ``stated_near_limit``.
+    ``forecasts`` are those of all candidates. ``closest`` is the most specific group, None without forecasts.
+    ``of_first_jobs`` is the forecast for a job of a new application, from the first jobs of other applications once
+    there are ``FEW``. ``by_facts`` are distribution and case of jobs with similar facts. ``out_near_limit``: see
+    ``stated_near_limit``.
     """
 
     keys: JobKeys
@@ -151,7 +151,7 @@ class SimilarJobs:
     of_first_jobs: float | None = None
 
     def held_to(self, request: float) -> SimilarJobs:
-        """The same for a job that needs no more than its request."""
+        """Return the same for a job that needs no more than its request."""
         case = self.case._replace(is_limit=True)
         by_facts = self.by_facts and (self.by_facts[0].cut(request), self.by_facts[1]._replace(is_limit=True))
         forecasts = [value if value is None or value < request else request for value in self.forecasts]
@@ -159,7 +159,7 @@ class SimilarJobs:
 
 
 def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
-    """The jobs similar to this one; changes nothing."""
+    """Find the jobs similar to this one; changes nothing."""
     keys, groups, width = profile.keys(question), profile.groups, len(CANDIDATES)
     request = keys.request
     forecasts: Forecasts = [None] * profile.size
@@ -214,7 +214,7 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
 
 
 def limit_of(profile: Profile, keys: JobKeys) -> float | None:
-    """The request of a job that is held to it; None of one that may need more."""
+    """Return the request of a job that is held to it; None for one that may need more."""
     request = keys.request
     if request is None or not profile.requests.are_limits or _beyond(profile, keys):
         return None
@@ -222,29 +222,31 @@ def limit_of(profile: Profile, keys: JobKeys) -> float | None:
 
 
 def _beyond(profile: Profile, keys: JobKeys) -> bool:
-    """Whether most of the last jobs of this application used more than requested: nothing holds this one to it."""
+    """Return whether most of the last jobs of this application used more than requested: then requests do not limit
+    it."""
     fields, values = keys.application
     of_application = profile.groups.get((SHARE | fields, values))
     return of_application is not None and median_low(of_application.recent) > BEYOND
 
 
 def _lacks_application(profile: Profile, question: Question, keys: JobKeys) -> bool:
-    """Whether the question leaves out the application, rather than naming a new one: jobs of the user are known.
+    """Return whether the question omits the application, rather than naming a new one, while jobs of the user are
+    known.
 
-    A log without applications has none for its first jobs either, but then their user is new too.
+    In a log without applications, the first jobs have none either, but then their user is new too.
     """
     known = profile.n > 0 if question.user is None else keys.user in profile.experts.users
     return question.application is None and known
 
 
-FIRST_SHARE = 0.5  # share; of hits, for a new user
-UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
+FIRST_SHARE = 0.5  # share of hits of a new user
+UNSEEN = 1.0  # jobs; weight of values anywhere, in the share near the forecast
 
 
 def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Moment) -> PendingForecast:
-    """The forecast for the job at this moment of its life, which has weights and a price of its own.
+    """Make the forecast for submission or start, with the weights and the price of that moment.
 
-    Changes nothing. The model must not have learned since the ``similar`` jobs were found; forecasts share their lists.
+    Changes nothing. Nothing may be learned between ``similar_jobs`` and this; forecasts share their lists.
     """
     calibration = profile.calibrations[moment]
     keys, request = similar.keys, similar.keys.request
@@ -257,7 +259,7 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
     if group is None and request is None and not by_groups.places:
         return forecast
     _use(calibration, forecast, by_groups, profile.bounds.reserve(by_groups, similar.case, price))
-    if group is None:  # there are no votes
+    if group is None:  # without votes
         return forecast
     forecast.weights = profile.experts.weights(keys.user, moment)
     votes: dict[float, float] = {}
@@ -268,7 +270,7 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
     if similar.of_first_jobs is not None and forecast.bound is not None and forecast.value > forecast.bound:
-        # The votes come from applications that are known by many jobs; the bound does not.
+        # Votes come from applications with many jobs; the bound does not.
         forecast.value = min(similar.of_first_jobs, forecast.bound)
     forecast.features = _features(profile, keys, expected, forecast.value, group)
     forecast.probability = profile.hit_probability.probability(forecast.features)
@@ -285,7 +287,7 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
         can_fail = profile.bounds.can_fail(request, question.requested_time_s, price)
         if moment == "submission" or not can_fail:
             _use(calibration, forecast, by_groups, Bound(request, 0.0, "request"))
-    # The forecast knows no facts: it says nothing about a bound by them.
+    # The forecast ignores facts, so it does not limit a bound from them.
     if forecast.bound is not None and forecast.basis not in (None, "facts") and forecast.bound < forecast.value:
         bound = Bound(forecast.value, exceeding(forecast.prospect, forecast.value), forecast.basis)
         _use(calibration, forecast, forecast.prospect or by_groups, bound)
@@ -299,7 +301,7 @@ def _use(calibration: Calibration, forecast: PendingForecast, prospect: Prospect
 
 
 def _features(profile: Profile, keys: JobKeys, expected: float, value: float, group: Group) -> tuple[float, ...]:
-    """As in ``probability.FEATURES``, of the most specific group."""
+    """Return ``probability.FEATURES`` of the most specific group."""
     losses = profile.experts.users.get(keys.user)
     user_share = losses.hits.share(FIRST_SHARE) if losses else FIRST_SHARE
     places, total = group.distribution()

@@ -1,4 +1,4 @@
-"""Learns from finished jobs; forecasts what the next one will use, and says from which jobs."""
+"""Learns from finished jobs, and forecasts the next one's use."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Learner(Protocol):
 
 
 class Profile:
-    """Learns from finished jobs of one metric on one cluster; forecasts what the next one will use.
+    """Learns from finished jobs of one metric on one cluster; forecasts the next one's use.
 
-    A forecast is judged as of the submission, when the user had to decide: keep the result of ``forecast_job`` at that
-    time, and pass it to ``learn`` when the job has ended. In a burst of a thousand jobs it differs much from the
-    forecast after the first of them have ended. Without it, the job is judged by the forecast at its end.
+    Forecasts are scored as of submission, when the user had to decide: keep the result of ``forecast_job`` and pass it
+    to ``learn`` when the job has ended. In a burst of a thousand jobs it differs much from a forecast after the first
+    ones have ended. Without it, the job is scored on the forecast at its end.
 
-    A job that waited may be forecast again as it starts. These forecasts have weights and a calibration of their own;
-    otherwise the model learns by those at submission.
+    A job that waited may be forecast again as it starts. These forecasts have separate weights and calibration; the
+    rest of the model learns from those at submission.
 
     State is stored by key: the few ``state_keys`` of a question are enough to answer it and to learn such a job.
     """
@@ -78,7 +78,7 @@ class Profile:
         self.hit_probability = HitProbability()
         self.near_limit = NearLimit()
         self.calibrations = {moment: Calibration(coverage, moment) for moment in MOMENTS}
-        # In the order in which they learn from a job: requests go by bounds that have.
+        # In order of learning: requests use bounds that have learned.
         self._learners: tuple[Learner, ...] = (
             self.experts, self.bounds, self.hit_probability, *self.calibrations.values(), self.near_limit, self.groups,
             self.requests, self.shortfalls, self.facts,
@@ -93,16 +93,16 @@ class Profile:
             "requests": self.requests, "hit_probability": self.hit_probability, "near_limit": self.near_limit,
         }  # fmt: skip
         self._is_site_changed = False
-        # Emptied whenever something is learned.
+        # Cleared whenever something is learned.
         self._latest: dict[Question, tuple[SimilarJobs, SimilarJobs, dict[tuple[Moment, bool], PendingForecast]]] = {}
 
     @property
     def are_limits(self) -> bool:
-        """Whether requests are enforced: hardly any job has used more than it requested."""
+        """Return whether requests are enforced: hardly any job has used more than it requested."""
         return self.requests.are_limits
 
     def keys(self, question: Question) -> JobKeys:
-        """The keys under which jobs similar to this one are kept."""
+        """Return the keys of similar jobs."""
         return job_keys(self.job_groups, question, self.requests.of(question))
 
     def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
@@ -112,12 +112,12 @@ class Profile:
         return explain(self, forecast, need, moment)
 
     def forecast_job(self, question: Question, moment: Moment = "submission", *, cut: bool = True) -> PendingForecast:
-        """The current forecast for the job, to be judged when it has ended. Changes nothing.
+        """Forecast the job; score the result when it has ended. Changes nothing.
 
-        ``cut``: nothing is expected above its request, where requests are limits.
+        ``cut``: limit it to the request, where requests are limits.
 
-        Jobs of a burst that ask the same question before anything new is learned share one forecast. As of their start
-        they share with it what does not depend on the moment.
+        Jobs of a burst with the same question share one forecast until something is learned. A forecast at start shares
+        the parts that do not depend on the moment.
         """
         found = self._latest.get(question)
         if found is None:
@@ -134,12 +134,12 @@ class Profile:
         return forecast
 
     def outlook(self, question: Question) -> Outlook:
-        """The distribution of what the job needs in all, for when it runs. Changes nothing."""
+        """Return the distribution of the job's total need, for when it runs. Changes nothing."""
         forecast = self.forecast_job(question, "start")
         return Outlook.of(forecast.prospect, self.near_limit.correction.shifts, of_time=self.of_time)
 
     def mean_error(self, user: str | None) -> MeanError | None:
-        """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
+        """Compare the answers with the user's best single candidate in hindsight; None for a user without jobs."""
         losses = self.experts.users.get(self.keys(Question(user)).user)
         if losses is None:
             return None
@@ -158,9 +158,9 @@ class Profile:
         at: float | None = None,
         at_start: AtStart | None = None,
     ) -> None:
-        """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
+        """Score the forecast of the job, then learn its use, in ``seconds`` if known.
 
-        ``at_start``: the forecast as it started; None: it did not wait, and ``forecast`` stands for both.
+        ``at_start``: the forecast as it started; None: it did not wait, and ``forecast`` counts for both.
         ``lower_bound``: it needed more than ``value``, as it was killed or measured in part. ``at``: when it ended, in
         seconds, UTC; groups without jobs for a year are removed. Without it, none are.
 
@@ -179,7 +179,7 @@ class Profile:
             forecast = self.forecast_job(question)
         self._latest.clear()
         self.n += 1
-        keys = forecast.keys or self.keys(question)  # none with a forecast that was stored meanwhile
+        keys = forecast.keys or self.keys(question)  # none with a forecast stored meanwhile
         burst = self.bursts.to_learn(keys.application).add(forecast.known, self.n)
         hit = None if forecast.value is None else abs(forecast.value - value) <= NEAR * value
         ran_s = seconds or question.requested_time_s or 1.0
@@ -192,7 +192,7 @@ class Profile:
     ) -> None:
         expected = self.forecast_job(question).value
         self._latest.clear()
-        if expected is None or value >= expected:  # or it says nothing: such jobs need more anyway
+        if expected is None or value >= expected:  # otherwise uninformative: such jobs need more anyway
             self.shortfalls.to_learn(self.keys(question).application).add(value)
         if forecast is not None:
             again = at_start or forecast
@@ -201,7 +201,7 @@ class Profile:
             self.calibrations["start"].score_lower_bound(again, value)
 
     def _advance(self, at: float) -> None:
-        """Take note of the end of a job; drop what nothing was learned of for long."""
+        """Note the end of a job; drop expired parts."""
         has_moved = self.clock.advance(at)
         for parts in self._parts.values():
             parts.period = self.clock.period
@@ -209,15 +209,15 @@ class Profile:
                 parts.drop_old()
 
     def too_old(self) -> int | None:
-        """The current period, if it began since this was called last; else None.
+        """Return the current period if it began since the last call, else None.
 
-        The caller, which stores ``changed_state``, deletes the parts that count until an earlier one.
+        The caller, which stores ``changed_state``, deletes the expired parts.
         """
         has_moved, self.clock.has_moved = self.clock.has_moved, False
         return self.clock.period if has_moved else None
 
     def state_keys(self, question: Question) -> list[str]:
-        """Keys of the state that the answer to this question needs, and that learning such a job changes."""
+        """Return the keys of the state that this question needs, and that learning such a job changes."""
         keys = self.keys(question)
         needed: list[tuple[Parts[Any], list[GroupKey]]] = [
             (self.experts.users, [keys.user]),
@@ -230,32 +230,32 @@ class Profile:
         return [_SITE_KEY, *named]
 
     def changed_state(self) -> dict[str, Part]:
-        """The state changed since the last call, by key."""
+        """Return the state changed since the last call, by key."""
         found: dict[str, Part] = {}
         for parts in self._parts.values():
             found |= parts.take_changed()
         if self._is_site_changed:
             site = {name: kept.state() for name, kept in self._of_site.items()}
-            said = {"shape": _SHAPE, "objective": self.bounds.objective, "n": self.n}
-            found[_SITE_KEY] = Part(said | site, None)
+            header = {"shape": _SHAPE, "objective": self.bounds.objective, "n": self.n}
+            found[_SITE_KEY] = Part(header | site, None)
         self._is_site_changed = False
         return dict(sorted(found.items()))
 
     def state(self) -> dict[str, Part]:
-        """All state, by key."""
+        """Return all state, by key."""
         for parts in self._parts.values():
             parts.changed.update(parts)
         self._is_site_changed |= self.n > 0
         return self.changed_state()
 
     def load(self, state: Mapping[str, Sequence[Any]]) -> None:
-        """Load parts (state, until) from ``changed_state`` or ``state``, but those that are too old by now.
+        """Load parts (state, until) from ``changed_state`` or ``state``, except expired ones.
 
         Raises:
             ValueError: it has another objective or another version.
         """
         self._latest.clear()
-        if _SITE_KEY in state:  # decides whether the others can be read
+        if _SITE_KEY in state:  # first: decides whether the others can be read
             self._load_site(state[_SITE_KEY][0])
         for name, (piece, until) in state.items():
             kind, *key = json.loads(name)

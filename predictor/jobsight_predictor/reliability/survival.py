@@ -59,14 +59,14 @@ class Survival:
         unavailable. Older observations weigh less at ``now``.
         """
         (rate, shape), age_factor, count = self.spread(), self.age_factor(), len(self.events)
-        own = (shape + self.events) / (shape + rate * self.weighted)
+        factors = (shape + self.events) / (shape + rate * self.weighted)
         first, last = (np.maximum(times - began_s, 0.0)[:, None] for times in (from_s, to_s))
         ago_s = np.broadcast_to(np.asarray(now) - began_s, began_s.shape)[:, None]
         begin, end = (np.clip(bounds, first, last) for bounds in (AGES_S, np.append(AGES_S[1:], np.inf)))
         seconds = faded_span(np.maximum(ago_s - begin, 0.0), np.maximum(ago_s - end, 0.0))
         events = faded(np.maximum(now - to_s, 0.0)) * ended
         age = np.maximum(np.searchsorted(AGES_S, last[:, 0]) - 1, 0)
-        self.age_weighted += (seconds * own[machine][:, None]).sum(axis=0)
+        self.age_weighted += (seconds * factors[machine][:, None]).sum(axis=0)
         self.age_events += np.bincount(age, events, len(AGES_S))
         self.events += np.bincount(machine, events, count)
         self.seconds += np.bincount(machine, seconds.sum(axis=1), count)
@@ -87,8 +87,8 @@ class Survival:
         total = float(self.events.sum())
         rate, shape = (total + 1.0) / (float(self.weighted.sum()) + DAY_S), 1.0
         for _ in range(_ROUNDS if total > 0.0 else 0):
-            own = (shape + self.events) / (shape + rate * self.weighted)
-            rate = (total + 1.0) / (float((own * self.weighted).sum()) + DAY_S)
+            factors = (shape + self.events) / (shape + rate * self.weighted)
+            rate = (total + 1.0) / (float((factors * self.weighted).sum()) + DAY_S)
             expected = rate * self.weighted
             over = float(((self.events - expected) ** 2 - self.events).sum()) / max(float((expected**2).sum()), 1e-9)
             shape = 1.0 / min(max(over, _NARROWEST), _WIDEST)

@@ -217,8 +217,8 @@ class GroupAccuracy(AccuracyHistory):
             if histogram is not None:
                 weights = histogram.weights()
                 jobs, source = float(weights.sum()), group_name(key)
-                own = np.concatenate(([0.0], np.cumsum(weights)))
-                cdf = (own + self._prior * cdf) / (jobs + self._prior)
+                counts = np.concatenate(([0.0], np.cumsum(weights)))
+                cdf = (counts + self._prior * cdf) / (jobs + self._prior)
                 cdf[-1] = 1.0
         return RuntimeAccuracy(np.clip(cdf, 0.0, 1.0), jobs, source)
 

@@ -133,7 +133,7 @@ class CommandOutput:
             raise self._late() from None
         if status:
             how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
-            raise CommandError(how, self._said())
+            raise CommandError(how, self._error_line())
 
     def _left_s(self) -> float:
         left_s = self._deadline - self._monotonic()
@@ -142,9 +142,9 @@ class CommandOutput:
         return left_s
 
     def _late(self) -> CommandError:
-        return CommandError(f"not finished after {self._timeout_s:g} s", self._said())
+        return CommandError(f"not finished after {self._timeout_s:g} s", self._error_line())
 
-    def _said(self) -> str:
+    def _error_line(self) -> str:
         """Return the first line of its standard error."""
         lines = [line.strip() for line in self._errors.decode("utf-8", "backslashreplace").splitlines() if line.strip()]
         return "".join(c if c.isprintable() else "?" for c in lines[0][:_SHOWN]) if lines else ""
@@ -160,7 +160,7 @@ class CommandSource:
     engine: Engine
     source: AccountingSource
     clock: Callable[[], float]
-    said: Seldom
+    seldom: Seldom
     _failing: set[str] = field(default_factory=set)
 
     def attempt(self, name: str, read: Callable[[LoadReport], None]) -> LoadReport:
@@ -174,7 +174,7 @@ class CommandSource:
         except CommandError as error:
             self._failing.add(name)
             report.unreadable[name] = str(error)
-            if self.said.lets((name, str(error)), self.clock()):
+            if self.seldom.lets((name, str(error)), self.clock()):
                 log.warning("accounting of %s: %s: %s", self.source.cluster, name, error)
             with self.engine.begin() as connection:
                 add_event_counts(connection, {("accounting_unreadable", f"{name}: {error.reason}"): 1})

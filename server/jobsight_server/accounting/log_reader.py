@@ -35,7 +35,7 @@ class LogReader:
     """Reads files of one cluster, in the order in which they were written, into the database of ``engine``.
 
     ``log_format`` None is guessed from each file. ``progress(path, bytes)`` receives the bytes read of a file on
-    disk. ``said``: limits log lines about unreadable files; without it, all are logged. ``given``: values that the
+    disk. ``seldom``: limits log lines about unreadable files; without it, all are logged. ``given``: values that the
     files lack.
     """
 
@@ -47,7 +47,7 @@ class LogReader:
     stop: threading.Event | None = None
     progress: BytesRead | None = None
     most_records: int = 1000
-    said: Seldom | None = None
+    seldom: Seldom | None = None
     given: Given = NOTHING
     report: LoadReport = field(default_factory=LoadReport)
     _known: dict[str, Position] | None = None
@@ -80,7 +80,7 @@ class LogReader:
     def unreadable(self, name: str, cause: str, label: str | None = None) -> None:
         """Count and report an unreadable file, and go on. ``label``: the label to count, by default the cause."""
         self.report.unreadable[name] = cause
-        if self.said is None or self.said.lets((name, cause), self.clock()):
+        if self.seldom is None or self.seldom.lets((name, cause), self.clock()):
             log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
         with self.engine.begin() as connection:
             add_event_counts(connection, {("accounting_unreadable", label or cause): 1})

@@ -54,7 +54,7 @@ def import_files(
     """
     figures = Figures()
     # The report lists unreadable files, so they are not logged.
-    reader = LogReader(engine, cluster, clock, log_format, progress=progress, said=Seldom(0.0, 0), given=given)
+    reader = LogReader(engine, cluster, clock, log_format, progress=progress, seldom=Seldom(0.0, 0), given=given)
     before = _runs(engine, cluster)
     for position, file in enumerate(files):
         reader.read(file, final=True, previous=files[position - 1] if position else None, figures=figures)
@@ -68,7 +68,7 @@ def follow_once(
     stop: threading.Event | None = None,
     zone: tzinfo | None = None,
     skipped: set[Path] | None = None,
-    said: Seldom | None = None,
+    seldom: Seldom | None = None,
     progress: BytesRead | None = None,
 ) -> LoadReport:
     """Import the new part of the source's files; end early, between two transactions, when ``stop`` is set.
@@ -76,9 +76,9 @@ def follow_once(
     ``zone`` is the scheduler's, in case its log does not show it; None means this machine's. Unreadable files are
     counted and reported, and the rest is read. Symbolic links out of the directory and files without a day's name are
     skipped; each is counted and reported once, and added to ``skipped``.
-    ``said`` prevents the same log line about a file in each round.
+    ``seldom`` prevents the same log line about a file in each round.
     """
-    reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, progress, said=said)
+    reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, progress, seldom=seldom)
     try:
         files = _files_of(reader, source, set() if skipped is None else skipped)
     except UnreadableError as error:

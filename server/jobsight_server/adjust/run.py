@@ -177,9 +177,9 @@ class Adjuster:
             number = ledger.begin(connection, self.cluster, change, one.request, self.clock())
         if number is None:
             return replace(one, outcome="left", error="another change of it is under way")
-        state, said = self._ask(change, ledger.DONE)
-        self._settle(number, state, said)
-        return replace(one, change=change, outcome=state, error=said)
+        state, error = self._ask(change, ledger.DONE)
+        self._settle(number, state, error)
+        return replace(one, change=change, outcome=state, error=error)
 
     def _undo(self, number: int, change: Change) -> Proposed:
         with self.engine.begin() as connection:

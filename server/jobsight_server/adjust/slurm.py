@@ -41,10 +41,10 @@ class Slurm:
         if resource != "memory":
             return known
         shown = text_of(run_command((*self.scontrol, "show", "job", _checked(job.job_id)), self.timeout_s))
-        said = {(kind, amount("MinMemory", size)) for kind, size in _MEMORY.findall(shown)}
-        if len(said) != 1:
+        requested = {(kind, amount("MinMemory", size)) for kind, size in _MEMORY.findall(shown)}
+        if len(requested) != 1:
             return None
-        ((kind, value),) = said
+        ((kind, value),) = requested
         return Amount(f"MinMemory{kind}", known.value, known.times, MIB) if value == known.value else None
 
     def change(self, job: PresentJob, amount: Amount) -> None:

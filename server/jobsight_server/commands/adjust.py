@@ -133,10 +133,10 @@ def show(result: Result, console: Console, *, is_dry: bool) -> None:
             )
         console.print(table)
     count = len(result.proposed)
-    said = f"{count} change{'' if count == 1 else 's'}"
+    text = f"{count} change{'' if count == 1 else 's'}"
     if is_dry:
-        said += " would be made; --apply makes them" if count else " to make"
-    console.print(Text(f"{said}."))
+        text += " would be made; --apply makes them" if count else " to make"
+    console.print(Text(f"{text}."))
     for why, jobs in sorted(result.left.items()):
         console.print(Text(f"Left {jobs:,}: {why}."))
 

@@ -173,8 +173,8 @@ def _hours(hours: float) -> str:
 def _asked(metric: str, advice: SavingsRow | None) -> str:
     if advice is None or advice.ask_for is None:
         return "-"
-    said = memory_text(advice.ask_for) if metric == "memory" else time_text(advice.ask_for)
-    return f"{said} +" if advice.asked_for is not None and advice.ask_for > advice.asked_for else said
+    text = memory_text(advice.ask_for) if metric == "memory" else time_text(advice.ask_for)
+    return f"{text} +" if advice.asked_for is not None and advice.ask_for > advice.asked_for else text
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:

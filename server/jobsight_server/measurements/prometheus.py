@@ -111,9 +111,9 @@ def _ask(
     except (OSError, UnavailableError, ValueError) as error:
         raise UnavailableError(f"{source.url}: {error}") from error
     if answered.status in (400, 422) and _OF_STORES not in answered.body:
-        raise QueryError(f"{source.url} refuses a query ({_said(answered.body)}): {question['query']}")
+        raise QueryError(f"{source.url} refuses a query ({_error_text(answered.body)}): {question['query']}")
     if answered.status != 200:
-        raise UnavailableError(f"{source.url}: HTTP {answered.status} ({_said(answered.body)})")
+        raise UnavailableError(f"{source.url}: HTTP {answered.status} ({_error_text(answered.body)})")
     if not answered.is_whole:
         raise TooMuchError(f"{source.url} has more than {_MOST_BYTES >> 20} MiB for a query: {question['query']}")
     try:
@@ -141,7 +141,7 @@ def _series(result: _Result, since: float, until: float) -> MetricSeries:
     return MetricSeries(result.metric, time[known], value[known])
 
 
-def _said(body: bytes) -> str:
+def _error_text(body: bytes) -> str:
     try:
         return str(json.loads(body)["error"])[:300]
     except (ValueError, KeyError, TypeError):

@@ -52,7 +52,7 @@ class SiteMonitoring:
             self._sources.setdefault(source.cluster, []).append(source)
         self._clock = clock
         self._again: dict[str, float] = {}
-        self._said = Seldom(600.0, 100)
+        self._log_limit = Seldom(600.0, 100)
 
     def is_scraped(self, run: EndedRun) -> bool | None:
         """Return whether the last readings of the run have been scraped by now; None on clusters without monitoring."""
@@ -102,7 +102,7 @@ class SiteMonitoring:
         return _together(answers)
 
     def _say(self, about: Hashable, text: str) -> None:
-        if self._said.lets(about, self._clock()):
+        if self._log_limit.lets(about, self._clock()):
             log.warning("%s", text)
 
 

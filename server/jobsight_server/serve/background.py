@@ -47,19 +47,19 @@ def run_until(
     """Run the periodic work until ``stop`` is set; work under way is finished first."""
     work = BackgroundWork(engine, settings, clock, stop)
     for number, source in enumerate(settings.accounting):
-        name, said = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)
+        name, seldom = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)
         if not source.sacct:
             last = LastRead(engine, source, clock)
             # Long work, such as learning a backlog or upkeep, must not delay reading a log.
             skipped: set[Path] = set()
-            follow = (_follow, stop, engine, source, clock, skipped, said, last)
+            follow = (_follow, stop, engine, source, clock, skipped, seldom, last)
             work.every(settings.follow_interval_s, name, *follow, thread=f"log {number}")
         else:
             # A command may hang until its deadline: nothing else may wait for it.
-            follower = SlurmFollower(engine, source, clock, said)
+            follower = SlurmFollower(engine, source, clock, seldom)
             work.every(source.interval_s, name, follower.read, stop, thread=f"commands {number}", at_once=True)
         if source.queue_command:
-            queue = QueueFollower(engine, source, clock, said)
+            queue = QueueFollower(engine, source, clock, seldom)
             name = f"queue of {source.cluster} {number}"
             work.every(source.interval_s, name, queue.read, stop, thread=f"queue {number}", at_once=True)
     monitoring = SiteMonitoring(settings.measurements, clock)
@@ -86,10 +86,10 @@ def _follow(
     source: AccountingSource,
     clock: Callable[[], float],
     skipped: set[Path],
-    said: Seldom,
+    seldom: Seldom,
     last: LastRead,
 ) -> None:
-    follow_once(engine, source, clock, stop, skipped=skipped, said=said, progress=lambda _path, _bytes: last.note())
+    follow_once(engine, source, clock, stop, skipped=skipped, seldom=seldom, progress=lambda _path, _bytes: last.note())
     last.note()
 
 

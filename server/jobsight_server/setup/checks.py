@@ -56,9 +56,9 @@ def _answer(token: PlannedToken, scheduler: SchedulerSetup, places: Places) -> F
                 answer.read()
             times.append(time.monotonic() - begin)
     except urllib.error.HTTPError as error:
-        said = error.read(200).decode(errors="replace").strip()
+        answer = error.read(200).decode(errors="replace").strip()
         return Finding(
-            what, False, f"{error.code}: {said}; delete {token.path} and run `jobsight setup {scheduler.kind}`"
+            what, False, f"{error.code}: {answer}; delete {token.path} and run `jobsight setup {scheduler.kind}`"
         )
     except OSError as error:
         return Finding(what, False, f"{address}: {error}; start `jobsight serve --config {places.settings}`")
@@ -81,9 +81,10 @@ def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float)
     job = scheduler.submit(user, SCRIPT)
     yield Finding(f"job {job} is submitted as {user}", True)
     if scheduler.comment is not None:
-        said = scheduler.comment(job)
-        todo = f"nothing from Jobsight ({said[:80] or 'empty'}): look for 'jobsight:' in the scheduler's log"
-        yield Finding(f"its comment: {said[:160]}" if "jobsight" in said else "its comment", "jobsight" in said, todo)
+        comment = scheduler.comment(job)
+        todo = f"nothing from Jobsight ({comment[:80] or 'empty'}): look for 'jobsight:' in the scheduler's log"
+        is_ours = "jobsight" in comment
+        yield Finding(f"its comment: {comment[:160]}" if is_ours else "its comment", is_ours, todo)
     engine = reading_engine(places)
     if engine is None:
         yield Finding("the server's database", False, f"start `jobsight serve --config {places.settings}`")

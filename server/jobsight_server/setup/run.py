@@ -37,8 +37,8 @@ def run(command: Sequence[str], user: str | None = None, given: str = "") -> str
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{' '.join(command)}: {error}") from error
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-400:]
-        raise UserError(f"{' '.join(command)}: status {done.returncode}: {said or 'no output'}")
+        output = (done.stderr.strip() or done.stdout.strip())[-400:]
+        raise UserError(f"{' '.join(command)}: status {done.returncode}: {output or 'no output'}")
     return str(done.stdout)
 
 

@@ -49,9 +49,9 @@ def give_advice() -> Advice:
             f"{', '.join((*words, *plain))}: say what the job asks for in one of slurm, pbs or plain fields"
         )
     asked.application = readable_name(asked.application, asked.comment)
-    said = dict(facts_of(facts_in(asked.comment).text))
-    own = asked.facts or {}
-    asked.facts = dict([*(own | said | own).items()][:FACTS_AT_MOST])  # own ones first, and theirs count
+    in_comment = dict(facts_of(facts_in(asked.comment).text))
+    in_body = asked.facts or {}
+    asked.facts = dict([*(in_body | in_comment | in_body).items()][:FACTS_AT_MOST])  # the body's come first and win
     cluster, question = job_in_body(asked, "")
     try:
         if asked.slurm is not None:

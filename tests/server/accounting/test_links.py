@@ -72,12 +72,12 @@ def test_other_names_in_a_directory_are_counted_and_logged_once(
 def test_a_missing_directory_is_a_line_a_minute_and_one_for_each_change(
     engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directory, said = tmp_path / "away", Seldom(60.0, 100)
+    directory, seldom = tmp_path / "away", Seldom(60.0, 100)
     for now in (0.0, 5.0, 55.0, 60.0, 65.0):
-        follow_once(engine, AccountingSource("c", directory), lambda now=now: now, said=said)  # type: ignore[misc]
+        follow_once(engine, AccountingSource("c", directory), lambda now=now: now, seldom=seldom)  # type: ignore[misc]
     assert [message.endswith("No such file or directory") for message in caplog.messages] == [True, True]
     directory.write_text("a file")
-    follow_once(engine, AccountingSource("c", directory), lambda: 70.0, said=said)
+    follow_once(engine, AccountingSource("c", directory), lambda: 70.0, seldom=seldom)
     assert [message.endswith("Not a directory") for message in caplog.messages] == [False, False, True]
 
 

@@ -65,7 +65,7 @@ class MatchingRounds:
     def __init__(self, matcher: Matcher, engine: Engine, clock: Callable[[], float]) -> None:
         self._matcher, self._engine, self._clock = matcher, engine, clock
         self._jobs: dict[int, MatchJob | ResourceError] = {}
-        self._said: dict[int, tuple[str, str]] = {}
+        self._reasons: dict[int, tuple[str, str]] = {}
         self._last_round = 0.0
         self._last_seen = 0
 
@@ -82,7 +82,7 @@ class MatchingRounds:
             query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
             fresh, oldest = connection.execute(query.where(matches.c.id > self._last_seen)).one()
             if not fresh and connection.execute(select(matches.c.id).where(_QUEUED).limit(1)).first() is None:
-                self._jobs, self._said = {}, {}
+                self._jobs, self._reasons = {}, {}
                 return None
         since = oldest if fresh else self._last_round
         if fresh < settings.round_jobs and 0 <= now - since < settings.round_s:
@@ -114,7 +114,7 @@ class MatchingRounds:
             if isinstance(job, ResourceError):
                 broken.append(Unmatched(str(row.id), "type", str(job)))
             else:
-                is_explained = row.id in self._said and (row.id + row.rounds) % _EXPLAINED_AGAIN != 0
+                is_explained = row.id in self._reasons and (row.id + row.rounds) % _EXPLAINED_AGAIN != 0
                 waiting.append(WaitingJob(job, row.rounds, is_explained))
         matched = self._matcher.match_round(waiting, self._store)
         self._pass_over(broken)
@@ -125,7 +125,7 @@ class MatchingRounds:
     def _read_new(self, numbers: Sequence[int], connection: Connection) -> None:
         """Read jobs that no round has seen, and forget those that no longer wait. Their names are their numbers."""
         self._jobs = {number: self._jobs[number] for number in numbers if number in self._jobs}
-        self._said = {number: self._said[number] for number in numbers if number in self._said}
+        self._reasons = {number: self._reasons[number] for number in numbers if number in self._reasons}
         new = [number for number in numbers if number not in self._jobs]
         for row in rows_of(connection, select(matches.c.id, matches.c.job), matches.c.id, new):
             self._jobs[row.id] = self._read_one(row)
@@ -166,9 +166,9 @@ class MatchingRounds:
         return len(numbered)
 
     def _pass_over(self, unmatched: Sequence[Unmatched]) -> None:
-        said = {int(entry.job): (entry.tier, entry.reason) for entry in unmatched}
-        rows = [(*why, number) for number, why in said.items() if self._said.get(number) != why]
-        self._said |= said
+        reasons = {int(entry.job): (entry.tier, entry.reason) for entry in unmatched}
+        rows = [(*why, number) for number, why in reasons.items() if self._reasons.get(number) != why]
+        self._reasons |= reasons
         if rows:
             with self._engine.begin() as connection:
                 write_many(connection, _EXPLAIN, rows)
