@@ -1,5 +1,5 @@
-"""The readings of emulated nodes: boots, wraps, late and doubled batches. That they add up to the truth of jobs is
-proven where they are profiled (``tests/server/profiler/test_truth.py``)."""
+"""The readings of emulated nodes: boots, wraps, late and doubled batches. (That they add up to the truth of jobs is
+proved in ``tests/server/profiler/test_truth.py``.)"""
 
 from __future__ import annotations
 

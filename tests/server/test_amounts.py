@@ -1,4 +1,4 @@
-"""Amounts of memory and of time as they are written by hand, and by TORQUE and Slurm."""
+"""Amounts of memory and time as written by hand, by TORQUE and by Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose address a request has, behind proxies and those who pretend to be one."""
+"""The client's address behind proxies, real and pretended."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_end_of_a_unix_socket_may_be_a_proxy() -> None:
 
 
 def test_a_client_that_has_gone_is_no_unix_socket() -> None:
-    """Its address cannot be read any more once it has reset the connection; that must not make it the proxy."""
+    """After a reset of the connection its address is unknown; it must not count as the proxy."""
     of_request = {"method": "GET", "raw_path": b"/", "query_string": b"", "http_version": "1.1", "headers": []}
     gone = environ_of({**of_request, "server": ("127.0.0.1", 8470), "client": None})
     on_socket = environ_of({**of_request, "server": ("/run/jobsight/http.sock", None), "client": None})
@@ -79,7 +79,7 @@ def test_networks_with_an_address_of_this_host() -> None:
 
 
 def test_a_very_long_list_costs_nothing() -> None:
-    """Of proxies alone, a list of any length ends within those that are looked at."""
+    """Only a bounded number of proxies is examined, however long the list."""
     began = time.process_time()
     for _ in range(100):
         assert PROXIES.client("127.0.0.1", "10.1.0.1," * 200_000 + "10.1.0.2") == "10.1.0.1"

@@ -1,4 +1,4 @@
-"""What a finished job used of what it asked for: the command, the API and the page."""
+"""A finished job's use of its request: the command, the API and the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jobsight export``: what other programs read from the files is what is stored."""
+"""``jobsight export``: other programs read the stored values from the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--help`` of every command: complete words at any width, and values that are named by what they are."""
+"""``--help`` of every command: complete words at any width, and values named by their kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kept counts of runs are those that counting gives, whatever changes the runs."""
+"""The kept counts of runs equal counting, whatever changes the runs."""
 
 from __future__ import annotations
 

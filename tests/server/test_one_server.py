@@ -1,4 +1,4 @@
-"""`jobsight serve` where another one runs, or where nothing may be written: one line, exit status 1."""
+"""`jobsight serve` beside another one, or without write access: one line, exit status 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped alerts: accepted by promtool, each begins when it should, and asks for metrics that there are."""
+"""The shipped alerts: accepted by promtool, on time, and on existing metrics."""
 
 from __future__ import annotations
 

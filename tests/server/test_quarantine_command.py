@@ -1,4 +1,4 @@
-"""``jobsight quarantine``: lists what was refused, gives back bodies without commanding the terminal, retries."""
+"""``jobsight quarantine``: lists rejected data, prints bodies without control of the terminal, retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that an earlier release wrote is upgraded: the tables of a new one, every row, the same answers.
+"""An earlier release's database is upgraded: the tables of a new one, every row, the same answers.
 
 ``released`` has what version 0.2.0 made of sixteen jobs of two users, and what 0.3.0 made of that: tables on SQLite and
 PostgreSQL, and their rows. A table that these jobs left empty has one row of names and numbers, so that each is seen to
@@ -181,7 +181,7 @@ def test_every_row_stays(released: Engine, rows: Rows) -> None:
 
 @pytest.mark.storage
 def test_the_next_requirement_has_the_next_number(released: Engine) -> None:
-    """What the jobs under way report is about the one that they were answered with."""
+    """Reports of jobs under way refer to the number in their answer."""
     upgrade(released)
     before = _sorted(released, "SELECT max(id) FROM requirements")[0][0]
     row = {"cluster": "alpha", "question": "[]", "requested_bytes": 1, "memory_bytes": 1}
@@ -192,8 +192,8 @@ def test_the_next_requirement_has_the_next_number(released: Engine) -> None:
 
 @pytest.mark.storage
 def test_it_answers_the_same(released: Engine) -> None:
-    """How much to reserve is worked out otherwise since, but never below what is known to be too little; probabilities
-    are corrected by the few jobs that have ended."""
+    """Reservations are computed differently since then, but never below a known insufficient amount; probabilities are
+    corrected by the few jobs that have ended."""
     upgrade(released)
     with released.connect() as connection:
         assert all(AnswerReader(released, ForecastConfig()).answers(connection, list(ASKED))), (
@@ -214,7 +214,7 @@ def test_it_answers_the_same(released: Engine) -> None:
 
 @pytest.mark.storage
 def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(released: Engine) -> None:
-    """It is judged as of its submission, by what today's model makes of the jobs before it."""
+    """It is scored as of its submission, by today's model of the jobs before it."""
     upgrade(released)
     with released.begin() as connection:
         ended = "UPDATE jobs SET state = 'ended', \"end\" = start + 60, used_memory_bytes = 1342177280 "

@@ -1,4 +1,4 @@
-"""Requests in the words of Slurm and PBS: what each means, and that no text is read as something else or breaks."""
+"""Requests in the words of Slurm and PBS: the meaning of each, and no text is misread or raises."""
 
 from __future__ import annotations
 

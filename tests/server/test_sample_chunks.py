@@ -1,4 +1,4 @@
-"""Readings that share rows: every reader finds in them what it finds where each has its own."""
+"""Readings that share rows: every reader gets the same as from separate rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readings that retention deletes are kept as least, mean and most of each hour and day."""
+"""Readings deleted by retention are kept as minimum, mean and maximum of each hour and day."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_summaries_are_those_computed_by_hand(seed: int, length_s: float) -> Non
 @pytest.mark.storage
 @pytest.mark.parametrize("by_size", [False, True])
 def test_what_retention_deletes_is_summarised_once_however_it_is_stored(engine: Engine, by_size: bool) -> None:
-    """Of two nodes, one whose readings have a row each; in steps that end anywhere."""
+    """Two nodes, one with a row for each reading; in steps that end anywhere."""
     rng = random.Random(3)
     rows = readings_of_days(rng, 5.0)
     with engine.begin() as connection:

@@ -177,18 +177,18 @@ class Adjuster:
             number = ledger.begin(connection, self.cluster, change, one.request, self.clock())
         if number is None:
             return replace(one, outcome="left", error="another change of it is under way")
-        state, error = self._ask(change, ledger.DONE)
-        self._settle(number, state, error)
-        return replace(one, change=change, outcome=state, error=error)
+        state, message = self._ask(change, ledger.DONE)
+        self._settle(number, state, message)
+        return replace(one, change=change, outcome=state, error=message)
 
     def _undo(self, number: int, change: Change) -> Proposed:
         with self.engine.begin() as connection:
             if not ledger.begin_undo(connection, number):
                 return Proposed(change, 0.0, outcome="left", error="another change of it is under way")
-        state, error = self._ask(change, ledger.UNDONE)
+        state, message = self._ask(change, ledger.UNDONE)
         # A change that could not be undone is still done.
-        self._settle(number, ledger.DONE if state == ledger.FAILED else state, error)
-        return Proposed(change, 0.0, outcome=state, error=error)
+        self._settle(number, ledger.DONE if state == ledger.FAILED else state, message)
+        return Proposed(change, 0.0, outcome=state, error=message)
 
     def _ask(self, change: Change, done: str) -> tuple[str, str]:
         try:

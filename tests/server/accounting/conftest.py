@@ -1,4 +1,4 @@
-"""A small accounting log in the making, and the whole of a database as one value."""
+"""A small accounting log that grows, and the content of a database as one value."""
 
 from __future__ import annotations
 

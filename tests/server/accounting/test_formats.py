@@ -1,4 +1,4 @@
-"""What every format keeps to: order, position, once only, nothing lost or doubled, every line counted.
+"""Rules for every format: order, position, once only, nothing lost or doubled, every line counted.
 
 A format joins by an entry in ``WRITTEN``.
 """
@@ -32,7 +32,7 @@ COUNT = 30
 
 @dataclass(frozen=True)
 class Written:
-    """What a scheduler writes about ``COUNT`` runs that ended: a line for each, perhaps after a header."""
+    """A scheduler's log of ``COUNT`` ended runs: a line each, with or without a header."""
 
     format: AccountingFormat
     records: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Each record of ``tests/golden/logs/FORMAT[-FORM].log`` is read, or refused for the reason, as its ``.json`` has it.
+"""Each record of ``tests/golden/logs/FORMAT[-FORM].log`` is read or rejected as in its ``.json``.
 
 A new case is a line in each: the failure shows the entry that was read. ``null`` and what is empty are left out.
 """

@@ -1,4 +1,4 @@
-"""Resident memory and address space are two kinds: advice is of the kind, and in the word, of the request."""
+"""Resident memory and address space are separate: advice has the kind and the option of the request."""
 
 from __future__ import annotations
 

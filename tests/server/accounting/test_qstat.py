@@ -1,4 +1,4 @@
-"""Jobs that wait, as the qstat of PBS Pro and of TORQUE lists them: what is read, and what hostile names do."""
+"""Waiting jobs from the qstat of PBS Pro and TORQUE, hostile names included."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ def test_names_in_xml_are_text() -> None:
 
 
 def test_a_job_from_the_queue_to_its_end(sqlite_engine: Engine, tmp_path: Path) -> None:
-    """It is one run, from the first look on; what qalter changes shows, and what goes without a record is removed."""
+    """It is one run from the first look on; changes by qalter show, and a job that leaves without a record is
+    removed."""
     qstat, now = tmp_path / "qstat", [1_700_042_410.0]
     qstat.write_text(f"#!/bin/sh\necho $* >> {tmp_path}/calls\ncat {tmp_path}/answer\nexit $(cat {tmp_path}/status)\n")
     qstat.chmod(0o755)

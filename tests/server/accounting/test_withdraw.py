@@ -1,4 +1,4 @@
-"""Accounting files that should not have been imported, and what is left of them."""
+"""Accounting files imported by mistake are withdrawn without traces."""
 
 from __future__ import annotations
 

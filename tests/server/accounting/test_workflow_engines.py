@@ -1,4 +1,4 @@
-"""Nextflow's trace files and Snakemake's benchmark files, as their users have chosen columns and units."""
+"""Nextflow's trace files and Snakemake's benchmark files, with the columns and units that users choose."""
 
 from __future__ import annotations
 

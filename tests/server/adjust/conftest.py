@@ -1,4 +1,4 @@
-"""A PBS of two scripts that keep a queue in a file, and a site that has learned what its jobs need."""
+"""A PBS of two scripts with a queue in a file, and a site that has learned its jobs' needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that wait are changed within limits, each change on record before it is made, and undone."""
+"""Waiting jobs are changed within limits, each change recorded before it is made, and undone."""
 
 from __future__ import annotations
 

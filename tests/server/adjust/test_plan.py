@@ -1,4 +1,4 @@
-"""What is planned for one job keeps to the site's limits, whatever is recommended."""
+"""Planned changes respect the site's limits, whatever the recommendation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With few similar jobs, the next one may well use more than the largest of them."""
+"""With few similar jobs, the next one may use more than the largest of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the front makes of requests, right and wrong ones."""
+"""Valid and invalid requests at the front."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_half_closed_client_gets_its_answer(running: Any) -> None:
 
 
 def test_a_full_disk_is_not_the_clients_fault(running: Any, monkeypatch: Any) -> None:
-    """Agents throw away what is answered 400; a body that cannot be kept must be answered 503."""
+    """Agents drop a batch after a 400; a body that cannot be kept must be answered 503."""
     front = running()
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent/for/this/test")
     answer = front.ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n" + b"x" * 90_000)

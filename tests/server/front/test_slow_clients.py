@@ -1,4 +1,4 @@
-"""Clients that drip, stall, idle, linger and do not read: what they get, and that others do not notice."""
+"""Clients that drip, stall, idle, linger and do not read: their answers, without effect on others."""
 
 from __future__ import annotations
 

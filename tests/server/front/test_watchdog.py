@@ -1,4 +1,4 @@
-"""Workers that run and do not answer are replaced; workers that only have much to do are not."""
+"""Hanging workers are replaced; busy ones are not."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ prefork.run_workers(1, work)
 
 
 class Parent:
-    """A process that looks after one worker of this kind."""
+    """A process that supervises one worker of this kind."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self._begun, self.log = directory / "begun", directory / "log"

@@ -1,4 +1,4 @@
-"""Group commit: one that cannot be stored takes no other with it; a fault of this program ends the process."""
+"""Group commit: a batch that cannot be stored does not affect others; a bug ends the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that a batch holds may change whether later ones are stored: not at once, and not after a restart."""
+"""The content of a batch never blocks later ones, neither at once nor after a restart."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_counter_that_jumps_each_time_does_not_stop_its_node(
 
 
 def test_totals_beyond_62_bits_begin_again_and_rise_on(engine: Engine, make_batch: Any) -> None:
-    """The largest steps that count as traffic, on 64 cards, until the total has gone round twice."""
+    """The largest steps that count as traffic, on 64 cards, until the total has wrapped twice."""
     cards = [BatchInterface(f"e{card}", "ethernet", 64, 1e9) for card in range(64)]
     step_s, rate = 20_000, 2**40 - 1
     store = SampleStore(engine, 1e10, 10**6)

@@ -1,4 +1,4 @@
-"""Correcting counters: wraps, resets, what is missing; the fast way equals the slow one."""
+"""Correction of counters: wraps, resets, missing values; the fast path equals the slow one."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ STEPS = st.lists(
 def test_an_interval_in_which_the_clock_was_set_is_unknown(
     steps: list[tuple[float, float]], cut: int, alone: bool
 ) -> None:
-    """In one batch or two, on the fast way and the slow one; what passed without a step is known."""
+    """In one batch or two, on the fast and the slow path; intervals without a step are known."""
     times, boottimes, counts = [1000.0], [50.0], [0]
     for elapsed, step in steps:
         times.append(times[-1] + elapsed + step)

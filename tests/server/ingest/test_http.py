@@ -1,4 +1,4 @@
-"""`POST /api/v1/samples` over a real HTTP server: what is answered, counted and kept for every kind of input."""
+"""`POST /api/v1/samples` over a real HTTP server: answers, counts and stored data for every kind of input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A late batch costs the same however much follows it, and everything after it is right at once."""
+"""A late batch costs the same however much follows, and all later readings are right at once."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _fields(batch: Any) -> dict[str, Any]:
 def test_batches_that_overlap_leave_no_reading_out_and_no_traffic_twice(
     engine: Engine, make_batch: MakeBatch, seed: int
 ) -> None:
-    """Of one counter in all: each batch of two readings has some of the times of others, or lies between them."""
+    """All batches read one counter: each of two readings shares times with others, or lies between them."""
     rng = random.Random(seed)
     store, times = store_of(engine), set()
     for number in range(60):

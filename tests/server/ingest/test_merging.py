@@ -1,4 +1,4 @@
-"""Old batches share rows, and nothing else can tell: late ones, duplicates and wraps come out as before."""
+"""Old batches share rows without effect on late batches, duplicates and wraps."""
 
 from __future__ import annotations
 

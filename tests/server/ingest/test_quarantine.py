@@ -20,7 +20,7 @@ NOW = 1_700_000_100.0
 
 @dataclass
 class Clock:
-    """The server's clock, which is set wrong and put right."""
+    """The server's clock, which is wrong and then corrected."""
 
     now: float
 

@@ -1,4 +1,4 @@
-"""Agents' tokens: each writes as its cluster and nodes and as nothing else, and no cluster appears by mistake."""
+"""Agents' tokens write only as their cluster and nodes, and no cluster appears by mistake."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_cluster_that_is_not_declared_is_refused_by_name(engine: Engine, post:
 
 
 def test_clusters_of_an_earlier_database_and_its_tokens_go_on(engine: Engine, post: Post) -> None:
-    """What release 0.1 wrote: a token without a cluster, jobs and nodes of clusters that no setting names."""
+    """A database of release 0.1: a token without a cluster, jobs and nodes of clusters not in the settings."""
     secret = token(engine)
     with engine.begin() as connection:
         for number, cluster in enumerate(("old", "older", "old")):

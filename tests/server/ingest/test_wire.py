@@ -1,4 +1,4 @@
-"""Decoding: what is taken, what is refused and with which words."""
+"""Decoding: accepted batches, and rejected ones with their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weekly mail: to those who waste, with a line that is right; to administrators; within a total deadline."""
+"""The weekly mail: to users who waste, with a correct line; to administrators; within a total deadline."""
 
 from __future__ import annotations
 

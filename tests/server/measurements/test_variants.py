@@ -129,7 +129,7 @@ class Memory:
 
 @dataclass
 class Exporter:
-    """Where series come from: scraped with these labels every ``interval_s`` within spans of time."""
+    """Source of series: scraped with these labels every ``interval_s`` within time spans."""
 
     labels: dict[str, str]
     phase: float = 1.0
@@ -301,7 +301,7 @@ def test_an_only_node_under_another_name_is_used_if_it_is_the_only_one(engine: E
 def test_memory_is_right_or_marked_whatever_the_cgroup_version(
     engine: Engine, version: str, has_used: bool, has_shared: bool
 ) -> None:
-    """Of cgroup_exporter and its fork, with more or less of page cache and shared memory; 20 of each of 12 kinds."""
+    """cgroup_exporter and its fork, with varying page cache and shared memory; 20 of each of 12 kinds."""
     for variant in range(20):
         rng = random.Random(variant)
         memory = Memory(
@@ -421,7 +421,7 @@ def test_a_gpu_with_its_uuid_on_one_metric_alone_is_one(engine: Engine, metric: 
 
 @pytest.mark.parametrize("preset", ["dcgm", "slurm_job_exporter"])
 def test_a_slice_is_a_gpu_of_its_own_and_its_parent_none(engine: Engine, preset: str) -> None:
-    """The parent may have series of its own, of memory, of use or of both; whole GPUs stand beside it."""
+    """The parent may have series of memory, of use or of both; there are whole GPUs too."""
     for variant in VARIANTS:
         rng = random.Random(variant)
         engine.series.clear()
@@ -546,7 +546,7 @@ def test_traffic_of_all_protocols_is_added_up_within_a_scrape(engine: Engine) ->
 
 
 def test_a_scrape_that_took_long_is_no_reset(engine: Engine) -> None:
-    """A replica's value is of a moment after its time."""
+    """A replica's value is slightly later than its time."""
     memory = Memory()
     # The second one fills in an outage of the first.
     up = [(START, START + 0.4 * LIFE_S), (START + 0.5 * LIFE_S, END)], [(START, END - 60.0)]

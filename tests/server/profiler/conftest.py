@@ -36,7 +36,7 @@ Row = tuple[Any, ...]
 
 
 class Site:
-    """Writes what ingest and accounting would have written."""
+    """Writes rows like ingest and accounting."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -1,4 +1,4 @@
-"""What had been forecast, beside what was used: of one job, and over the last ones."""
+"""Forecast and use, of one job and over the last ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are shown and not learned: what was apportioned on shared nodes."""
+"""Values that are shown but not learned: apportioned on shared nodes."""
 
 from __future__ import annotations
 

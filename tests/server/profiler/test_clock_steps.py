@@ -37,7 +37,7 @@ def submissions(step_s: float, marked: bool) -> list[Submission]:
 @pytest.mark.parametrize("step_s", [0.0, 0.5, 300.0, 600.0, 3600.0, 86400.0, -300.0, -3600.0])
 @pytest.mark.parametrize("together", [1, 5, 30])
 def test_a_clock_that_is_set_halves_nothing(sqlite_site: Any, step_s: float, marked: bool, together: int) -> None:
-    """Bandwidth and CPU are as they were, or unknown, or marked; never another value that counts as exact."""
+    """Bandwidth and CPU are unchanged, unknown or marked; never a wrong value that counts as exact."""
     site = sqlite_site
     store = SampleStore(site.engine, assumed_speed_bps=1e10, quarantine_bytes=10**6)
     batches = submissions(step_s, marked)

@@ -1,4 +1,4 @@
-"""The mean use of each GPU of a job against what was drawn: from gauges of monitoring, and from agents' readings."""
+"""The mean use of each GPU of a job against the true one, from monitoring and from agents' readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory and CPU time from jobs' own cgroups: the arithmetic against a form of its own, and what it wins over."""
+"""Memory and CPU time from jobs' cgroups: the arithmetic against an independent form, and its precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's memory: its peak over all nodes together, its time average, and what the node holds without it."""
+"""A job's memory: its peak over all nodes together, its time average, and the node's idle level."""
 
 from __future__ import annotations
 

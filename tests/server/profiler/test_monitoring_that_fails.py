@@ -1,4 +1,4 @@
-"""Monitoring that does not answer, answers nonsense, or too much: jobs wait for it, and not for ever."""
+"""Monitoring that does not answer, or answers nonsense or too much: jobs wait for it, but not for ever."""
 
 from __future__ import annotations
 

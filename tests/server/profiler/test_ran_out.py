@@ -1,4 +1,4 @@
-"""Runs of which the log says that they ran out of something: a lower bound, learned once, reported or not."""
+"""Runs that ran out of something by the log: a lower bound, learned once, reported or not."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_reported_value_of_a_job_in_the_log_is_learned_once(site: Any, first: 
 
 
 def test_a_run_that_ended_abnormally_is_a_lower_bound_of_its_run_time(sqlite_site: Any) -> None:
-    """A job that is cancelled after two hours, where an hour was the most, says that an hour is not enough."""
+    """A job cancelled after two hours, where an hour was the longest, shows that an hour is not enough."""
     for number in range(30):
         run(sqlite_site, f"{number}.s", 4000.0 * number, length=3600.0, requested_walltime_s=36000.0)
     run(sqlite_site, "99.s", 200_000.0, length=7200.0, requested_walltime_s=36000.0, ended_abnormally=True)

@@ -1,4 +1,4 @@
-"""Learning in rounds: forecasts stand as they stood at submission, and learning again gives the same rows."""
+"""Learning in rounds: forecasts stay as of submission, and learning again gives the same rows."""
 
 from __future__ import annotations
 

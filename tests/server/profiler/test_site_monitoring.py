@@ -1,4 +1,4 @@
-"""A site without a single agent: what its jobs used is read from its own Prometheus or VictoriaMetrics."""
+"""A site without agents: its jobs' use comes from its Prometheus or VictoriaMetrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running jobs: what was forecast for them, what they have used so far, and a mark where that is above their bound."""
+"""Running jobs: their forecasts, their use so far, and a mark if it is above the bound."""
 
 from __future__ import annotations
 

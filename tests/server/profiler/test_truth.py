@@ -1,4 +1,4 @@
-"""An emulated site's readings, wraps and reboots and lost ones included, against what its jobs really used."""
+"""An emulated site's readings, with wraps, reboots and losses, against the true use of its jobs."""
 
 from __future__ import annotations
 

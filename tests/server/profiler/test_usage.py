@@ -134,7 +134,7 @@ jobs_on_node = st.lists(st.tuples(st.integers(0, 250), st.integers(1, 250), st.i
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.integers(1, 90), rate), min_size=2, max_size=30), jobs_on_node)
 def test_the_parts_add_up_to_the_whole(pieces: list[tuple[int, int]], jobs: list[tuple[int, int, int]]) -> None:
-    """Whatever the traffic, what is attributed to all jobs is what passed while there was any job."""
+    """Whatever the traffic, the jobs' parts add up to the traffic while there was any job."""
     per_second = [in_rate for seconds, in_rate in pieces for _ in range(seconds)][:500]
     per_second += [0] * (500 - len(per_second))
     total = [0, *accumulate(per_second)]

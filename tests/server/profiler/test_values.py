@@ -1,4 +1,4 @@
-"""What a run used is exact, a lower bound or unknown: generated runs on one to four nodes, by every source."""
+"""A run's use is exact, a lower bound or unknown: generated runs on one to four nodes, by every source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ each_kind = settings(deadline=None, max_examples=80)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a job does on a node of its life: it holds ``bytes`` from ``since`` to ``until``, on a busy processor."""
+    """A job's task on a node: it holds ``bytes`` from ``since`` to ``until``, on a busy processor."""
 
     bytes: int
     since: float
@@ -34,7 +34,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A run, and what its agents saw: of each node, its task, and whether the agent reads its cgroup all the time."""
+    """A run with its tasks by node, and whether the agent always reads the cgroup."""
 
     life_s: float
     tasks: list[Task]

@@ -24,7 +24,7 @@ HOUR_S = 3600.0
 
 @dataclass
 class Farm:
-    """A site of machines; its clock stands until it is moved. What is received is received now."""
+    """A site of machines with a manual clock; everything is received now."""
 
     engine: Engine
     now: float = START

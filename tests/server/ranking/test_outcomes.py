@@ -1,4 +1,4 @@
-"""How jobs leave machines: each once, on the machine that it was the fault of."""
+"""How jobs leave machines: each once, charged to the machine at fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_success_and_requeue_move_the_score_by_one(farm: Farm) -> None:
 
 @pytest.mark.storage
 def test_of_several_machines_the_one_that_went_away_has_the_eviction(farm: Farm) -> None:
-    """While it is off no one can tell; the others are not blamed meanwhile."""
+    """While it is off this is unknown; the others are not charged meanwhile."""
     fleet(farm, "n1", "n2", "n3")
     farm.now = START + 600
     run = farm.job(["n1", "n2", "n3"], start=START - 3000, end=None)

@@ -1,4 +1,4 @@
-"""Runs that ended, written as accounting would have, and learned."""
+"""Ended runs, written like accounting's, and learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API, the pages and the command say of savings."""
+"""Savings in the API, the pages and the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans below a temporary prefix, with a PBS or TORQUE whose commands are stand-ins that keep what they are given."""
+"""Plans below a temporary prefix, with stand-ins for the commands of PBS or TORQUE that record their input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jobsight simulate --clusters`` on a database: what a site's own jobs say about spreading them."""
+"""``jobsight simulate --clusters`` on a database: whether spreading a site's own jobs pays."""
 
 from __future__ import annotations
 

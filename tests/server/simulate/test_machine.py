@@ -1,4 +1,4 @@
-"""``jobsight simulate`` from files to figures, schedules and pictures, and what it says of bad input."""
+"""``jobsight simulate`` from files to figures, schedules and plots, and its messages on bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs as releases of Slurm write them, and what is read from them."""
+"""Jobs in the forms of Slurm's releases, and the events read from them."""
 
 from __future__ import annotations
 

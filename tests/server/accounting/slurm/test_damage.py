@@ -1,4 +1,4 @@
-"""Whatever happens to one record, the others are read as they were, and it is read, or listed with a reason."""
+"""A damaged record is read or listed with a reason, and never affects the others."""
 
 from __future__ import annotations
 

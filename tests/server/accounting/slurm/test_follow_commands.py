@@ -1,4 +1,4 @@
-"""A Slurm followed by its commands: scripts that print what they are given, fail, hang or print half."""
+"""A Slurm followed by its commands: scripts that print given text, fail, hang or print half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slurm's records in the database: once each, whatever the form, in whatever state they were seen before."""
+"""Slurm's records are stored once each, whatever their form and earlier state."""
 
 from __future__ import annotations
 

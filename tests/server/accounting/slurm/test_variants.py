@@ -1,4 +1,4 @@
-"""Text of sacct as many sites and releases print it: what is requested, used and shown does not depend on the form."""
+"""Text of sacct in the forms of many sites and releases: requests, use and output do not depend on the form."""
 
 from __future__ import annotations
 
