@@ -69,14 +69,17 @@ def test_weights_follow_the_candidate_that_is_right() -> None:
         actual = float(rng.uniform(50, 100))
         said: list[float | None] = [actual * 1.02, actual * 1.6, None]
         score(experts, "x", said, actual * 1.02, actual, [actual * 1.6, actual * 1.02, None])
-    good, bad, silent = experts.weights(key_of("x"), "submission")
+    every: Forecasts = [1.0, 2.0, 3.0]
+    good, bad, new = experts.weights(key_of("x"), "submission", every)
     assert good == 1.0
     assert bad < 1e-3
-    assert silent < 0.1
+    assert new < 0.1
     # As jobs start, the other one is right.
-    assert experts.weights(key_of("x"), "start") == [bad, good, silent]
+    assert experts.weights(key_of("x"), "start", every) == [bad, good, new]
+    assert experts.weights(key_of("x"), "start", [1.0, 2.0, None]) == [bad, good, 0.0]
     # A user never seen is given what holds for the site.
-    assert experts.weights(key_of("new"), "submission")[0] == experts.weights(key_of("new"), "start")[1] == 1.0
+    assert experts.weights(key_of("new"), "submission", every)[0] == 1.0
+    assert experts.weights(key_of("new"), "start", every)[1] == 1.0
 
 
 def test_the_mean_error_of_the_answers_is_beside_that_of_each_expert() -> None:
@@ -84,4 +87,4 @@ def test_the_mean_error_of_the_answers_is_beside_that_of_each_expert() -> None:
     for said, answered in (([100.0, 50.0], 50.0), ([100.0, None], 100.0), ([100.0, 100.0], None)):
         score(experts, "x", said, answered, 100.0, said)
     losses = experts.users[key_of("x")]
-    assert (losses.jobs, losses.answered, losses.totals.tolist()) == (3, 1.5, [0.0, 1.5])
+    assert (losses.jobs, losses.answered, losses.accuracies) == (3, 1.5, [3.0, 1.5])

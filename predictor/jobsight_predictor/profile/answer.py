@@ -87,7 +87,7 @@ def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, 
     if value is not None:
         assert forecast.keys is not None
         forecaster, key, group = _source(profile, forecast, value)
-        level, n = level_name(key), group.mode.n
+        level, n = level_name(key), group.n
         scale = (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
         last_values = tuple([last * scale for last in group.recent])
         for _, other in forecast.ranking:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import inf
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -104,8 +103,7 @@ class AtStart(NamedTuple):
         return cls(forecast.value, forecast.bound, probability, *kept)
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedJob:
+class FinishedJob(NamedTuple):
     """A finished job for the submodels: its use and its forecasts.
 
     ``seconds``: its run time; ``at_start``: the forecast as it started, or ``forecast`` if it did not wait; ``hit``:
@@ -130,8 +128,7 @@ BEYOND = 1.01  # share of the request beyond which a use exceeds it, rounding as
 ROUNDED = 1.01  # factor by which a lower bound may exceed the reported one (rounding)
 
 
-@dataclass(slots=True)
-class SimilarJobs:
+class SimilarJobs(NamedTuple):
     """Votes, distribution and case of jobs similar to one, the same for submission and start.
 
     ``forecasts`` are those of all candidates. ``closest`` is the most specific group, None without forecasts.
@@ -155,7 +152,7 @@ class SimilarJobs:
         case = self.case._replace(is_limit=True)
         by_facts = self.by_facts and (self.by_facts[0].cut(request), self.by_facts[1]._replace(is_limit=True))
         forecasts = [value if value is None or value < request else request for value in self.forecasts]
-        return replace(self, forecasts=forecasts, prospect=self.prospect.cut(request), case=case, by_facts=by_facts)
+        return self._replace(forecasts=forecasts, prospect=self.prospect.cut(request), case=case, by_facts=by_facts)
 
 
 def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
@@ -186,31 +183,30 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
     is_new = keys.application not in profile.bursts and not _lacks_application(profile, question, keys)
     levels = first_jobs(groups, keys) if is_new else []
     of_first_jobs = None
-    if levels and levels[-1][0].group.mode.n >= FEW:
+    if levels and levels[-1][0].group.n >= FEW:
         of_first_jobs = levels[0][0].group.forecasts()[1] * levels[0][0].scale
     levels = levels or levels_of(values, shares)
     anyone = question.user is None
     evidence = next((group.evidence for bits, group in reversed(values) if bits & USER or anyone), 0)
     fields = keys.application[0]
     of_application = [group for bits, group in values if bits & fields == fields]
-    ended = max([group.mode.n for group in of_application], default=0)
+    ended = max([group.n for group in of_application], default=0)
     bursts = max([group.evidence for group in of_application], default=0)
     by_groups = prospect(levels, of_time=profile.of_time)
-    decides = with_shortfall(by_groups, shortfall, ended)
+    raised = decides = with_shortfall(by_groups, shortfall, ended)
     largest = max([group.top * scale for group, scale, _ in levels[0]])
-    of_groups = case(decides is by_groups, largest, evidence, ended, bursts)
-    similar = SimilarJobs(keys, forecasts, values[0][1], decides, of_groups)
-    similar.of_first_jobs = of_first_jobs
+    of_groups = case(raised is by_groups, largest, evidence, ended, bursts)
+    by_facts, facts_are_better = None, False
     history = profile.facts.get(keys.application) if question.facts else None
-    by_facts = None if history is None else history.prospect(question.facts)
-    if history is not None and by_facts is not None:
-        raised = with_shortfall(by_facts, shortfall, ended)
-        similar.by_facts = raised, case(raised is by_facts, inf, evidence, ended, bursts)
-        similar.facts_are_better = history.is_better
-        decides = raised if history.is_better else decides
-    if request is not None:
-        similar.out_near_limit = stated_near_limit(decides, request)
-    return similar
+    found = None if history is None else history.prospect(question.facts)
+    if history is not None and found is not None:
+        by_known = with_shortfall(found, shortfall, ended)
+        by_facts = by_known, case(by_known is found, inf, evidence, ended, bursts)
+        facts_are_better = history.is_better
+        decides = by_known if facts_are_better else raised
+    near = None if request is None else stated_near_limit(decides, request)
+    closest = values[0][1]
+    return SimilarJobs(keys, forecasts, closest, raised, of_groups, by_facts, facts_are_better, near, of_first_jobs)
 
 
 def limit_of(profile: Profile, keys: JobKeys) -> float | None:
@@ -261,7 +257,7 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
     _use(calibration, forecast, by_groups, profile.bounds.reserve(by_groups, similar.case, price))
     if group is None:  # without votes
         return forecast
-    forecast.weights = profile.experts.weights(keys.user, moment)
+    forecast.weights = profile.experts.weights(keys.user, moment, similar.forecasts)
     votes: dict[float, float] = {}
     vote = votes.get
     for value, weight in zip(similar.forecasts, forecast.weights, strict=True):

@@ -112,7 +112,7 @@ BLOCKS = 32  # bursts whose largest value is kept; as many as jobs in the medium
 
 
 class Group(Aging):
-    """The modes of the group's values, the success of its forecasts, and its last values.
+    """The modes of the values of the group's ``n`` jobs, the success of its forecasts, and its last values.
 
     Jobs submitted before any of them had ended are correlated, so together they are one piece of evidence. A job opens
     a new piece if it was submitted after the job that opened the last one had ended: ``evidence`` is the size of the
@@ -125,12 +125,13 @@ class Group(Aging):
     """
 
     __slots__ = (
-        "_forecasts", "_mark", "_values", "blocks", "evidence", "hits", "least", "mode", "names", "recent", "top",
+        "_forecasts", "_mark", "_values", "blocks", "evidence", "hits", "least", "mode", "n", "names", "recent", "top",
     )  # fmt: skip
     kept = ("top", "evidence", "_mark", "least", "hits", "recent", "blocks")
 
     def __init__(self) -> None:
         super().__init__()
+        self.n = 0
         self.names = 1
         self.mode = DecayedMode()
         self.hits = Hits()
@@ -158,13 +159,14 @@ class Group(Aging):
         self.evidence += opens if adds is None else adds
         if value > self.top:
             self.top = value
+        self.n += 1
         self.mode.learn(value)
         self.recent.append(value)
         self._forecasts = self._values = None
 
     def in_bursts(self) -> float:
         """Return the share of the last ``BLOCKS`` jobs that did not begin a burst, 0..1."""
-        return 1.0 - len(self.blocks) / min(self.mode.n, BLOCKS)
+        return 1.0 - len(self.blocks) / min(self.n, BLOCKS)
 
     def forecasts(self) -> tuple[float, ...]:
         """Return the forecast of each of ``CANDIDATES`` for the next job."""
@@ -188,7 +190,7 @@ class Group(Aging):
 
     def state(self) -> list[Any]:
         """Return the whole state as JSON values; for one job, as in most groups, little more than its value."""
-        if self.mode.n == 1:
+        if self.n == 1:
             return [self.top, self.evidence, self._mark, self.least]
         return [self.mode.state(), *super().state()]
 
@@ -199,6 +201,7 @@ class Group(Aging):
             self.top, self.evidence, self._mark, self.least = state
         else:
             self.mode = DecayedMode.from_state(state[0])
+            self.n = self.mode.n
             super().load(state[1:])
 
 
@@ -230,7 +233,7 @@ class Groups(Parts[Group]):
                     self[key] = group
             if unit:
                 group.least = min(group.least or unit, unit)
-            if hit is not None and group.mode.n:
+            if hit is not None and group.n:
                 group.hits.score(hit)
             group.learn(value, job.forecast.known, job.n, adds)
-            group.until = self.period + min(group.mode.n, STAYS)
+            group.until = self.period + min(group.n, STAYS)

@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from jobsight_predictor.question import GroupKey
 
 PERIOD_S = 365.25 * 86400.0 / 12.0
@@ -46,8 +44,6 @@ class Stored:
 def _plain(value: Any) -> Any:
     if isinstance(value, Stored):
         return value.state()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
     if isinstance(value, dict):
         return [_plain(each) for each in value.values()]
     return list(value) if isinstance(value, (list, deque, tuple)) else value
@@ -58,8 +54,6 @@ def _restored(now: Any, value: Any) -> Any:
     if isinstance(now, Stored):
         now.load(value)
         return now
-    if isinstance(now, np.ndarray):
-        return np.array(value, dtype=np.float64)
     if isinstance(now, dict):
         return {key: _restored(each, of) for (key, each), of in zip(now.items(), value, strict=True)}
     return deque(value, now.maxlen) if isinstance(now, deque) else value

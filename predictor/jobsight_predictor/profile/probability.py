@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from math import exp
+from math import exp, inf
 from operator import mul
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.question import MOMENTS, GroupKey, Moment
 
 from .parts import Aging, Parts, Stored
@@ -140,16 +137,33 @@ def capped_error(forecast: float, actual: float) -> float:
     return miss / actual if miss < actual else float(miss > 0.0)
 
 
-class ExpertLosses(Aging):
-    """A user's losses of each expert, decaying; undecayed, for the mean error; and of the answers. The last two at
-    submission."""
+class Losses(Stored):
+    """The losses of each expert, and the counts of its forecasts; both decay alike."""
 
-    __slots__ = kept = ("faded", "totals", "hits", "answered", "jobs")
+    __slots__ = kept = ("lost", "spoke")
+
+    def __init__(self, experts: int) -> None:
+        self.lost = [0.0] * experts
+        self.spoke = [0.0] * experts
+
+    def score(self, errors: Sequence[tuple[int, float]]) -> None:
+        """Learn these experts' errors, 0..1."""
+        lost, spoke = self.lost, self.spoke
+        for i, error in errors:
+            lost[i] = lost[i] * FADE + error
+            spoke[i] = spoke[i] * FADE + 1.0
+
+
+class ExpertLosses(Aging):
+    """A user's losses of each expert, decaying; and at submission the sum of each expert's accuracies, 0 for a missing
+    forecast, and of the answers' losses."""
+
+    __slots__ = kept = ("faded", "accuracies", "hits", "answered", "jobs")
 
     def __init__(self, experts: int) -> None:
         super().__init__()
-        self.faded = np.zeros((2, len(MOMENTS), experts))
-        self.totals = np.zeros(experts)
+        self.faded = {moment: Losses(experts) for moment in MOMENTS}
+        self.accuracies = [0.0] * experts
         self.hits = Hits()
         self.answered = 0.0
         self.jobs = 0
@@ -159,44 +173,47 @@ class ExpertWeights(Stored):
     """Turns the losses of a fixed number of experts into weights for their votes.
 
     A user's weights come from the user's own jobs, and from the site's while those are few; an unknown user gets the
-    site's. Forecasts at submission and at start have separate weights. Losses and the counts of forecasts decay alike:
-    (2, moments, experts).
+    site's. Forecasts at submission and at start have separate weights.
     """
 
     kept = ("_site",)
 
     def __init__(self, experts: int) -> None:
-        self._site = np.zeros((2, len(MOMENTS), experts))
+        self._site = {moment: Losses(experts) for moment in MOMENTS}
         self.users = Parts("user", lambda: ExpertLosses(experts))
 
-    def weights(self, user: GroupKey, moment: Moment) -> list[float]:
-        """Return the weight of each expert's vote, (experts,), 1 for the one expected to be best.
+    def weights(self, user: GroupKey, moment: Moment, forecasts: Forecasts) -> list[float]:
+        """Return the weight of each expert's vote, (experts,), 1 for the one expected to be best; 0 without a vote.
 
         Each starts with one loss of one half.
         """
-        row = MOMENTS.index(moment)
-        lost, spoke = self._site[:, row]
-        expected = (lost + 0.5) / (spoke + 1.0)
-        losses = self.users.get(user)
-        if losses is not None:
-            lost, spoke = losses.faded[:, row]
-            expected = (lost + PRIOR * expected) / (spoke + PRIOR)
-        weights: list[float] = np.exp(TRUST * (expected.min() - expected)).tolist()
-        return weights
+        site, known = self._site[moment], self.users.get(user)
+        expected = [
+            inf if said is None else (lost + 0.5) / (spoke + 1.0)
+            for said, lost, spoke in zip(forecasts, site.lost, site.spoke, strict=True)
+        ]
+        if known is not None:
+            own = known.faded[moment]
+            expected = [
+                (lost + PRIOR * prior) / (spoke + PRIOR)
+                for prior, lost, spoke in zip(expected, own.lost, own.spoke, strict=True)
+            ]
+        least = min(expected)
+        return [exp(TRUST * (least - each)) for each in expected]
 
     def score(self, job: FinishedJob) -> None:
         """Learn the losses of each expert and of the answer, at submission and at start."""
         at_submission, at_start = job.forecast.forecasts, job.at_start.forecasts
         losses = self.users.to_learn(job.keys.user)
-        moments = [at_submission] if at_start is None or at_start is at_submission else [at_submission, at_start]
-        lost, spoke = of_job = _lost(np.array(moments, dtype=np.float64), job.value)
-        losses.totals += lost[0]
+        first = errors = _errors(at_submission, job.value)
+        if at_start is not None and at_start is not at_submission:
+            errors = _errors(at_start, job.value)
+        for of_moments in (self._site, losses.faded):
+            of_moments["submission"].score(first)
+            of_moments["start"].score(errors)
+        for i, error in first:
+            losses.accuracies[i] += 1.0 - error
         losses.jobs += 1
-        lost *= spoke
-        fades = 1.0 - (1.0 - FADE) * spoke
-        for faded in (self._site, losses.faded):
-            faded *= fades
-            faded += of_job
         if job.hit is None or job.forecast.value is None:
             losses.answered += 1.0
         else:
@@ -204,20 +221,9 @@ class ExpertWeights(Stored):
             losses.hits.score(job.hit)
 
 
-def _lost(forecasts: Floats, actual: float) -> Floats:
-    """Return the relative error of each forecast, at most 1, also for a missing one; and which were present (1, else
-    0)."""
-    found = np.empty((2, *forecasts.shape))
-    lost, found[1] = found[0], forecasts == forecasts  # not NaN
-    np.abs(forecasts - actual, out=lost)
-    if actual > 0.0:
-        # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so a missing forecast has the whole
-        # loss.
-        np.fmin(lost, actual, out=lost)
-        lost /= actual
-    else:
-        lost[:] = lost != 0.0
-    return found
+def _errors(forecasts: Forecasts, actual: float) -> list[tuple[int, float]]:
+    """Return (expert, ``capped_error`` of its forecast) for each that made one."""
+    return [(i, capped_error(said, actual)) for i, said in enumerate(forecasts) if said is not None]
 
 
 def best_vote(votes: Mapping[float, float]) -> list[tuple[float, float]]:
@@ -227,18 +233,18 @@ def best_vote(votes: Mapping[float, float]) -> list[tuple[float, float]]:
     ``FAINTEST`` of the heaviest weight are left out.
     """
     least = max(votes.values()) * FAINTEST
-    counted = [(q, weight) for q, weight in votes.items() if weight > least]
+    counted = sorted([vote for vote in votes.items() if vote[1] > least])
     whole = sum([weight for _, weight in counted])
     expected: list[tuple[float, float]] = []
-    for p, _ in counted:
-        half = 0.5 * p
-        total = 0.0
-        for q, weight in counted:
-            if p <= q:
-                total += weight * (p / q) if q else weight
-            elif half < q:
-                total += weight * (2.0 - p / q)
+    higher, last = 0.0, inf
+    while counted:
+        p, weight = counted.pop()
+        higher = total = weight + higher * (p / last)  # sum of w_q p / q of the votes from here on
+        last = p
+        for q, lower in reversed(counted):
+            if 2.0 * q <= p:
+                break
+            total += lower * (2.0 - p / q)
         expected.append((total / whole, p))
-    if len(expected) > 1:
-        expected.sort(reverse=True)
+    expected.sort(reverse=True)
     return expected

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
-import numpy as np
-
 from jobsight_predictor.forecasters import checked
 from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Limit, Moment, Objective, Question
 from jobsight_predictor.series import NEAR
@@ -28,7 +26,7 @@ QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 19
+_SHAPE = 20
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -143,8 +141,9 @@ class Profile:
         losses = self.experts.users.get(self.keys(Question(user)).user)
         if losses is None:
             return None
-        best = int(np.argmin(losses.totals))
-        of_best = float(losses.totals[best])
+        accuracies = losses.accuracies
+        best = max(range(self.size), key=accuracies.__getitem__)
+        of_best = losses.jobs - accuracies[best]
         return MeanError(losses.jobs, losses.answered / losses.jobs, of_best / losses.jobs, candidate_name(self, best))
 
     def learn(

@@ -88,13 +88,15 @@ class Shortfalls(Parts[Shortfall]):
 
     def of(self, keys: JobKeys) -> Shortfall:
         """Return the shortfall most likely to concern this job; ``NONE`` without one."""
-        return max([self.get(key, NONE) for key in (keys.application, keys.user)], key=lambda known: known.share)
+        known = [self[key] for key in (keys.application, keys.user) if key in self]
+        return max(known, key=lambda shortfall: shortfall.share, default=NONE)
 
 
 TAIL = 3.0  # Pareto index of values above all seen: of those beyond x, 1 in 8 is beyond 2 x
 TIME_TAIL = 5.0  # Pareto index of run times, whose waste grows with their square, so that far places weigh more
 PRIOR = 0.5  # pieces of evidence; weight of unseen values, and of the wider level, each (Jeffreys)
 BETWEEN = 3  # 1 / share; position of the middle group, from specific to general
+LITTLE = 0.01  # share; wider levels that would have less than this together are left out
 GATHERED = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)  # factors on the largest value seen; places that represent the tail
 
 
@@ -138,15 +140,15 @@ def levels_of(values: Sequence[tuple[int, Group]], shares: Mapping[int, Witness]
         (values[-1][1], 0),
     )
     levels: list[Level] = [[Witness(first, 1.0, bool(first_fields & USER))]]
-    n, n_shares = first.mode.n, 0
+    n, n_shares = first.n, 0
     for group, fields in chosen:
         level, share = [], shares.get(fields)
-        if group.mode.n > n:  # a group with no more jobs than the one before adds nothing
+        if group.n > n:  # a group with no more jobs than the one before adds nothing
             level.append(Witness(group, 1.0, bool(fields and of_user)))
-            n = group.mode.n
-        if share is not None and share.group.mode.n > n_shares:
+            n = group.n
+        if share is not None and share.group.n > n_shares:
             level.append(share._replace(bursts=bool(fields and of_user)))
-            n_shares = share.group.mode.n
+            n_shares = share.group.n
         if level:
             levels.append(level)
     return levels
@@ -161,9 +163,9 @@ def first_jobs(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
     n = 0
     for key in keys.first_jobs:
         group = groups.get(key)
-        if group is not None and group.mode.n > n:
+        if group is not None and group.n > n:
             levels.append([Witness(group, 1.0 if keys.request is None else max(keys.request, group.least))])
-            n = group.mode.n
+            n = group.n
     return levels
 
 
@@ -207,8 +209,8 @@ def prospect(levels: Sequence[Level], *, of_time: bool = False) -> Prospect:
     With ``of_time`` the values are run times, which rarely lie far above all seen.
 
     With m pieces of evidence, m parts of a level's next jobs are like those seen, ``PRIOR`` parts lie above the
-    largest, and as many follow the wider level. Jobs that are separate pieces of evidence count singly, the others
-    burst by burst.
+    largest, and as many follow the wider level, unless they are less than ``LITTLE`` of all. Jobs that are separate
+    pieces of evidence count singly, the others burst by burst.
     """
     places: dict[float, float] = {}
     tail = pareto(TIME_TAIL if of_time else TAIL, GATHERED)
@@ -216,15 +218,16 @@ def prospect(levels: Sequence[Level], *, of_time: bool = False) -> Prospect:
     left, beyond = 1.0, 0.0
     for level in levels:
         evidence = max([1, *[witness.group.evidence for witness in level]])
-        wider = level is not levels[-1]
+        wider = level is not levels[-1] and left * PRIOR > LITTLE * (evidence + 2.0 * PRIOR)
         parts = evidence + PRIOR + PRIOR * wider
         weight = left / len(level) / parts
         for group, scale, bursts in level:
-            beyond += PRIOR * weight * tail.rest
+            above = PRIOR * weight
+            beyond += above * tail.rest
             top = group.top * scale
             for up, share in tail.places:
                 place = top * up
-                places[place] = known(place, 0.0) + PRIOR * weight * share
+                places[place] = known(place, 0.0) + above * share
             seen = evidence * weight
             in_bursts = group.in_bursts() if bursts else 0.0
             if in_bursts > 0.0:
@@ -238,7 +241,9 @@ def prospect(levels: Sequence[Level], *, of_time: bool = False) -> Prospect:
                 for value, share in values:
                     place = value * scale
                     places[place] = known(place, 0.0) + each * share
-        left *= PRIOR * wider / parts
+        if not wider:
+            break
+        left *= PRIOR / parts
     return Prospect(places, beyond)
 
 
@@ -277,10 +282,7 @@ NEAR_LIMIT = 0.9  # share of the limit from which a job counts as near it
 def stated_near_limit(prospect: Prospect, limit: float) -> float | None:
     """Return the share of jobs that need the whole limit among those that need nine tenths; None without any of
     these."""
-    near, out = prospect.beyond, prospect.beyond
-    for place, mass in prospect.places.items():
-        if place >= NEAR_LIMIT * limit:
-            near += mass
-            if place >= limit:
-                out += mass
-    return out / near if near > 0.0 else None
+    near = [(place, mass) for place, mass in prospect.places.items() if place >= NEAR_LIMIT * limit]
+    out = prospect.beyond + sum([mass for place, mass in near if place >= limit])
+    whole = prospect.beyond + sum([mass for _, mass in near])
+    return out / whole if whole > 0.0 else None

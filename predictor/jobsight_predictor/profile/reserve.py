@@ -54,9 +54,9 @@ def cheapest(
     chosen = (steps[-1][0], unexplained)
     for step, mass in steps:
         fits += mass
-        length = step if of_time else 1.0
-        fits_held += mass * length
-        fits_used += mass * length * step
+        used_for = mass * step if of_time else mass
+        fits_held += used_for
+        fits_used += used_for * step
         if fits < least_share:
             continue
         if step >= ceiling:  # nothing fails at the ceiling
