@@ -112,7 +112,7 @@ def _write_jobs(
     first: int,
     count: int,
 ) -> None:
-    """Jobs ``first`` to ``first + count`` in order of their end; the last ones still run."""
+    """Write jobs ``first`` to ``first + count`` in order of their ends; the last ones still run."""
     last = end - (1 - (first + np.arange(1, count + 1)) / args.jobs) * args.days * DAY_S
     user = np.minimum(rng.zipf(1.25, count), args.users)
     application = (user * 7 + rng.geometric(0.4, count)) % 400
@@ -197,7 +197,7 @@ ROUTES = (
 
 
 class Answer(NamedTuple):
-    """Of one request: ``size`` in bytes on the wire, seconds until it was there, and of CPU that the server spent."""
+    """One answer: ``size`` in bytes on the wire, seconds until it arrived, and the server's CPU seconds."""
 
     status: int
     size: int
@@ -229,7 +229,7 @@ class Server:
         self._log.close()
 
     def cpu_s(self) -> float:
-        """Of the process that answers."""
+        """CPU seconds of the answering process."""
         spent = 0.0
         for process in self.process.children(recursive=True):
             if "query" in process.cmdline():
@@ -243,7 +243,7 @@ class Server:
         self._browser.open(f"http://{self.address}/login", f"once={secret}".encode(), timeout=60).close()
 
     def ask(self, path: str, tag: str | None = None) -> Answer:
-        """The answer as a browser gets it; 304 where it still has the one with this tag."""
+        """Get the answer as a browser does; 304 if its copy with this tag is current."""
         headers = {"Accept-Encoding": "gzip"} | ({"If-None-Match": tag} if tag else {})
         request = urllib.request.Request(f"http://{self.address}{path}", headers=headers)
         spent, begin = self.cpu_s(), time.perf_counter()

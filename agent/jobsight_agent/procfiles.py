@@ -22,7 +22,7 @@ def number(word: bytes, most: int = MOST_COUNT) -> int:
 
 
 def text(file: Path) -> str:
-    """A small file's text without white space around it; empty where it cannot be read."""
+    """Read a small file without white space around its text; empty if it cannot be read."""
     try:
         return file.read_bytes().decode("utf-8", "replace").strip()
     except OSError:

@@ -46,7 +46,7 @@ def make_emulation(
     """Make the emulation of ``plan``, whose clusters run the jobs of ``jobs_of``.
 
     Raises:
-        EmulatorError: the server would not accept batches of so many readings.
+        EmulatorError: the server would not accept batches of that many readings.
     """
     if not 1 <= batch_readings <= 5_000:
         raise EmulatorError(f"{batch_readings} readings per batch: give 1 to 5000")

@@ -96,7 +96,7 @@ class Pqm:
         return recent_pqm(list(self._recent))
 
     def state(self) -> dict[str, Any]:
-        """The whole state, as JSON values."""
+        """Return the whole state as JSON values."""
         return {"first": self._first, "n": self._n, "alike": self._alike, "recent": list(self._recent)}
 
     @classmethod
@@ -187,7 +187,7 @@ class Series:
         return min(("locality", *FIVE), key=errors.__getitem__)
 
     def state(self) -> dict[str, Any]:
-        """The whole state, as JSON values."""
+        """Return the whole state as JSON values."""
         return {
             "forecasters": {name: forecaster.state() for name, forecaster in self._forecasters.items()},
             "quality": self._quality.state(),

@@ -43,7 +43,7 @@ def test_policies_are_compared_pair_by_pair() -> None:
     assert rows["aware means"]["saturated"] == pytest.approx(0.01)
     assert rows["none"]["turnaround_percent"] == [0.0, 0.0, 0.0]
     assert rows["aware means"]["throughput_percent"] == [0.0, 0.0, 0.0]
-    assert rows["aware means"]["wait_percent"] == [None, None, None]  # nobody waited in the third draw
+    assert rows["aware means"]["wait_percent"] == [None, None, None]  # no job waited in the third draw
     (beside,) = worth(finished)
     behind = change - 100.0 * (np.array(oracle) / np.array(none) - 1.0)
     assert (beside["against"], beside["verdict"]) == ("aware oracle", "no difference")

@@ -59,7 +59,7 @@ PUBLISHED: dict[str, Callable[[random.Random, int, float, float], list[float]]] 
     "y": switching_once,
     "z": spread,
 }
-"""By user: what each of ``jobs`` jobs uses, in the unit of ``level``."""
+"""The use of each of the user's ``jobs`` jobs, in the unit of ``level``."""
 
 CAMPAIGN = PUBLISHED | {"x": steady}
 """The same for the users of the campaign: those like X are as similar as X, but not settled towards the end."""
@@ -141,7 +141,7 @@ def make_published_jobs(plan: SitePlan, cluster: Cluster, users: list[PublishedU
     """Make the jobs of ``users`` in random order at even intervals; each user's jobs keep their order.
 
     Raises:
-        EmulatorError: the nodes cannot run so many jobs in the period.
+        EmulatorError: the nodes cannot run that many jobs in the period.
     """
     rng = plan.rng("order", cluster.name)
     turns = [position for position, one in enumerate(users) for _ in one.memory]

@@ -21,7 +21,7 @@ Tier = Literal[
 state is too old. ``held``: it would fit if others held less. ``gang``: each dependency fits, all together do not.
 ``outpriced``: it fits alone; the batch is worth at least as much without it. ``reserved``: it fits, but not before the
 start of a reservation for a job that was passed over too often. ``turn``: it fits, and is younger than those of the
-round. ``predicted``: there is no forecast for an amount that was left to Jobsight.
+round. ``predicted``: there is no forecast for a ``predicted`` amount.
 """
 
 

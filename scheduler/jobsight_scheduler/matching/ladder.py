@@ -140,7 +140,7 @@ class _Run:
                 break
 
     def _try(self, rung: str, climb: Callable[[], None]) -> None:
-        """Climb a rung; if it fails, for want of memory or by a fault of ours or of a solver, keep the best so far."""
+        """Climb a rung; if it fails, by lack of memory or a bug of ours or of a solver, keep the best so far."""
         try:
             climb()
         except Exception as error:

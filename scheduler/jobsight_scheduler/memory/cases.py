@@ -78,7 +78,7 @@ class MemoryFigures:
 
 
 def memory_figures(simulation: MemorySimulation) -> MemoryFigures:
-    """Figures of a simulation in which every job has ended."""
+    """Compute the figures of a simulation in which every job has ended."""
     jobs = simulation.jobs
     stay = simulation.end_s - jobs.submit_s
     span = float(simulation.end_s.max() - jobs.submit_s[0])

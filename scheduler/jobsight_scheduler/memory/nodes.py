@@ -12,7 +12,7 @@ from jobsight_scheduler.policies.placement import Plan
 Taken = tuple[tuple[int, int], ...]
 """(class, nodes) of a job."""
 Choose = Callable[[Sequence[int], int, int], Taken]
-"""``choose(free, needed, count)``: so many nodes of class ``needed`` and above, of those that are free."""
+"""``choose(free, needed, count)``: ``count`` free nodes of class ``needed`` and above."""
 
 MIB = 2.0**20
 _CLASS = re.compile(r"(\d+)x(\d+(?:\.\d+)?)M")

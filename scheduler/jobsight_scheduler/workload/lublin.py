@@ -126,7 +126,7 @@ def sizes(kind: LublinParameters, jobs: int, capacity: int, rng: np.random.Gener
 
 
 def run_times(kind: LublinParameters, nodes: Floats, rng: np.random.Generator) -> Floats:
-    """Draw run times in seconds, at least 1, for jobs of so many processors; shape of ``nodes``."""
+    """Draw run times in seconds, at least 1, for jobs on these ``nodes``; same shape."""
     share = np.clip(kind.share_1[0] * nodes + kind.share_1[1], 0.0, 1.0)
 
     def draw(chosen: NDArray[np.intp]) -> Floats:

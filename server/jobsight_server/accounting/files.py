@@ -14,7 +14,7 @@ from typing import BinaryIO
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 
 Read = Callable[[int], bytes]
-"""Returns up to so many bytes; b"" at the end."""
+"""Returns up to this many bytes; b"" at the end."""
 
 CUT = "cut off: the file ends within the line"
 CUT_RECORD = "cut off: the file ends within the record"

@@ -138,7 +138,7 @@ class SlurmFollower(CommandSource):
             set_position(connection, self.source.cluster, replace(position, lines=lines, counts=counts), now)
 
     def _position(self, connection: Connection) -> Position:
-        """Return the time until which everything has been queried, 0 for none, and what was counted."""
+        """Return the time up to which everything has been queried, 0 for none, and the counted records."""
         found = positions(connection, self.source.cluster, SACCT_NAME).get(SACCT_NAME)
         return found or Position(SACCT_NAME)
 

@@ -50,7 +50,7 @@ class RunRecord:
 
     ``end`` is None while it runs. ``nodes`` gives each node, as the log writes its name, with its processors.
     ``start`` is infinite while the job waits. Between start and end the run was suspended for ``suspended_s``, on its
-    nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
+    nodes. With ``failure`` "memory", the used memory is a lower bound of the job's need; with "time", its run time.
     ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
     ``memory_with_cache``: the used memory may contain page cache.
     ``start_unknown``: it began after ``start``, its submission, at an unknown time.

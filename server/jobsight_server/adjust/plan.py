@@ -1,4 +1,4 @@
-"""Plans the change of one job: what is recommended, within the site's limits."""
+"""Plans the change of one job: the recommendation within the site's limits."""
 
 from __future__ import annotations
 

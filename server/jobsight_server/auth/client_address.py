@@ -50,7 +50,8 @@ class TrustedProxies:
         self._unix = None in found
 
     def client(self, peer: str, forwarded: str) -> str:
-        """Return the client's address: ``peer``, or the right-most address in ``forwarded`` that is no trusted proxy.
+        """Return the client's address: ``peer``, or the right-most address in ``forwarded`` that is not a trusted
+        proxy.
 
         The client may have forged entries left of it. An invalid entry ends the search at the proxy that passed it on.
         """

@@ -70,7 +70,7 @@ class Front(uvicorn.Server):
             proxy_headers=False,
             server_header=False,
             headers=[("server", "jobsight")],
-            # asyncio accepts so many at a time: few, to spread connections over the processes of the socket.
+            # asyncio accepts this many at a time: few, to spread connections over the socket's processes.
             backlog=_ACCEPTED_AT_ONCE,
             timeout_graceful_shutdown=grace_s,
         )

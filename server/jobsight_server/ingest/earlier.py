@@ -69,7 +69,7 @@ class _Ends(NamedTuple):
 
 
 def convert(connection: Connection, present: MetaData) -> None:
-    """Store what the tables ``present`` have in the tables of today, which are empty."""
+    """Move the rows of the tables ``present`` to today's tables, which are empty."""
     for node_id, counters, last_time in fetch(connection, "SELECT id, counters, last_time FROM nodes", ()):
         base = _Node(connection, present, node_id).convert()
         state = _state(counters) or CounterState(boot_id="", time=last_time)

@@ -159,7 +159,7 @@ def _join(connection: Connection, node_id: int, chain: Sequence[_Row]) -> bool:
 
 
 def _runs(rows: Sequence[_AnyRow], goes_on: Callable[[Sequence[_AnyRow], _AnyRow], bool]) -> Iterator[list[_AnyRow]]:
-    """Yield the rows, in order, in runs that can become one each: a row goes on with a run or begins one."""
+    """Group the rows, in order, into runs that can become one row each: a row continues a run or begins one."""
     run: list[_AnyRow] = []
     for row in rows:
         if run and not goes_on(run, row):

@@ -133,7 +133,7 @@ def _in_gaps(series: MetricSeries, other: MetricSeries) -> NDArray[np.bool_]:
 
 
 def _fits(series: MetricSeries, other: MetricSeries) -> NDArray[np.bool_]:
-    """Return which values of ``other`` go on from those of the counter ``series``, or began again.
+    """Return which values of ``other`` continue the counter ``series``, or restarted.
 
     A source may be scraped a moment later than it says; its value must not look like a reset.
     """

@@ -128,7 +128,7 @@ METRIC_OF: Mapping[Quantity, str] = {
     for quantity in QUANTITIES
     if "gpu" not in quantity and quantity not in ("cache_bytes", "peak_bytes")
 }
-"""The metric that a quantity is of, but for GPUs and for what is only shown."""
+"""Metric of each quantity, without GPUs and quantities that are only shown."""
 
 # Largest time from a job's start to its first reading, in intervals, for counters to begin at 0.
 _FIRST_WITHIN = 2.5

@@ -83,7 +83,7 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
 
     ``attempts``: the bound at its submission and the reservations after it, as far as known; empty without one.
 
-    A job that ran out of its request needed more than that, whatever was measured.
+    A job that ran out of its request needed more than that, whatever its measured use.
     """
     if metric == "memory":  # measured per requested processor; the job may hold more
         processors, request = job.asked_processors or 0, job.asked_memory_bytes

@@ -43,7 +43,7 @@ class Rates:
 
 
 def network(readings: Readings, interval: JobInterval, others: Sequence[JobInterval]) -> Rates | Missing:
-    """Bytes per second in and out."""
+    """Return bytes per second in and out."""
     return _rates("network", readings, (readings.net_in_bytes, readings.net_out_bytes), interval, others)
 
 

@@ -14,10 +14,10 @@ from typing import Literal
 from jobsight_server.forecasts.record import Record
 
 SHORT_S = 10.0
-"""Longest run in which no CPU time, and nothing of its node's memory, is no sign of a source that does not see it."""
+"""Longest run for which a source without CPU time or memory may still be complete."""
 
 SLACK = 1.05
-"""Largest use of CPU time, as a multiple of what the processors have, that clocks explain."""
+"""Largest use of CPU time that clock errors explain, as a multiple of the processors' time."""
 
 Quantity = Literal["resident", "virtual", "with_cache", "node"]
 """Memory: of the job's processes without page cache; their address space; with page cache; of nodes above idle."""
@@ -137,7 +137,7 @@ def plausible(reading: Measurement, most: float | None, above: Missing) -> Measu
 
 
 def decided(readings: Sequence[Measurement], is_virtual: bool = False) -> Measurement:
-    """Return what the ``readings`` show together; the first is preferred.
+    """Combine the ``readings``; the first is preferred.
 
     The larger of two counts if both are of the same quantity and neither is a lower bound. A lower bound above the
     others shows that they are too small. If the preferred one is a lower bound, a larger one of another quantity is

@@ -148,9 +148,10 @@ def _efficiency(
 
 
 def _ask_next(resource: str, found: Recommendation) -> float | None:
-    """Return the recommendation; None where it rests on other users' jobs: that is no advice on the user's own use.
+    """Return the recommendation; None if it is based on other users' jobs, as it then says nothing about the user's own
+    use.
 
-    Never for the number of processors or GPUs: ranks that wait are no processors to spare, and a job may need idle GPUs
+    Never for the number of processors or GPUs: waiting ranks still need their processors, and a job may need idle GPUs
     for their memory.
     """
     if resource in ASKED_FOR:

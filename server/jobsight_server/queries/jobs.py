@@ -106,7 +106,7 @@ class JobList(ListPage):
     """One page of runs, last recorded first by default; in a search by number, exact ids before tasks of arrays.
 
     ``arrays``: on the first page of a search by number, those of two tasks or more. ``among_last``: where no index
-    finds the runs, the search covered only so many, the last ones; a time range finds older ones.
+    finds the runs, the search covered only that many, the latest; a time range finds older ones.
     """
 
     jobs: list[Run]

@@ -1,4 +1,5 @@
-"""Running jobs: their own forecasts, their use so far, and what they will run out of, when, and how likely."""
+"""Running jobs: their forecasts, their use so far, and the resources that they will run out of, with time and
+probability."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Borrowed(Record):
 
 
 class NextJob(Record):
-    """A job of so many ``processors``, its requests for the whole job, and its forecast needs.
+    """A job on ``processors``, its requests for the whole job, and its predicted needs.
 
     ``like_job``: the user's last finished job, as which it is submitted; null for a described job. ``text`` is the
     text that users read at submission, ``ask_lines`` the same as lines of a job script. ``enough_share``: the chance

@@ -103,7 +103,7 @@ def setting(
 ) -> Meta:
     """Declare a field as a setting, with its help and bounds; ``check`` raises ValueError for a bad text of a list.
 
-    A field without this is no setting: a site cannot choose its value, and only tests give another.
+    A field without this is not a setting: a site cannot choose its value, only tests can.
     """
     return Meta(description=help_text, extra={"metavar": metavar, "check": check}, **bounds)
 

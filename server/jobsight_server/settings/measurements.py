@@ -1,4 +1,4 @@
-"""Sources of a cluster's measurements besides Jobsight's own agents: ``[[measurements]]`` tables."""
+"""Sources of a cluster's measurements other than Jobsight's agents: ``[[measurements]]`` tables."""
 
 from __future__ import annotations
 

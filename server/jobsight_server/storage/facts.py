@@ -91,7 +91,7 @@ HABITS = (
     _habit("Nextflow", r"([\w:]+) \(.*", "docs.seqera.io/nextflow, trace file, field name"),
     _habit("Nextflow", r"([A-Za-z]\w*(?::[A-Za-z]\w*)+)", "docs.seqera.io/nextflow, trace file, field process"),
     _habit("Snakemake", r"snakejob\.([\w-]+)(?:\.[0-9]*)?(?:\.sh?)?", "option --jobname in snakemake/snakemake"),
-    # Two digits are no job of a busy Galaxy: g09 and g16 are releases of Gaussian.
+    # Two digits are not a job of a busy Galaxy: g09 and g16 are releases of Gaussian.
     _habit("Galaxy", r"g[0-9]{3,}_(\w+)", "DRMAAJobRunner._job_name in galaxyproject/galaxy"),
     _habit(
         "Cromwell", r"cromwell_[0-9a-f]{8}_(.+)", "SharedFileSystemAsyncJobExecutionActor in broadinstitute/cromwell"

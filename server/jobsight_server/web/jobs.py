@@ -119,10 +119,10 @@ LISTING = Listing(
             EXIT_STATUS,
         ),
         Parameter("node", "only on this node, as the log writes it", NAME),
-        Parameter("longer_than_s", "only runs that ended after more than so many seconds", TIME),
+        Parameter("longer_than_s", "only runs longer than this many seconds", TIME),
         Parameter(
             "used_below",
-            "only runs that used less than so many per cent of the requested memory",
+            "only runs that used less than this percentage of the requested memory",
             {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
         ),
         Parameter("profiled", "no: runs whose use is not known yet", choice_of(("yes", "no"))),

@@ -200,7 +200,7 @@ def test_ten_thousand_jobs_at_once_and_more_than_are_looked_at(monkeypatch: pyte
     monkeypatch.setattr(scheduler_module, "LOOK_AHEAD", 1)
     few = work_of(*[(0.0, float(rng.integers(1, 99)), int(rng.integers(1, 9)), 1e6, 0.5) for _ in range(50)])
     starts = finished(simulate(few, clusters, "none")).start_s
-    assert (np.diff(starts) >= 0).all()  # nobody is looked at but the head: first come, first served
+    assert (np.diff(starts) >= 0).all()  # only the head may start: first come, first served
 
 
 def test_bad_input_is_named() -> None:

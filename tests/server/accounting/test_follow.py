@@ -197,7 +197,7 @@ def test_the_zone_of_stamps_shows_in_the_log(
     sqlite_engine: Engine, directory: Path, make_log: Callable[[int], Any], noon: int, offset_s: int
 ) -> None:
     log = make_log(offset_s)
-    log.write(noon, "R", "7.s")  # of a run that nobody saw start
+    log.write(noon, "R", "7.s")  # of a run without a start record
     log.start("1.s", noon + 10)
     log.write(noon + 40, "R", "1.s")
     (directory / DAY).write_bytes(log.data)

@@ -1,4 +1,4 @@
-"""Last instance: what the last job of the group used (explicit feedback; Yom-Tov and Aridor 2006, Table 1)."""
+"""Last instance: the use of the group's last job (explicit feedback; Yom-Tov and Aridor 2006, Table 1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobsight_predictor.question import Question
 
 
 class LastInstance(Estimator):
-    """Asks for what the group's last finished job used; after a failure, for the request again."""
+    """Requests the use of the group's last finished job; after a failure, the job's request again."""
 
     name = "last-instance"
 

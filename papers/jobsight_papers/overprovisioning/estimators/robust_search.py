@@ -31,7 +31,7 @@ class _RobustGroup:
 
 
 class RobustSearch(Estimator):
-    """Lowers what a group gets as successive approximation does, by ``alpha``, until a job fails.
+    """Lowers a group's capacity by ``alpha``, like successive approximation, until a job fails.
 
     A group is wide if one capacity was enough for some of its jobs and too little for others. It is split by the
     next of the ``finer`` fields, and each part is searched from what never failed. A group that failed goes down one

@@ -38,7 +38,7 @@ class Steps(Protocol):
 
 
 def carry_out(simulation: Steps, name: str, jobs: int) -> float:
-    """Run the simulation of so many ``jobs`` to its end; return the CPU seconds used, progress excluded."""
+    """Run the simulation of ``jobs`` jobs to its end; return the CPU seconds used, progress excluded."""
     spent, done = 0.0, False
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(name, total=jobs)

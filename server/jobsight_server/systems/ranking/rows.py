@@ -150,7 +150,7 @@ class MachineRow:
 
 
 class Taken(NamedTuple):
-    """Machines changed by what was taken in up to ``until``; ``more``: others are left."""
+    """Machines changed by the rows up to ``until``; ``more``: others are left."""
 
     machines: list[MachineRow]
     until: float

@@ -127,7 +127,7 @@ def _see(machine: MachineRow, batch: SeenBatch, installation: str | None, settin
     uptime_s = None if batch.uptime_s is None or batch.uptime_s < span else batch.uptime_s - span
     first = Sighting(at_first, batch.boot_id, uptime_s, installation=installation)
     machine.take(seen(machine.presence, first, settings))
-    # The agent was reading all the time, if seldom; a long batch is no silence.
+    # The agent was reading all the time, if seldom; a long batch is not silence.
     machine.presence = replace(machine.presence, seen_s=max(at_first, at_last), uptime_s=batch.uptime_s)
     owner = None if batch.owner_present is None else bool(batch.owner_present)
     last = Sighting(max(at_first, at_last), batch.boot_id, batch.uptime_s, owner, installation)

@@ -129,7 +129,7 @@ def _compressed(response: Response) -> Response:
 PersonRole = Literal["user", "staff", "admin"]
 Own = Literal["anyone", "user", "name", "job"]
 """A request's restriction to a user's own data: the parameter ``user`` or ``name`` must be the user's name, or
-``name`` a job of theirs. ``anyone``: there is no data of users in it."""
+``name`` a job of theirs. ``anyone``: the answer has no data of users."""
 
 _PEOPLE: Mapping[str, PersonRole] = {"user": "user", "staff": "staff", "admin": "admin"}
 READING = frozenset({"GET", "HEAD"})
@@ -216,7 +216,7 @@ def proxied_name() -> str | None:
     """Return the user that the proxy in front has authenticated; None without one.
 
     Raises:
-        Forbidden: the header was sent twice, or is no name.
+        Forbidden: the header was sent twice, or is not a name.
     """
     here = context()
     if not here.settings.access.login_header or not here.proxies.trusts(request.remote_addr or ""):

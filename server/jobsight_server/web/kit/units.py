@@ -204,7 +204,7 @@ RESOURCE_TITLES = {"processors": "Processors", "gpus": "GPUs"} | {
 
 
 def metric_value(value: float | None, metric: str, processors: int = 1) -> str:
-    """Return a value of one metric, without the words "per processor"; or its total on so many processors.
+    """Return a value of one metric, without the words "per processor", or its total on ``processors``.
 
     >>> metric_value(2**30, "memory", 16), metric_value(60.0, "runtime", 16)
     ('16.0 GiB', '1 min')

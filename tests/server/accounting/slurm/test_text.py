@@ -58,7 +58,7 @@ def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, ne
 
 
 def test_a_rounded_number_of_nodes_costs_no_record_whose_resources_are_known(events: Read) -> None:
-    """sacct writes 1,024 nodes as 1K unless it is told not to."""
+    """sacct writes 1,024 nodes as 1K by default."""
     found = run_of(events, row("7", NNodes="1K", AllocTRES="cpu=4096,mem=1T,node=1024"), columns=HEADER)
     assert found.requested_nodes == "1024"
 

@@ -42,7 +42,7 @@ from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, 
 from jobsight_server.storage.facts import facts_in, readable_name
 
 _REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
-# Never began well, or goes on with other nodes: its run does not show its need.
+# Failed to start, or continues on other nodes: its run does not show its need.
 _EVICTED = frozenset({"BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "RESIZING"})
 # The end of a node or of a preempted job is a requeue only if the job is submitted again at that time (``JobRuns``).
 _BY_NODE = frozenset({"NODE_FAIL", "PREEMPTED"})

@@ -130,7 +130,7 @@ class JsonRecords:
         self._leave(data[done:], built, at_end)
 
     def _leave(self, data: bytes, built: ChunkBuilder, at_end: bool = False) -> None:
-        """Add bytes that are no complete record: the end of a document, or a damaged record."""
+        """Add bytes that are not a complete record: the end of a document, or a damaged record."""
         if not data.strip(b" \t\r\n,") or (_END_OF_LIST.match(data) and self._between.search(data) is None):
             built.skip(data)
             return

@@ -101,9 +101,9 @@ def exit_code(column: str, row: Row) -> ExitCode | None:
 
 
 def _resident(row: Row, tasks: int | None) -> float:
-    """Return the most that a step's tasks held at least, if only their average and largest are columns.
+    """Return a lower bound of the tasks' peak memory, if only their average and largest are columns.
 
-    The average is of the last sample, so it is no peak; the largest is a lower bound of the sum over several tasks.
+    The average is of the last sample, so it is not a peak; the largest is a lower bound of the sum over several tasks.
     """
     average, largest = (amount(name, row.get(name) or "0") for name in ("AveRSS", "MaxRSS"))
     return max(average * (tasks or 1), largest)
